@@ -1,0 +1,160 @@
+"""What a configuration may say: Config and its tables.
+
+Field comments (metadata "help") become the descriptions in the JSON Schema that editors read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+
+def _key(help: str, **rest: Any) -> Any:
+    return attrs.field(metadata={"help": help}, **rest)
+
+
+@attrs.frozen(kw_only=True)
+class LLMEntry:
+    """One [llms.NAME] table: a model's service. All other keys belong to the provider's plugin."""
+
+    provider: str = _key("Kind of service, as a plugin calls it: openai, scripted, rehearsal, …")
+    default_model: str | None = _key("Model for rules that name none.", default=None)
+    description: str | None = _key("For people; not used.", default=None)
+    retries: int = _key("How often a failed request is repeated, where repeating may help.", default=2)
+    retry_delay_ms: int = _key("First wait before a repetition; doubles each time, with jitter.", default=500)
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class RagServiceEntry:
+    """One [rag_services.NAME] table: a document store. All other keys belong to its plugin."""
+
+    provider: str = _key("Kind of store, as a plugin calls it: memory, …")
+    description: str | None = _key("For people; not used.", default=None)
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ModelChoice:
+    """An LLM of the config and one of its models."""
+
+    llm: str = _key("Name of an entry in llms.")
+    model: str | None = _key("Model; absent for the entry's default_model.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class TopicTable:
+    """[topic]: phase 1."""
+
+    provider: ModelChoice | None = _key("Who detects topics.", default=None)
+    prompt: str | None = _key("Prompt template of your own.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class IntentTable:
+    """[intent]: phase 3."""
+
+    provider: ModelChoice | None = _key("Who detects intents.", default=None)
+    detection: Mapping[str, str] = _key("Categories: name and description.", factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ImplementationEntry:
+    """How a tool is run. All keys but type belong to that implementation type."""
+
+    type: str = _key("Kind of implementation, as a plugin calls it: mock, builtin, internal, python, …")
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ToolEntry:
+    """One [[tools.registry]] table. With a name alone it switches on a tool that a plugin offers."""
+
+    name: str = _key("Name the model uses: letters, digits, _ and -, at most 64.")
+    description: str | None = _key("What the tool does, for the model.", default=None)
+    type: Literal["function"] = _key("Always function.", default="function")
+    handler: str | None = _key("Handler, where implementation.handler is absent.", default=None)
+    parameters: Mapping[str, Any] | None = _key("JSON Schema of the arguments; its root is an object.", default=None)
+    implementation: ImplementationEntry | None = _key("How it is run; absent for a plugin's tool.", default=None)
+    timeout_ms: int | None = _key("Milliseconds it may take.", default=None)
+    exclusive: bool = _key("Never runs beside another call of the same answer.", default=False)
+    repeatable: bool = _key("May be called with the same arguments again and again.", default=False)
+
+
+@attrs.frozen(kw_only=True)
+class ToolsTable:
+    """[tools]: what models may call, and how far they may go."""
+
+    enabled: bool | None = _key("Switch for all tools; absent means: if the registry has entries.", default=None)
+    registry: tuple[ToolEntry, ...] = _key("The tools.", default=())
+    max_iterations: int = _key("Answers of the model that may ask for tools, per turn; 1 to 50.", default=5)
+    default_timeout_ms: int = _key("Milliseconds a tool may take unless it says otherwise.", default=30_000)
+    max_result_chars: int = _key("Characters of a result the model is shown; the record keeps all.", default=16_384)
+    at_limit: Literal["sentence", "answer"] = _key(
+        "At the limit: a fixed sentence, or one more question to the model, without tools.", default="sentence"
+    )
+    error_detail: Literal["message", "incident"] = _key(
+        "What a model reads when a tool raises: the masked text, or an incident number for your log.",
+        default="message",
+    )
+    apply_globally: bool = _key("Offer the tools in every rule that does not say enabled = false.", default=False)
+
+
+@attrs.frozen(kw_only=True)
+class RuleTools:
+    """[responses.tools]: tools of one rule.
+
+    Attributes:
+        allowed_tools: None means all of the registry; an empty list is refused when the file is read.
+    """
+
+    enabled: bool = _key("Whether this rule uses tools.", default=True)
+    allowed_tools: tuple[str, ...] | None = _key("Names of the tools offered; absent for all.", default=None)
+    max_iterations: int | None = _key("Overrides tools.max_iterations.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class ResponseRule:
+    """One [[responses]] table. The first whose match fits the profile answers."""
+
+    llm: str = _key("Name of an entry in llms.")
+    model: str | None = _key("Model; absent for the entry's default_model.", default=None)
+    prompt: str = _key("System prompt; {{variables}} are filled in.", default="")
+    match: Mapping[str, Any] = _key("Conditions on the profile; none: answers everything.", factory=dict)
+    max_tokens: int | None = _key("Upper limit of an answer, in tokens.", default=None)
+    temperature: float | None = _key("Sampling temperature; 0 is a value.", default=None)
+    tools: RuleTools | None = _key("Tools of this rule.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class PluginsTable:
+    """[plugins]."""
+
+    block: tuple[str, ...] = _key("Names of plugins to leave out.", default=())
+
+
+@attrs.frozen(kw_only=True)
+class LimitsTable:
+    """[limits]: ceilings of one turn."""
+
+    turn_timeout_ms: int = _key("Milliseconds a turn may take.", default=120_000)
+    message_chars: int = _key("Characters of a user's message.", default=100_000)
+    tool_calls_per_answer: int = _key("Tool calls taken from one answer of the model.", default=32)
+    tool_calls_per_turn: int = _key("Tool calls of a whole turn.", default=64)
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """A whole configuration, as it is used."""
+
+    llms: Mapping[str, LLMEntry] = _key("Services that run models, by name.", factory=dict)
+    responses: tuple[ResponseRule, ...] = _key("Response rules, first match wins.", default=())
+    tools: ToolsTable = _key("Tools.", factory=ToolsTable)
+    rag_services: Mapping[str, RagServiceEntry] = _key("Document stores, by name.", factory=dict)
+    topic: TopicTable = _key("Phase 1, topic detection.", factory=TopicTable)
+    intent: IntentTable = _key("Phase 3, intent detection.", factory=IntentTable)
+    embedding: ModelChoice | None = _key("Who makes embeddings.", default=None)
+    plugins: PluginsTable = _key("Plugins.", factory=PluginsTable)
+    limits: LimitsTable = _key("Ceilings of one turn.", factory=LimitsTable)

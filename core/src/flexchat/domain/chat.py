@@ -1,0 +1,153 @@
+"""One exchange with a model, and the response a user gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from .messages import AssistantMessage, Message, ToolCall
+from .tools import ToolCallRecord
+
+
+@attrs.frozen(kw_only=True)
+class ChatOptions:
+    """How to ask. None means: the provider's own default.
+
+    Attributes:
+        max_tokens: Upper limit of the answer, in tokens.
+        temperature: 0 is a value, not "unset".
+        tools: In the provider's wire format, from ToolRegistry.to_provider_format. The same tuple is
+            handed over in every request of a turn, so a provider may encode it once and keep the result.
+        tool_choice: "none" offers the tools but forbids calling them.
+        timeout_s: Seconds that are left for this exchange; None for no other limit than the provider's.
+        extra: Merged into the request body last, unread.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    tools: tuple[Mapping[str, Any], ...] = ()
+    tool_choice: Literal["auto", "none", "required"] = "auto"
+    timeout_s: float | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """Tokens of one exchange, or of several added up; None where the provider did not say.
+
+    Attributes:
+        input_tokens: Everything the model read, cached or not.
+        output_tokens: Everything it wrote, reasoning included.
+        reasoning_tokens: Part of output_tokens.
+        cache_read_tokens: Part of input_tokens.
+        raw: The provider's own table; empty in a sum.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    raw: Mapping[str, Any] = attrs.field(factory=dict)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=_sum(self.input_tokens, other.input_tokens),
+            output_tokens=_sum(self.output_tokens, other.output_tokens),
+            reasoning_tokens=_sum(self.reasoning_tokens, other.reasoning_tokens),
+            cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return the counts that are known."""
+        counts = {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "reasoning_tokens": self.reasoning_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+        }
+        return {name: count for name, count in counts.items() if count is not None}
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else a + b
+
+
+@attrs.frozen(kw_only=True)
+class ChatResult:
+    """What a model answered.
+
+    Attributes:
+        finish_reason: "stop", "end_turn", "tool_calls", "length", "content_filter", "refusal",
+            "malformed_tool_call", "pause", "error", or another word. None if the provider gave none.
+            It never decides whether tools run: the calls do.
+        raw_finish: The provider's own word.
+        model: The model that really answered, as reported.
+        warnings: What the provider package could not honour, one sentence each.
+    """
+
+    message: AssistantMessage
+    finish_reason: str | None
+    raw_finish: str | None = None
+    usage: Usage | None = None
+    model: str | None = None
+    response_id: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def content(self) -> str | None:
+        """The text of the answer; None if there is none."""
+        return self.message.content
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the answer, in order."""
+        return self.message.tool_calls
+
+
+@attrs.frozen(kw_only=True)
+class ModelInfo:
+    """A model a provider offers. capabilities: "tools", "vision", "embedding"; empty if unknown."""
+
+    id: str
+    name: str | None = None
+    capabilities: frozenset[str] = frozenset()
+
+
+@attrs.frozen(kw_only=True)
+class ChatResponse:
+    """What goes back to the user.
+
+    Attributes:
+        service: Name of the LLM in the config ("chatgpt"), not of its provider type.
+        tool_calls: Every call, oldest first; None if the rule does not use tools.
+        max_iterations_reached: The tool loop was ended by a limit, not by the model.
+        finish_reason: Of the last exchange.
+        messages: What this turn adds to the history, from the user's message on, nothing lost. Hand it
+            back as part of the next request's history.
+        usage: Tokens of all exchanges of this turn together.
+        warnings: What could not be honoured, what was repaired; one sentence each.
+    """
+
+    content: str
+    service: str
+    model: str
+    tool_calls: tuple[ToolCallRecord, ...] | None = None
+    max_iterations_reached: bool = False
+    finish_reason: str | None = None
+    messages: tuple[Message, ...] = ()
+    usage: Usage | None = None
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the specified answer: content, service, model, tool_calls, max_iterations_reached."""
+        body: dict[str, Any] = {"content": self.content, "service": self.service, "model": self.model}
+        if self.tool_calls is not None:
+            body["tool_calls"] = [record.to_dict() for record in self.tool_calls]
+        if self.max_iterations_reached:
+            body["max_iterations_reached"] = True
+        return body

@@ -1,0 +1,221 @@
+"""What is said: messages and their parts, the same for every provider.
+
+Source: the neutral message model (docs/architecture.md, "The neutral model").
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+
+def new_call_id() -> str:
+    """Return an id for a tool call: unique for ever, and legal at every provider (at most 40 of A-Z a-z 0-9 _ -)."""
+    return "call_" + secrets.token_urlsafe(16)
+
+
+def _memo() -> Any:
+    return attrs.field(factory=dict, init=False, eq=False, repr=False)
+
+
+@attrs.frozen(kw_only=True)
+class ProviderData:
+    """Opaque data that one provider wants back with the next request. Never shown, logged or edited.
+
+    Attributes:
+        scope: The dialect that made it: "openai", "gemini".
+        origin: scheme://host[:port] of the endpoint that made it. It goes back only where both match.
+        data: JSON only.
+    """
+
+    scope: str
+    origin: str
+    data: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class TextPart:
+    """A stretch of text."""
+
+    text: str
+    citations: tuple[Mapping[str, Any], ...] = ()
+    provider_data: ProviderData | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ReasoningPart:
+    """What the model thought. Replayed to the endpoint that thought it, shown to nobody else."""
+
+    text: str = ""
+    redacted: bool = False
+    provider_data: ProviderData | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RefusalPart:
+    """The model's words for "no"."""
+
+    text: str
+    provider_data: ProviderData | None = None
+
+
+@attrs.frozen(kw_only=True)
+class MediaPart:
+    """An image, a sound, a film or a document; exactly one of data and url is set."""
+
+    kind: Literal["image", "audio", "video", "document"]
+    mime_type: str
+    data: bytes | None = None
+    url: str | None = None
+    name: str | None = None
+    provider_data: ProviderData | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpaquePart:
+    """A block nobody here interprets, kept in its place and replayed to its origin."""
+
+    kind: str
+    provider_data: ProviderData
+
+
+@attrs.frozen(kw_only=True)
+class ToolCall:
+    """A model's wish to run a tool. Made with ``from_text`` or ``from_object``.
+
+    Attributes:
+        id: Ours, see new_call_id.
+        arguments: The parsed object; None if the model did not write one.
+        raw_arguments: The text as the model wrote it, where the provider sends text.
+        error: Why arguments is None, in words a model can act on.
+        wire_id: The provider's own id; None if it gave none.
+    """
+
+    name: str
+    arguments: Mapping[str, Any] | None
+    raw_arguments: str | None = None
+    error: str | None = None
+    wire_id: str | None = None
+    provider_data: ProviderData | None = None
+    id: str = attrs.field(factory=new_call_id)
+
+    @classmethod
+    def from_text(cls, name: str, text: str | None, *, truncated: bool = False, **rest: Any) -> ToolCall:
+        """Read arguments that came as JSON text. What is not a JSON object is kept and explained, never raised.
+
+        Args:
+            text: As the model wrote it; empty or None means no arguments.
+            truncated: The output limit was reached while the model wrote this call, so that even
+                arguments which parse may not be what it meant.
+        """
+        raw = text or ""
+        if truncated:
+            return cls(name=name, arguments=None, raw_arguments=raw, error=_CUT_OFF, **rest)
+        try:
+            value = json.loads(raw, parse_constant=_no_constant) if raw.strip() else {}
+        except RecursionError:
+            return cls(name=name, arguments=None, raw_arguments=raw, error="the JSON is nested too deeply", **rest)
+        except ValueError as error:
+            return cls(name=name, arguments=None, raw_arguments=raw, error=_not_json(error), **rest)
+        if not isinstance(value, dict):
+            found = f"arguments must be a JSON object, got {_json_type(value)}"
+            return cls(name=name, arguments=None, raw_arguments=raw, error=found, **rest)
+        return cls(name=name, arguments=value, raw_arguments=raw, **rest)
+
+    @classmethod
+    def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:
+        """Take arguments that came as an object; None means no arguments."""
+        return cls(name=name, arguments=dict(value or {}), **rest)
+
+
+_CUT_OFF = "the output limit was reached while the call was being written, so it was not executed"
+
+
+def _not_json(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON ({error.msg} at character {error.pos}); write the arguments again as one JSON object"
+    return f"not valid JSON ({error}); write the arguments again as one JSON object"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _json_type(value: object) -> str:
+    names = {str: "a string", list: "an array", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(value), "null")
+
+
+AssistantPart = TextPart | ReasoningPart | RefusalPart | MediaPart | ToolCall | OpaquePart
+
+# Messages carry a memo: what a dialect made of them, so that a long history is encoded once and not once a request.
+# It is no part of a message's value (not compared, not shown), and dies with it.
+
+
+@attrs.frozen(kw_only=True)
+class SystemMessage:
+    """Instructions: the rule's prompt, its variables filled in."""
+
+    content: str
+    memo: dict[Any, Any] = _memo()
+    role: Literal["system"] = attrs.field(default="system", init=False)
+
+
+@attrs.frozen(kw_only=True)
+class UserMessage:
+    """What the user said."""
+
+    content: str
+    media: tuple[MediaPart, ...] = ()
+    memo: dict[Any, Any] = _memo()
+    role: Literal["user"] = attrs.field(default="user", init=False)
+
+
+@attrs.frozen(kw_only=True)
+class AssistantMessage:
+    """What the model said, part by part, in the order it said it."""
+
+    parts: tuple[AssistantPart, ...] = ()
+    provider_data: ProviderData | None = None
+    memo: dict[Any, Any] = _memo()
+    role: Literal["assistant"] = attrs.field(default="assistant", init=False)
+
+    @property
+    def content(self) -> str | None:
+        """All text, joined; None if there is none."""
+        return "".join([part.text for part in self.parts if type(part) is TextPart]) or None
+
+    @property
+    def refusal(self) -> str | None:
+        """The model's words for "no", joined; None if it did not refuse."""
+        return "".join([part.text for part in self.parts if type(part) is RefusalPart]) or None
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls, in the order the model wrote them."""
+        return tuple([part for part in self.parts if type(part) is ToolCall])
+
+
+@attrs.frozen(kw_only=True)
+class ToolMessage:
+    """The answer to one tool call. Every ToolCall is followed by exactly one.
+
+    Attributes:
+        tool_call_id: The ToolCall's id (ours; a dialect looks up the call's wire_id).
+        content: What the model reads: a ToolResult as JSON text, shortened if it was too long.
+        is_error: For dialects that can say so beside the text.
+    """
+
+    tool_call_id: str
+    name: str
+    content: str
+    is_error: bool = False
+    memo: dict[Any, Any] = _memo()
+    role: Literal["tool"] = attrs.field(default="tool", init=False)
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -1,0 +1,136 @@
+"""Tools: what one is, what came of calling it, and how that is reported."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from ..errors import ToolDefinitionError
+
+# What OpenAI, Gemini, Ollama and Anthropic all accept.
+_LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+@attrs.frozen(kw_only=True)
+class Implementation:
+    """How a tool is run.
+
+    Attributes:
+        type: Name of an ImplementationType: "mock", "builtin", "internal", "python", or a plugin's.
+        settings: The rest of the config's implementation table; its meaning belongs to that type.
+    """
+
+    type: str
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class ToolDefinition:
+    """A tool as the config defines it and the model is told of it.
+
+    Raises:
+        ToolDefinitionError: Name or description missing, an illegal name, or parameters that are not an
+            object schema (requirements TC-27, TC-29).
+
+    Attributes:
+        name: 1 to 64 of A-Z a-z 0-9 _ -, first a letter or _.
+        parameters: JSON Schema (2020-12 or draft-07) whose root type is "object". Arguments are always
+            checked against this, even where a provider is sent a weaker form.
+        handler: The specification's handler identifier; used where implementation.handler is absent.
+        timeout_ms: Milliseconds this tool may take; None for tools.default_timeout_ms.
+        exclusive: Never runs beside another call of the same answer.
+        repeatable: Asking it the same thing again and again is how it is meant to be used (polling).
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    implementation: Implementation
+    type: Literal["function"] = "function"
+    handler: str | None = None
+    timeout_ms: int | None = None
+    exclusive: bool = False
+    repeatable: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if not self.name or not self.description:
+            raise ToolDefinitionError("Tool must have name and description")
+        if not _LEGAL_NAME.fullmatch(self.name):
+            raise ToolDefinitionError(f"Tool name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -, first a letter or _")
+        if not isinstance(self.parameters, Mapping) or self.parameters.get("type") != "object":
+            raise ToolDefinitionError("Tool parameters must be an object schema")
+
+
+@attrs.frozen(kw_only=True)
+class ToolResult:
+    """What came of one tool call.
+
+    Attributes:
+        success: Whether the tool did its work; decides which of result and error counts.
+        execution_time_ms: From look-up to answer, validation included, in whole milliseconds.
+        result: JSON data.
+        error: One sentence the model can act on.
+        notes: What was adjusted on the way ("days: '2' read as 2"); for the record, not for the model.
+
+    Source: tool-execution specification, "Error Result Format" (requirements TE-16 to TE-19).
+    """
+
+    success: bool
+    tool_name: str
+    execution_time_ms: int = 0
+    result: Any = None
+    error: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def failed(cls, tool_name: str, error: str, execution_time_ms: int = 0, notes: tuple[str, ...] = ()) -> ToolResult:
+        """Return a failure in the specified shape."""
+        return cls(
+            success=False, tool_name=tool_name, error=error, execution_time_ms=execution_time_ms, notes=notes
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the specified envelope: success, result or error, tool_name, execution_time_ms."""
+        key, value = ("result", self.result) if self.success else ("error", self.error)
+        return {
+            "success": self.success,
+            key: value,
+            "tool_name": self.tool_name,
+            "execution_time_ms": self.execution_time_ms,
+        }
+
+    def to_json(self) -> str:
+        """Return the envelope as JSON text, for the model."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+
+@attrs.frozen(kw_only=True)
+class ToolCallRecord:
+    """One tool call as the response reports it.
+
+    Attributes:
+        params: The arguments as the model wrote them; empty if they could not be read.
+        result: Complete, also where the model was shown a shortened one.
+        iteration: Which answer of the model asked for it, from 1.
+        call_id: The ToolCall's id.
+    """
+
+    tool: str
+    params: Mapping[str, Any]
+    result: ToolResult
+    iteration: int
+    call_id: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the specified entry: tool, params, result, iteration; notes where there are any."""
+        entry = {
+            "tool": self.tool,
+            "params": dict(self.params),
+            "result": self.result.to_dict(),
+            "iteration": self.iteration,
+        }
+        return {**entry, "notes": list(self.result.notes)} if self.result.notes else entry

@@ -1,0 +1,254 @@
+"""Everything that may go wrong, each with its own class.
+
+    FlexChatError
+    ├── ConfigError                  the configuration cannot be used            exit status 2
+    ├── PluginError
+    │   ├── PluginLoadError          a plugin could not be loaded                exit status 2
+    │   └── PluginConflictError      two plugins claim one name                  exit status 2
+    ├── ToolDefinitionError          not a tool
+    │   └── DuplicateToolError
+    ├── UnknownProviderError         no such tool format
+    ├── UnknownServiceError          a rule names an LLM that is not configured
+    ├── NoMatchingRuleError          no response rule fits the profile
+    ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
+    └── ProviderError                the model's service did not answer; .retryable says if asking again helps
+        ├── ProviderAuthError
+        ├── ProviderRequestError
+        │   ├── ModelNotFoundError
+        │   ├── ContextLengthError
+        │   └── ContentFilterError
+        ├── ProviderRateLimitError
+        ├── ProviderOverloadedError
+        ├── ProviderTimeoutError
+        ├── ProviderConnectionError
+        └── ProviderProtocolError
+
+An error's text says what happened, where, and what to do. It never holds a key, a header or a whole request.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``" (did you mean 'x'?)"`` for the nearest known name, or an empty text."""
+    names = [n for n in known if isinstance(n, str)]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if not close:
+        folded = {n.casefold(): n for n in names}
+        close = [folded[n] for n in difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)]
+    return f" (did you mean '{close[0]}'?)" if close else ""
+
+
+class FlexChatError(Exception):
+    """The root of every error FlexChat raises on purpose."""
+
+
+@attrs.frozen(kw_only=True)
+class Problem:
+    """One thing wrong with a configuration.
+
+    Attributes:
+        path: Where in the configuration: ``responses[1].model``; empty for the whole file.
+        text: What is wrong and what to do about it, one sentence.
+        source: The file, as the user named it; empty if there is none.
+        line: Line in that file, from 1; None if unknown.
+    """
+
+    path: str
+    text: str
+    source: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.source + (f":{self.line}" if self.line is not None else "")
+        return ": ".join(part for part in (place, self.path, self.text) if part)
+
+
+class ConfigError(FlexChatError):
+    """The configuration cannot be used.
+
+    Attributes:
+        problems: Everything that is wrong, in the order of the file.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda p: (p.source, p.line is None, p.line or 0)))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class PluginError(FlexChatError):
+    """Something is wrong with an installed plugin."""
+
+
+class PluginLoadError(PluginError):
+    """A plugin could not be loaded and FLEXCHAT_STRICT_PLUGINS asks to stop for that.
+
+    Attributes:
+        plugin: Name of its entry point.
+        reason: Why, one sentence.
+    """
+
+    def __init__(self, plugin: str, reason: str) -> None:
+        self.plugin, self.reason = plugin, reason
+        super().__init__(f"plugin {plugin}: {reason}")
+
+
+class PluginConflictError(PluginError):
+    """Two plugins offer something of the same kind under one name.
+
+    Attributes:
+        kind, name: What: "provider", "openai".
+        plugins: The two, in the order they were loaded.
+    """
+
+    def __init__(self, kind: str, name: str, plugins: tuple[str, str]) -> None:
+        self.kind, self.name, self.plugins = kind, name, plugins
+        super().__init__(
+            f"{kind} '{name}' is offered by two plugins, {plugins[0]} and {plugins[1]}; block one of them "
+            f"(plugins.block in the config, FLEXCHAT_BLOCK_PLUGINS, or --no-plugin)"
+        )
+
+
+class ToolDefinitionError(FlexChatError):
+    """This is not a tool definition. The texts are the specification's (requirements TC-27 to TC-29)."""
+
+
+class DuplicateToolError(ToolDefinitionError):
+    """A tool of that name is registered already (TC-28)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"Tool {name} already registered")
+
+
+class UnknownProviderError(FlexChatError):
+    """No installed plugin offers that tool format (TC-35). ``known`` lists those that exist."""
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        self.name, self.known = name, tuple(known)
+        hint = f" (known tool formats: {', '.join(self.known)})" if self.known else ""
+        super().__init__(f"Unknown provider: {name}{hint}")
+
+
+class UnknownServiceError(FlexChatError):
+    """A rule names an LLM that is not configured (TC-71). ``known`` lists those that are."""
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        self.name, self.known = name, tuple(known)
+        hint = f" (configured: {', '.join(self.known)})" if self.known else ""
+        super().__init__(f"Provider {name} not found{hint}")
+
+
+class NoMatchingRuleError(FlexChatError):
+    """No response rule fits. Add one without ``match`` at the end: it answers everything else."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(
+            "No matching response rule found (missing fallback?): add a [[responses]] entry without 'match' at the end"
+        )
+
+
+class TurnTimeoutError(FlexChatError):
+    """The turn was not finished in time."""
+
+    def __init__(self, timeout_ms: int, during: str) -> None:
+        self.timeout_ms, self.during = timeout_ms, during
+        super().__init__(
+            f"the turn was not finished after {timeout_ms} ms (during {during}); "
+            f"limits.turn_timeout_ms in the config allows more"
+        )
+
+
+class ProviderError(FlexChatError):
+    """A model's service did not give an answer.
+
+    Attributes:
+        provider: The provider type's name, "openai".
+        model: The model that was asked; None if the error does not concern one.
+        status: HTTP status; None if no HTTP answer came.
+        code: The provider's own error code or type.
+        retry_after_s: How long the service asks to wait, in seconds.
+        request_id: The service's name for the request; quote it when you ask its support.
+        retryable: Whether asking the same again may help.
+    """
+
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        model: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after_s: float | None = None,
+        request_id: str | None = None,
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.provider, self.model, self.status, self.code = provider, model, status, code
+        self.retry_after_s, self.request_id = retry_after_s, request_id
+        if retryable is not None:
+            self.retryable = retryable
+
+
+class ProviderAuthError(ProviderError):
+    """The key is missing or was refused."""
+
+
+class ProviderRequestError(ProviderError):
+    """The service says our request is wrong. ``kind`` narrows it where the service lets us know."""
+
+    def __init__(self, message: str, *, param: str | None = None, kind: str | None = None, **rest: object) -> None:
+        super().__init__(message, **rest)  # type: ignore[arg-type]  # the keywords of ProviderError
+        self.param, self.kind = param, kind
+
+
+class ModelNotFoundError(ProviderRequestError):
+    """The service has no such model."""
+
+
+class ContextLengthError(ProviderRequestError):
+    """The conversation is longer than the model can read."""
+
+
+class ContentFilterError(ProviderRequestError):
+    """The service refused the prompt. A filtered *answer* is a finish reason, not an error."""
+
+
+class ProviderRateLimitError(ProviderError):
+    """Too many requests, or the budget is used up.
+
+    Attributes:
+        kind: "rate" passes by itself and is retryable; "quota" needs a person.
+    """
+
+    def __init__(self, message: str, *, kind: str = "rate", **rest: object) -> None:
+        super().__init__(message, **rest)  # type: ignore[arg-type]  # the keywords of ProviderError
+        self.kind = kind
+        self.retryable = kind == "rate"
+
+
+class ProviderOverloadedError(ProviderError):
+    """The service failed on its side (5xx, or an error in the middle of a stream)."""
+
+    retryable = True
+
+
+class ProviderTimeoutError(ProviderError):
+    """No answer in time. Retryable only where nothing had arrived yet."""
+
+
+class ProviderConnectionError(ProviderError):
+    """The service could not be reached, or the connection broke."""
+
+
+class ProviderProtocolError(ProviderError):
+    """An answer came that we cannot read: a wrong base URL, a proxy's page, a broken stream."""

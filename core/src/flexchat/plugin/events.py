@@ -1,0 +1,112 @@
+"""The event hooks as typed methods: what the floors above see of the plugins during a turn."""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
+
+log = logging.getLogger(__name__)
+
+current_turn: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_turn", default="")
+"""Id of the turn this code runs in."""
+
+current_call: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_call", default="")
+"""Id of the tool call this code runs in."""
+
+
+@attrs.frozen
+class Watcher:
+    """One plugin's implementation of one event hook."""
+
+    plugin: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+
+    async def call(self, facts: Mapping[str, Any]) -> Any:
+        """Call it with the facts it names, and await what it returns if that is needed."""
+        answer = self.function(*[facts[name] for name in self.arguments])
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+class EventHooks:
+    """Tells the plugins what happens. Costs next to nothing where no plugin listens."""
+
+    def __init__(self, watchers: Mapping[str, Sequence[Watcher]] | None = None) -> None:
+        self._watchers = {hook: tuple(found) for hook, found in (watchers or {}).items() if found}
+
+    async def _tell(self, hook: str, **facts: Any) -> None:
+        facts["turn_id"] = current_turn.get()
+        for watcher in self._watchers[hook]:
+            try:
+                await watcher.call(facts)
+            except Exception:
+                log.exception("plugin %s: %s failed", watcher.plugin, hook)
+
+    async def turn_started(self, user_message: str) -> None:
+        """See flexchat_turn_started."""
+        if "flexchat_turn_started" in self._watchers:
+            await self._tell("flexchat_turn_started", user_message=user_message)
+
+    async def phase_finished(self, phase: str, outcome: object, elapsed_ms: float) -> None:
+        """See flexchat_phase_finished."""
+        if "flexchat_phase_finished" in self._watchers:
+            await self._tell("flexchat_phase_finished", phase=phase, outcome=outcome, elapsed_ms=elapsed_ms)
+
+    async def before_chat(
+        self, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions
+    ) -> None:
+        """See flexchat_before_chat."""
+        if "flexchat_before_chat" in self._watchers:
+            await self._tell(
+                "flexchat_before_chat", service=service, model=model, messages=messages, options=options
+            )
+
+    async def after_chat(self, service: str, model: str, result: ChatResult, elapsed_ms: float) -> None:
+        """See flexchat_after_chat."""
+        if "flexchat_after_chat" in self._watchers:
+            await self._tell(
+                "flexchat_after_chat", service=service, model=model, result=result, elapsed_ms=elapsed_ms
+            )
+
+    async def before_tool_call(self, tool: ToolDefinition, params: Mapping[str, Any]) -> ToolResult | None:
+        """Ask the plugins whether one of them answers in the tool's place; see flexchat_before_tool_call."""
+        hook = "flexchat_before_tool_call"
+        if hook not in self._watchers:
+            return None
+        facts = {"turn_id": current_turn.get(), "call_id": current_call.get(), "tool": tool, "params": params}
+        for watcher in self._watchers[hook]:
+            try:
+                answer = await watcher.call(facts)
+            except Exception:
+                log.exception("plugin %s: %s failed; the call is refused", watcher.plugin, hook)
+                return ToolResult.failed(tool.name, f"plugin {watcher.plugin} could not decide about this call")
+            if isinstance(answer, ToolResult):
+                return answer
+            if answer is not None:
+                log.error("plugin %s: %s returned %s; the call is refused", watcher.plugin, hook, type(answer))
+                return ToolResult.failed(tool.name, f"plugin {watcher.plugin} gave an answer that is no ToolResult")
+        return None
+
+    async def after_tool_call(self, tool: ToolDefinition, params: Mapping[str, Any], result: ToolResult) -> None:
+        """See flexchat_after_tool_call."""
+        if "flexchat_after_tool_call" in self._watchers:
+            await self._tell(
+                "flexchat_after_tool_call", call_id=current_call.get(), tool=tool, params=params, result=result
+            )
+
+    async def turn_finished(self, response: ChatResponse, elapsed_ms: float) -> None:
+        """See flexchat_turn_finished."""
+        if "flexchat_turn_finished" in self._watchers:
+            await self._tell("flexchat_turn_finished", response=response, elapsed_ms=elapsed_ms)
+
+    async def turn_failed(self, error: Exception, elapsed_ms: float) -> None:
+        """See flexchat_turn_failed."""
+        if "flexchat_turn_failed" in self._watchers:
+            await self._tell("flexchat_turn_failed", error=error, elapsed_ms=elapsed_ms)

@@ -1,0 +1,199 @@
+"""Every hook a FlexChat plugin may implement: the whole plugin surface on one page.
+
+There are two kinds.
+
+flexchat_register_*   Called once, while the app is built. Yield records; FlexChat keeps them and calls what they
+                      hold. A name that two plugins offer can be used by neither until one of them is blocked.
+all others            Called during a turn: watch, log, measure. One that raises is logged under its plugin's name
+                      and the turn goes on. Only flexchat_before_tool_call can change what happens.
+
+An implementation names only the arguments it wants. Event hooks are `def` or `async def`; they run on the event
+loop, one after the other, so they must not block.
+
+core/tests/plugin/test_hookspecs.py runs the examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+
+if TYPE_CHECKING:
+    from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
+    from .contracts import Command, ImplementationType, ProviderType, RetrieverType, ToolHandler
+
+hookspec = pluggy.HookspecMarker("flexchat")
+hookimpl = pluggy.HookimplMarker("flexchat")
+
+
+@hookspec
+def flexchat_register_providers() -> Iterable[ProviderType]:  # type: ignore[empty-body]
+    """Offer kinds of LLM service: what `provider` in an llms entry may say.
+
+    Example:
+        @hookimpl
+        def flexchat_register_providers():
+            yield ProviderType(
+                name="parrot", config_class=ParrotConfig, create=Parrot, tool_formats={"parrot": encode_tools}
+            )
+    """
+
+
+@hookspec
+def flexchat_register_tools() -> Iterable[ToolDefinition]:  # type: ignore[empty-body]
+    """Offer ready-made tools, which a config switches on by name alone.
+
+    Example:
+        @hookimpl
+        def flexchat_register_tools():
+            yield ToolDefinition(
+                name="roll_dice",
+                description="Roll one die.",
+                parameters={"type": "object", "properties": {"sides": {"type": "integer", "minimum": 2}}},
+                implementation=Implementation(type="builtin", settings={"handler": "roll"}),
+            )
+    """
+
+
+@hookspec
+def flexchat_register_tool_handlers() -> Iterable[ToolHandler]:  # type: ignore[empty-body]
+    """Offer functions that tools may name as their handler.
+
+    Example:
+        def roll(params, context):
+            return {"rolled": random.randint(1, params.get("sides", 6))}
+
+        @hookimpl
+        def flexchat_register_tool_handlers():
+            yield ToolHandler(kind="builtin", name="roll", call=roll)
+    """
+
+
+@hookspec
+def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  # type: ignore[empty-body]
+    """Offer ways to run a tool: what `implementation.type` may say.
+
+    Example:
+        @attrs.frozen(kw_only=True)
+        class ConstantSettings:
+            value: str
+
+        async def run(settings, params, context):
+            return settings.value
+
+        @hookimpl
+        def flexchat_register_implementation_types():
+            yield ImplementationType(name="constant", settings_class=ConstantSettings, run=run)
+    """
+
+
+@hookspec
+def flexchat_register_retrievers() -> Iterable[RetrieverType]:  # type: ignore[empty-body]
+    """Offer kinds of document store: what `provider` in a rag_services entry may say.
+
+    Example:
+        @hookimpl
+        def flexchat_register_retrievers():
+            yield RetrieverType(name="shelf", config_class=ShelfConfig, create=Shelf)
+    """
+
+
+@hookspec
+def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-body]
+    """Offer subcommands of the `flexchat` command line.
+
+    Example:
+        def add_arguments(parser):
+            parser.add_argument("--loud", action="store_true")
+
+        def run(args):
+            print("HELLO" if args.loud else "hello")
+            return 0
+
+        @hookimpl
+        def flexchat_register_commands():
+            yield Command(name="hello", summary="Say hello.", add_arguments=add_arguments, run=run)
+    """
+
+
+@hookspec
+def flexchat_turn_started(turn_id: str, user_message: str) -> Awaitable[None] | None:
+    """A user's message has arrived; no phase has run yet.
+
+    Args:
+        turn_id: 32 hexadecimal digits, the same in every event of the turn.
+    """
+
+
+@hookspec
+def flexchat_phase_finished(turn_id: str, phase: str, outcome: object, elapsed_ms: float) -> Awaitable[None] | None:
+    """One of the six phases is done.
+
+    Args:
+        phase: "topic detection", "rag collection", "intent detection", "profile building",
+            "response matching" or "response generation".
+        outcome: What the phase returned.
+
+    Example:
+        @hookimpl
+        def flexchat_phase_finished(phase, elapsed_ms):
+            print(f"{phase}: {elapsed_ms:.0f} ms")
+    """
+
+
+@hookspec
+def flexchat_before_chat(
+    turn_id: str, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions
+) -> Awaitable[None] | None:
+    """A request is about to go to a provider.
+
+    Args:
+        service: Name of the LLM in the config.
+    """
+
+
+@hookspec
+def flexchat_after_chat(
+    turn_id: str, service: str, model: str, result: ChatResult, elapsed_ms: float
+) -> Awaitable[None] | None:
+    """A provider has answered. Not called if it failed: see flexchat_turn_failed."""
+
+
+@hookspec
+def flexchat_before_tool_call(
+    turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
+) -> Awaitable[ToolResult | None] | ToolResult | None:
+    """A tool is about to run, its parameters already checked.
+
+    Return a ToolResult to answer in the tool's place (refuse, ask a person, serve a kept value): the tool
+    then does not run. Return None to let it run. The plugin registered last is asked first and the first
+    ToolResult wins. If an implementation raises, the call is refused: a gate that breaks stays shut.
+
+    Args:
+        call_id: The ToolCall's id. Calls of one answer run side by side: pair before and after by it.
+
+    Example:
+        @hookimpl
+        async def flexchat_before_tool_call(tool, params):
+            if tool.name == "delete_account":
+                return ToolResult.failed(tool.name, "A person must do this")
+    """
+
+
+@hookspec
+def flexchat_after_tool_call(
+    turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any], result: ToolResult
+) -> Awaitable[None] | None:
+    """A tool has answered, well or badly, or a plugin has answered for it."""
+
+
+@hookspec
+def flexchat_turn_finished(turn_id: str, response: ChatResponse, elapsed_ms: float) -> Awaitable[None] | None:
+    """The response is ready to go back to the user."""
+
+
+@hookspec
+def flexchat_turn_failed(turn_id: str, error: Exception, elapsed_ms: float) -> Awaitable[None] | None:
+    """The turn ended in an error, which is still on its way to the caller."""

@@ -1,0 +1,44 @@
+"""Running a blocking function beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Run function(*args) in a thread of its own and return what it returns.
+
+    Not asyncio.to_thread: its pool has a handful of workers, so that a few tools that hang would stop all
+    others, and it joins them at exit, so that a tool which never returns would keep the program from ending.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function, *args)
+        except StopIteration as stop:  # a future refuses it
+            error = RuntimeError(f"the tool raised StopIteration: {stop}")
+        except BaseException as caught:
+            error = caught
+        try:
+            loop.call_soon_threadsafe(settle, result, error)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    threading.Thread(target=work, name=f"flexchat {getattr(function, '__name__', 'tool')}", daemon=True).start()
+    return await done

@@ -1,0 +1,1 @@
+"""FlexChat provider for OpenAI and every server that speaks its Chat Completions API."""

@@ -1,0 +1,1 @@
+"""FlexChat tools that need no service: calculator, dates, ids, text."""

@@ -1,0 +1,1 @@
+"""FlexChat tools that use FlexChat's own services: document search."""

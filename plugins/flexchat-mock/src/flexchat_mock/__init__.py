@@ -1,0 +1,1 @@
+"""FlexChat without a network: mock tools, a scripted and a rehearsal model."""
