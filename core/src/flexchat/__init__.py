@@ -1,1 +1,3 @@
 """FlexChat."""
+
+__version__ = "0.1.0"

@@ -7,6 +7,7 @@
     │   └── PluginConflictError      two plugins claim one name                  exit status 2
     ├── ToolDefinitionError          not a tool
     │   └── DuplicateToolError
+    ├── ChatRequestError             the message or the history cannot be used
     ├── UnknownProviderError         no such tool format
     ├── UnknownServiceError          a rule names an LLM that is not configured
     ├── NoMatchingRuleError          no response rule fits the profile
@@ -124,6 +125,10 @@ class DuplicateToolError(ToolDefinitionError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"Tool {name} already registered")
+
+
+class ChatRequestError(FlexChatError):
+    """The caller's message or history cannot be used; the text says what is wrong with it."""
 
 
 class UnknownProviderError(FlexChatError):

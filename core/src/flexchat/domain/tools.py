@@ -21,11 +21,11 @@ class Implementation:
 
     Attributes:
         type: Name of an ImplementationType: "mock", "builtin", "internal", "python", or a plugin's.
-        settings: The rest of the config's implementation table; its meaning belongs to that type.
+        settings: The rest of the config's implementation table, or an instance of that type's settings_class.
     """
 
     type: str
-    settings: Mapping[str, Any] = attrs.field(factory=dict)
+    settings: Any = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +60,9 @@ class ToolDefinition:
         if not self.name or not self.description:
             raise ToolDefinitionError("Tool must have name and description")
         if not _LEGAL_NAME.fullmatch(self.name):
-            raise ToolDefinitionError(f"Tool name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -, first a letter or _")
+            raise ToolDefinitionError(
+                f"Tool name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -, first a letter or _"
+            )
         if not isinstance(self.parameters, Mapping) or self.parameters.get("type") != "object":
             raise ToolDefinitionError("Tool parameters must be an object schema")
 
@@ -74,7 +76,8 @@ class ToolResult:
         execution_time_ms: From look-up to answer, validation included, in whole milliseconds.
         result: JSON data.
         error: One sentence the model can act on.
-        notes: What was adjusted on the way ("days: '2' read as 2"); for the record, not for the model.
+        notes: What was adjusted on the way ('days: "2" read as 2'); for the record, not for the model.
+        encoded: The result as JSON text, where it has been made already.
 
     Source: tool-execution specification, "Error Result Format" (requirements TE-16 to TE-19).
     """
@@ -85,13 +88,12 @@ class ToolResult:
     result: Any = None
     error: str | None = None
     notes: tuple[str, ...] = ()
+    encoded: str | None = attrs.field(default=None, eq=False, repr=False)
 
     @classmethod
     def failed(cls, tool_name: str, error: str, execution_time_ms: int = 0, notes: tuple[str, ...] = ()) -> ToolResult:
         """Return a failure in the specified shape."""
-        return cls(
-            success=False, tool_name=tool_name, error=error, execution_time_ms=execution_time_ms, notes=notes
-        )
+        return cls(success=False, tool_name=tool_name, error=error, execution_time_ms=execution_time_ms, notes=notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the specified envelope: success, result or error, tool_name, execution_time_ms."""
@@ -105,7 +107,13 @@ class ToolResult:
 
     def to_json(self) -> str:
         """Return the envelope as JSON text, for the model."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        if not self.success or self.encoded is None:
+            return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        name = json.dumps(self.tool_name, ensure_ascii=False)
+        return (
+            f'{{"success": true, "result": {self.encoded}, "tool_name": {name}, '
+            f'"execution_time_ms": {self.execution_time_ms}}}'
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -52,7 +52,9 @@ class ChatProvider(Protocol):
 class StreamingProvider(ChatProvider, Protocol):
     """A provider that can also answer piece by piece."""
 
-    def stream_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> AsyncIterator[ChatEvent]:
+    def stream_chat(
+        self, messages: Sequence[Message], model: str, options: ChatOptions
+    ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the answer as it comes; the last event is one StreamEnd.
 
         An async generator: closing it closes the HTTP response. Raises as generate_chat.

@@ -59,21 +59,15 @@ class EventHooks:
         if "flexchat_phase_finished" in self._watchers:
             await self._tell("flexchat_phase_finished", phase=phase, outcome=outcome, elapsed_ms=elapsed_ms)
 
-    async def before_chat(
-        self, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions
-    ) -> None:
+    async def before_chat(self, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions) -> None:
         """See flexchat_before_chat."""
         if "flexchat_before_chat" in self._watchers:
-            await self._tell(
-                "flexchat_before_chat", service=service, model=model, messages=messages, options=options
-            )
+            await self._tell("flexchat_before_chat", service=service, model=model, messages=messages, options=options)
 
     async def after_chat(self, service: str, model: str, result: ChatResult, elapsed_ms: float) -> None:
         """See flexchat_after_chat."""
         if "flexchat_after_chat" in self._watchers:
-            await self._tell(
-                "flexchat_after_chat", service=service, model=model, result=result, elapsed_ms=elapsed_ms
-            )
+            await self._tell("flexchat_after_chat", service=service, model=model, result=result, elapsed_ms=elapsed_ms)
 
     async def before_tool_call(self, tool: ToolDefinition, params: Mapping[str, Any]) -> ToolResult | None:
         """Ask the plugins whether one of them answers in the tool's place; see flexchat_before_tool_call."""

@@ -185,7 +185,9 @@ class PluginHost:
         wanted = getattr(plugin, "FLEXCHAT_API", None)
         if isinstance(wanted, tuple) and wanted > API_VERSION:
             needs, has = ".".join(map(str, wanted)), ".".join(map(str, API_VERSION))
-            return self._fail(name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core")
+            return self._fail(
+                name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
+            )
         hooks = tuple(a for a in dir(plugin) if self._manager.parse_hookimpl_opts(plugin, a) is not None)
         for hook in hooks:
             if hook not in _hook_names():

@@ -31,7 +31,7 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
         result, error = None, None
         try:
             result = context.run(function, *args)
-        except StopIteration as stop:  # a future refuses it
+        except StopIteration as stop:  # a future refuses it as an exception
             error = RuntimeError(f"the tool raised StopIteration: {stop}")
         except BaseException as caught:
             error = caught

@@ -1,0 +1,313 @@
+"""FlexChat: a configuration and the installed plugins, put together. Opens and closes what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from .config.model import Config, LLMEntry, ResponseRule, RuleTools
+from .conversation import Conversation
+from .domain import ChatRequest, Message, ModelInfo, StreamEvent, ToolResult, Turn
+from .domain.history import read_history
+from .domain.masking import Mask, secrets_of_environment
+from .errors import ChatRequestError, ConfigError, Problem, ProviderError
+from .phases.phase6_generation import ResponseGenerator
+from .plugin.contracts import ChatProvider, Retriever
+from .plugin.events import EventHooks
+from .plugin.host import PluginHost
+from .tools.manager import ToolLike, ToolManager
+from .tools.results import scrub
+
+if TYPE_CHECKING:
+    from .config.load import Draft
+
+log = logging.getLogger(__name__)
+
+
+class FlexChat:
+    """A configured chat: ask it with ``respond`` or ``stream``.
+
+    Made with ``from_config`` (a file or a mapping) or ``from_model`` (one model and some tools). It holds connections:
+    use it as ``async with FlexChat.from_config("chat.toml") as chat:`` or call ``aclose``. One instance serves any
+    number of turns at once, on one event loop.
+
+    Attributes:
+        config: The configuration it runs.
+        tools: Registry, executor and limits of its tools.
+        notes: What was remarkable when it was put together, nothing of it an error.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        providers: Mapping[str, ChatProvider],
+        tools: ToolManager,
+        events: EventHooks | None = None,
+        retrievers: Mapping[str, Retriever] | None = None,
+        notes: Iterable[Problem] = (),
+    ) -> None:
+        events = events or EventHooks()
+        self.config = config
+        self.tools = tools
+        self.notes = tuple(notes)
+        self._providers = dict(providers)
+        self._retrievers = dict(retrievers or {})
+        default_models = {name: e.default_model for name, e in config.llms.items() if e.default_model}
+        generator = ResponseGenerator(
+            self._providers, tools, events, limits=config.limits, default_models=default_models
+        )
+        self._conversation = Conversation(config.responses, generator, events)
+
+    @classmethod
+    def from_config(
+        cls,
+        source: str | Path | Mapping[str, Any],
+        *,
+        tools: Iterable[ToolLike] = (),
+        providers: Mapping[str, ChatProvider] | None = None,
+        plugins: PluginHost | None = None,
+    ) -> Self:
+        """Put together what a configuration describes.
+
+        Args:
+            source: A TOML or JSON file, or the same as a mapping (in which ${VARIABLES} are not expanded).
+            tools: Further tools, given in code; rules name them like those of the config.
+            providers: Providers to use in place of those the config describes, by their name in llms; for tests.
+            plugins: The plugins to use; absent: all that are installed.
+
+        Raises:
+            ConfigError: Everything that is wrong with the configuration, at once.
+        """
+        from .config.load import read_config  # imports cattrs: only where a configuration is read
+
+        given = [*tools]
+        draft = read_config(source, tools=_names(given))
+        host = plugins or installed_plugins(_blocked(draft))
+        return cls._assemble(draft, host, given, providers or {})
+
+    @classmethod
+    def from_model(
+        cls,
+        provider: str,
+        model: str,
+        *,
+        prompt: str = "",
+        tools: Iterable[ToolLike] = (),
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        max_iterations: int | None = None,
+        plugins: PluginHost | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Put together one model and some tools, without a configuration.
+
+        Args:
+            provider: Kind of service: "openai", "rehearsal", …
+            prompt: System prompt.
+            max_iterations: Answers of the model that may ask for tools in one turn, from 1.
+            settings: The provider's own settings: api_key="…", base_url="…".
+
+        Raises:
+            ConfigError: No installed plugin offers the provider, or it does not take these settings.
+        """
+        host = plugins or installed_plugins()
+        found = host.providers.by_name.get(provider)
+        if found is None:
+            raise ConfigError([Problem(path="provider", text=host.providers.missing(provider))])
+        try:
+            opened = found.create(found.config_class(**settings))
+        except (TypeError, ValueError) as error:
+            raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
+        from .services.retry import RetryingProvider
+
+        rule = ResponseRule(
+            llm=provider,
+            model=model,
+            prompt=prompt,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            tools=RuleTools(max_iterations=max_iterations),
+        )
+        config = Config(llms={provider: LLMEntry(provider=provider)}, responses=(rule,))
+        secrets = frozenset(v for k, v in settings.items() if isinstance(v, str) and k == "api_key")
+        manager = _manager(config, host, Mask(secrets | secrets_of_environment()), host.events(), {})
+        manager.add(tools)
+        return cls(config, providers={provider: RetryingProvider(opened)}, tools=manager, events=host.events())
+
+    @classmethod
+    def _assemble(
+        cls, draft: Draft, host: PluginHost, tools: list[ToolLike], providers: Mapping[str, ChatProvider]
+    ) -> Self:
+        from .services.build import open_provider, read_services, secret_values
+
+        llms = read_services(draft, "llms", host.providers)
+        stores = read_services(draft, "rag_services", host.retrievers)
+        from .tools.settings import read_tool_settings
+
+        structured = read_tool_settings(draft, host)
+        config = draft.finish()
+        opened = {
+            name: providers.get(name)
+            or open_provider(llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
+            for name, entry in config.llms.items()
+        }
+        retrievers = {name: store.type.create(store.settings) for name, store in stores.items()}
+        mask = Mask(draft.secrets | secret_values({**llms, **stores}))
+        events = host.events()
+        manager = _manager(config, host, mask, events, retrievers)
+        for index, text in manager.load_tools(structured).items():
+            draft.note(("tools", "registry", index), f"left out: {text}")
+        manager.add(tools)
+        return cls(config, providers=opened, tools=manager, events=events, retrievers=retrievers, notes=draft.notes)
+
+    async def respond(
+        self,
+        message: str | ChatRequest,
+        *,
+        history: Iterable[Message | Mapping[str, Any]] = (),
+        topic: str | None = None,
+    ) -> Turn:
+        """Answer a message.
+
+        Args:
+            history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}.
+
+        Raises:
+            ChatRequestError: The message is empty or too long, or the history cannot be read.
+            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
+        """
+        return await self._conversation.respond(self._request(message, history, topic))
+
+    def stream(
+        self,
+        message: str | ChatRequest,
+        *,
+        history: Iterable[Message | Mapping[str, Any]] = (),
+        topic: str | None = None,
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """Answer a message piece by piece: a generator of events, of which the last is the TurnEnd.
+
+        Closing the generator ends the turn: the provider's connection is closed, running tools are cancelled.
+
+        Raises:
+            The same as respond; what goes wrong during the turn is raised out of the generator.
+        """
+        return self._conversation.stream(self._request(message, history, topic))
+
+    async def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
+        """Run one tool, as a model would; trouble is in the result."""
+        return await self.tools.get_executor().execute(name, params)
+
+    async def list_models(self) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
+        """Ask every configured service for its models; a service that does not answer gives its error."""
+
+        async def ask(provider: ChatProvider) -> tuple[ModelInfo, ...] | ProviderError:
+            try:
+                return tuple(await provider.list_models())
+            except ProviderError as error:
+                return error
+
+        answers = await asyncio.gather(*map(ask, self._providers.values()))
+        return dict(zip(self._providers, answers, strict=True))
+
+    async def aclose(self) -> None:
+        """Close connections and stores. The object cannot be used afterwards."""
+        for held in (*self._providers.values(), *self._retrievers.values()):
+            with contextlib.suppress(ProviderError, OSError):
+                await held.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _request(
+        self,
+        message: str | ChatRequest,
+        history: Iterable[Message | Mapping[str, Any]],
+        topic: str | None,
+    ) -> ChatRequest:
+        if isinstance(message, ChatRequest):
+            return message
+        if not isinstance(message, str) or not message.strip():
+            raise ChatRequestError("the message is empty")
+        limit = self.config.limits.message_chars
+        if len(message) > limit:
+            raise ChatRequestError(
+                f"the message has {len(message):,} characters, at most {limit:,} are taken (limits.message_chars)"
+            )
+        try:
+            earlier = read_history(history)
+        except TypeError as error:
+            raise ChatRequestError(str(error)) from None
+        return ChatRequest(user_message=scrub(message), history=earlier, topic=topic)
+
+
+def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
+    """Return a host with every installed plugin but the blocked ones.
+
+    Args:
+        block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with
+            commas) adds to them; FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
+
+    Raises:
+        PluginError: In strict mode only.
+    """
+    named = os.environ.get("FLEXCHAT_BLOCK_PLUGINS", "")
+    blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
+    host = PluginHost(block={**blocked, **(block or {})}, strict=os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1")
+    host.load_installed()
+    return host
+
+
+def check_config(
+    source: str | Path | Mapping[str, Any], plugins: PluginHost | None = None
+) -> tuple[list[Problem], list[Problem]]:
+    """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
+    from .config.load import read_config
+
+    try:
+        draft = read_config(source)
+        FlexChat._assemble(draft, plugins or installed_plugins(_blocked(draft)), [], {})
+    except ConfigError as error:
+        unread = "draft" not in locals()
+        return list(error.problems), [] if unread else list(draft.notes)
+    return [], list(draft.notes)
+
+
+def _manager(
+    config: Config, host: PluginHost, mask: Mask, events: EventHooks, retrievers: Mapping[str, Retriever]
+) -> ToolManager:
+    formats = {name: encode for p in host.providers.by_name.values() for name, encode in p.tool_formats.items()}
+    return ToolManager(
+        config.tools,
+        formats=formats,
+        implementation_types=host.implementation_types.by_name,
+        handlers=host.handlers.by_name,
+        offered=host.tools.by_name,
+        retrievers=retrievers,
+        events=events,
+        mask=mask,
+    )
+
+
+def _blocked(draft: Draft) -> dict[str, str]:
+    table = draft.document.data.get("plugins")
+    names = table.get("block") if isinstance(table, Mapping) else None
+    return {name: "plugins.block" for name in names or () if isinstance(name, str)} if isinstance(names, list) else {}
+
+
+def _names(tools: Iterable[ToolLike]) -> tuple[str, ...]:
+    from .tools.manager import as_definition
+
+    return tuple(as_definition(item).name for item in tools)

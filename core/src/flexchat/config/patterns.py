@@ -1,0 +1,25 @@
+"""Regular expressions as a configuration writes them: ``/body/flags``, or the body alone."""
+
+from __future__ import annotations
+
+import re
+
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": 0, "u": 0, "y": 0}
+_SLASHED = re.compile(r"/(.*)/([gimsuy]*)", re.DOTALL)
+
+
+def compile_pattern(text: str) -> re.Pattern[str]:
+    """Return the pattern of a match rule. ``/x/s`` means a flag here and in JavaScript alike.
+
+    Raises:
+        re.error: It is no regular expression.
+
+    Source: the original's rule matching (FIELD_regexp).
+    """
+    slashed = _SLASHED.fullmatch(text)
+    if slashed is None:
+        return re.compile(text)
+    flags = 0
+    for letter in slashed.group(2):
+        flags |= _FLAGS[letter]
+    return re.compile(slashed.group(1), flags)

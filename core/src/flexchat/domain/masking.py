@@ -1,0 +1,54 @@
+"""Keeping secrets out of what a model, a user or a log reads."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+MASK = "***"
+
+_SHORTEST = 6  # a shorter "secret" would blot out ordinary words
+_SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
+
+# What a secret looks like where nobody told us about it.
+_PATTERNS = (
+    (re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
+    (
+        re.compile(
+            r"(?i)(\b[\w-]*(?:passw(?:or)?d|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|authorization)"
+            r"\b[\"']?\s*(?:[=:]|\bis\b)\s*)(?:bearer\s+|basic\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')}]+)"
+        ),
+        rf"\1{MASK}",
+    ),
+    (re.compile(r"(?i)(\bbearer\s+)[\w.~+/=-]{6,}"), rf"\1{MASK}"),
+    (re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}"), MASK),
+)
+
+
+class Mask:
+    """Replaces secrets in a text by ***: those it is told, and what looks like one (password=…, user:password@…).
+
+    Args:
+        secrets: Values that must not be seen; those shorter than 6 characters are ignored.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        found = sorted({s for s in secrets if len(s) >= _SHORTEST}, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, found))) if found else None
+
+    def __call__(self, text: str) -> str:
+        """Return the text without the secrets."""
+        if self._known is not None:
+            text = self._known.sub(MASK, text)
+        for pattern, replacement in _PATTERNS:
+            text = pattern.sub(replacement, text)
+        return text
+
+
+def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozenset[str]:
+    """Return the values of environment variables whose names say that they are secret (…_KEY, …_TOKEN, …)."""
+    variables = os.environ if environ is None else environ
+    return frozenset(
+        value for name, value in variables.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST
+    )

@@ -1,0 +1,74 @@
+"""{{variables}} in a prompt."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ..domain import Document, Profile
+
+log = logging.getLogger(__name__)
+
+_VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+_MISSING = object()
+
+
+def substitute_variables(template: str, profile: Profile) -> str:
+    """Fill in the variables of a prompt template.
+
+    ``{{topic}}``, ``{{user_message}}``, ``{{intent}}``, ``{{service}}``, ``{{collection}}``, ``{{rag_results}}``,
+    ``{{reasoning}}``, ``{{rag_context}}``, and ``{{documents.0.title}}``: dots go into mappings and lists, never into
+    objects. What is None becomes an empty text, lists and objects become JSON, an unknown variable stays as it is and
+    is logged. What is filled in is not searched for variables again: a user's message cannot bring its own.
+
+    Source: requirements RG-1, RG-2, C21.
+    """
+    if "{{" not in template:
+        return template
+    variables = _variables(profile)
+
+    def value_of(match: re.Match[str]) -> str:
+        value = _look_up(variables, match.group(1))
+        if value is _MISSING:
+            log.warning("prompt: no variable is called {{%s}}; it stays in the text", match.group(1))
+            return match.group(0)
+        return _text(value)
+
+    return _VARIABLE.sub(value_of, template)
+
+
+def rag_context(documents: Sequence[Document]) -> str:
+    """Return the documents as a prompt shows them: title and collection over each text."""
+    if not documents:
+        return "[No relevant documents found]"
+    return "\n\n---\n\n".join(
+        f"### {document.title}{f' (from {document.collection})' if document.collection else ''}\n\n{document.text}"
+        for document in documents
+    )
+
+
+def _variables(profile: Profile) -> Mapping[str, Any]:
+    return {**attrs.asdict(profile), "rag_context": rag_context(profile.documents)}
+
+
+def _look_up(variables: Any, path: str) -> Any:
+    value = variables
+    for step in path.split("."):
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, (list, tuple)) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return _MISSING
+    return value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

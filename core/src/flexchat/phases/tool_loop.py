@@ -1,0 +1,170 @@
+"""Phase 6b: the calls of one answer, decided and run. What was asked before is remembered for the length of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import attrs
+
+from ..domain import ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted
+from ..plugin.events import current_call
+from ..tools.executor import ToolExecutor
+from ..tools.registry import ToolRegistry
+from ..tools.results import for_the_model
+
+log = logging.getLogger(__name__)
+
+MAX_IDENTICAL_CALLS = 2  # the third is refused, the fourth ends the loop (C16)
+_REPEATED = "This exact call was already made twice; use its earlier result instead of asking again"
+
+
+@attrs.define
+class ToolRound:
+    """What one answer's calls came to: one record for each, in the order of the calls."""
+
+    records: list[ToolCallRecord]
+
+    def messages(self, calls: Sequence[ToolCall], max_result_chars: int) -> list[ToolMessage]:
+        """Return the answers for the model, one for each call."""
+        return [
+            ToolMessage(
+                tool_call_id=call.id,
+                name=call.name,
+                content=for_the_model(record.result, max_result_chars),
+                is_error=not record.result.success,
+            )
+            for call, record in zip(calls, self.records, strict=True)
+        ]
+
+
+class ToolLoop:
+    """Runs the tool calls of one turn.
+
+    Args:
+        offered: Names of the tools this turn's model was offered; nothing else runs.
+        time_left: Seconds the turn may still take; None for no limit.
+        per_answer, per_turn: How many calls are run at most; the others are answered with a refusal.
+
+    Attributes:
+        exhausted: Why the loop must end (a call repeated a fourth time, the budget used up); empty while it may go on.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        executor: ToolExecutor,
+        offered: Sequence[str],
+        *,
+        time_left: Callable[[], float | None],
+        per_answer: int,
+        per_turn: int,
+    ) -> None:
+        self._registry = registry
+        self._executor = executor
+        self._offered = frozenset(offered)
+        self._time_left = time_left
+        self._per_answer = per_answer
+        self._per_turn = per_turn
+        self._times_asked: Counter[str] = Counter()
+        self._run = 0
+        self.exhausted = ""
+
+    async def run(
+        self, calls: Sequence[ToolCall], iteration: int
+    ) -> AsyncGenerator[ToolStarted | ToolFinished | ToolRound, None]:
+        """Give every call exactly one result; yield what happens and, last, the ToolRound.
+
+        Refusals are settled first, one by one. The others run side by side, but for exclusive tools, which run alone.
+        If the caller leaves early, everything that still runs is cancelled.
+        """
+        records: list[ToolCallRecord | None] = [None] * len(calls)
+        refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
+        for group in self._groups(calls, refusals):
+            async with contextlib.aclosing(self._run_group(group, calls, refusals, iteration)) as events:
+                async for index, event in events:
+                    if isinstance(event, ToolFinished):
+                        records[index] = event.record
+                    yield event
+        yield ToolRound([record for record in records if record is not None])
+
+    def _refusal(self, call: ToolCall, index: int) -> str | None:
+        """Return why a call is not run; None if it is."""
+        signature = _signature(call)
+        self._times_asked[signature] += 1
+        tool = self._registry.get(call.name)
+        if not (tool is not None and tool.repeatable) and self._times_asked[signature] > MAX_IDENTICAL_CALLS:
+            log.warning("tool %s: the same call for the %d. time; refused", call.name, self._times_asked[signature])
+            if self._times_asked[signature] > MAX_IDENTICAL_CALLS + 1:
+                self.exhausted = f"the model repeated one call of {call.name} after it had been refused"
+            return _REPEATED
+        if call.error is not None:
+            log.error("tool %s: invalid tool arguments: %s", call.name, call.error)
+            return f"Invalid tool arguments: {call.error}"
+        if index >= self._per_answer:
+            return f"Not executed: at most {self._per_answer} calls in one answer; ask for the others in the next"
+        if self._run >= self._per_turn:
+            self.exhausted = f"the budget of {self._per_turn} tool calls was used up"
+            return f"Not executed: the budget of {self._per_turn} tool calls for this message is used up"
+        self._run += 1
+        return None
+
+    def _groups(self, calls: Sequence[ToolCall], refusals: Sequence[str | None]) -> list[list[int]]:
+        """Return the calls, by index, in groups that may run side by side, in order."""
+        groups: list[list[int]] = []
+        shared = False
+        for index, call in enumerate(calls):
+            tool = self._registry.get(call.name)
+            alone = refusals[index] is None and tool is not None and tool.exclusive
+            if alone or not shared:
+                groups.append([])
+            groups[-1].append(index)
+            shared = not alone
+        return groups
+
+    async def _run_group(
+        self, group: Sequence[int], calls: Sequence[ToolCall], refusals: Sequence[str | None], iteration: int
+    ) -> AsyncGenerator[tuple[int, ToolStarted | ToolFinished], None]:
+        for index in group:
+            yield index, ToolStarted(calls[index])
+        if len(group) == 1:
+            index = group[0]
+            yield index, ToolFinished(await self._record(calls[index], refusals[index], iteration))
+            return
+        tasks = {asyncio.create_task(self._record(calls[i], refusals[i], iteration)): i for i in group}
+        pending = set(tasks)
+        try:
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for task in sorted(done, key=tasks.__getitem__):
+                    yield tasks[task], ToolFinished(task.result())
+        finally:
+            for task in pending:
+                task.cancel()
+            if pending:
+                await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _record(self, call: ToolCall, refusal: str | None, iteration: int) -> ToolCallRecord:
+        params = call.arguments if call.arguments is not None else {}
+        if refusal is not None:
+            result = ToolResult.failed(call.name, refusal)
+        else:
+            token = current_call.set(call.id)
+            try:
+                result = await self._executor.execute(
+                    call.name, params, allowed=self._offered, timeout_s=self._time_left()
+                )
+            finally:
+                current_call.reset(token)
+        return ToolCallRecord(tool=call.name, params=params, result=result, iteration=iteration, call_id=call.id)
+
+
+def _signature(call: ToolCall) -> str:
+    """Return the same text for calls that differ only in the order of their arguments."""
+    if call.error is not None:
+        return f"{call.name} {call.raw_arguments}"
+    return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=repr)}"

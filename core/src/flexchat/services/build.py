@@ -1,0 +1,64 @@
+"""From the config's entries and the plugins' records to what can be opened: providers and document stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from ..config.load import Draft
+from ..domain.masking import secrets_of_environment
+from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
+from ..plugin.host import Records
+from .retry import RetryingProvider
+
+CORE_KEYS = {
+    "llms": ("provider", "default_model", "description", "retries", "retry_delay_ms"),
+    "rag_services": ("provider", "description"),
+}
+"""Keys of an entry that are core's; the others belong to the plugin."""
+
+
+@attrs.frozen
+class Service:
+    """One entry of llms or rag_services, read and not opened yet."""
+
+    type: Any
+    settings: Any
+
+
+def read_services(draft: Draft, section: str, records: Records) -> dict[str, Service]:
+    """Return the entries of llms or rag_services with their settings as their plugin wants them.
+
+    What is wrong is added to the draft's problems, and the entry is left out.
+    """
+    services: dict[str, Service] = {}
+    for path, table in draft.tables(section):
+        name = table.get("provider")
+        if not isinstance(name, str):
+            continue  # reported by the structuring of core's own keys
+        found: ProviderType | RetrieverType | None = records.by_name.get(name)
+        if found is None:
+            draft.problem((*path, "provider"), records.missing(name))
+            continue
+        settings = draft.settings(path, CORE_KEYS[section], found.config_class)
+        if settings is not None:
+            services[str(path[-1])] = Service(found, settings)
+    return services
+
+
+def secret_values(services: dict[str, Service]) -> frozenset[str]:
+    """Return the values of the settings' fields that are marked secret, and of the environment's secrets."""
+    fields = [
+        getattr(service.settings, field.name)
+        for service in services.values()
+        for field in attrs.fields(type(service.settings))
+        if field.metadata.get("secret")
+    ]
+    return frozenset(value for value in fields if isinstance(value, str)) | secrets_of_environment()
+
+
+def open_provider(service: Service, *, retries: int, retry_delay_ms: int) -> ChatProvider:
+    """Return the provider of an llms entry, repeating what may be repeated."""
+    provider: ChatProvider = service.type.create(service.settings)
+    return RetryingProvider(provider, retries=retries, delay_s=retry_delay_ms / 1000) if retries else provider

@@ -1,0 +1,194 @@
+"""Runs one tool: looks it up, checks the arguments, runs it in time, and never raises."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+import logging
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+import attrs
+
+from ..domain import ToolDefinition, ToolResult
+from ..domain.masking import Mask
+from ..errors import did_you_mean
+from ..plugin.contracts import ImplementationType, Retriever, ToolContext, ToolHandler
+from ..plugin.events import EventHooks
+from ..schema.check import ArgumentChecker
+from .registry import ToolRegistry
+from .results import as_json
+
+log = logging.getLogger(__name__)
+
+_NAMES_SHOWN = 20
+
+
+@attrs.frozen
+class _Prepared:
+    """What is needed again each time a tool runs."""
+
+    checker: ArgumentChecker
+    implementation: ImplementationType
+    settings: Any
+    context: ToolContext
+
+
+class ToolExecutor:
+    """Executes tools. The outcome, whatever it is, is a ToolResult.
+
+    Args:
+        default_timeout_ms: For tools that say nothing of their own.
+        mask: Takes secrets out of error texts.
+        error_detail: "message" shows a model the (masked) text of an exception; "incident" a number that stands
+            beside the full text in the log.
+
+    Source: tool-execution specification (requirements TE-1 to TE-19, TC-36 to TC-49).
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        implementation_types: Mapping[str, ImplementationType],
+        *,
+        handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
+        retrievers: Mapping[str, Retriever] | None = None,
+        events: EventHooks | None = None,
+        default_timeout_ms: int = 30_000,
+        mask: Mask | None = None,
+        error_detail: Literal["message", "incident"] = "message",
+    ) -> None:
+        self._registry = registry
+        self._types = implementation_types
+        self._handlers = handlers or {}
+        self._retrievers = retrievers or {}
+        self._events = events or EventHooks()
+        self._default_timeout_ms = default_timeout_ms
+        self._mask = mask or Mask()
+        self._error_detail = error_detail
+        self._prepared: dict[str, tuple[ToolDefinition, _Prepared]] = {}
+
+    async def execute(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        allowed: Collection[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Run a tool with these arguments.
+
+        Args:
+            allowed: Names that were offered; any other tool does not exist here. None allows all.
+            timeout_s: Seconds that are left, where they are fewer than the tool's own timeout.
+        """
+        started = time.perf_counter()
+        tool = self._registry.get(name)
+        if tool is None or (allowed is not None and name not in allowed):
+            if tool is not None:
+                log.warning("tool %s: called although it was not offered; refused", name)
+            return ToolResult.failed(name, self._not_found(name, allowed), _ms(started))
+        try:
+            prepared = self._prepare(tool)
+        except ValueError as error:
+            return ToolResult.failed(name, self._mask(str(error)), _ms(started))
+        checked = prepared.checker.check(params)
+        if checked.problems:
+            text = "Invalid parameters: " + ", ".join(checked.problems)
+            return ToolResult.failed(name, text, _ms(started), checked.notes)
+        result = await self._events.before_tool_call(tool, checked.params)
+        if result is None:
+            result = await self._run(tool, prepared, checked.params, timeout_s)
+        result = attrs.evolve(result, tool_name=name, execution_time_ms=_ms(started), notes=checked.notes)
+        await self._events.after_tool_call(tool, checked.params, result)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "tool %s(%s): success=%s, %d ms", name, self._mask(repr(dict(params))), result.success, _ms(started)
+            )
+        return result
+
+    def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
+        """Return what is wrong with the arguments, a sentence each; empty if nothing is."""
+        return [*self._prepare(tool).checker.check(params).problems]
+
+    async def _run(
+        self, tool: ToolDefinition, prepared: _Prepared, params: Mapping[str, Any], timeout_s: float | None
+    ) -> ToolResult:
+        limit_ms = tool.timeout_ms if tool.timeout_ms is not None else self._default_timeout_ms
+        if timeout_s is not None:
+            limit_ms = min(limit_ms, max(0, round(timeout_s * 1000)))
+        try:
+            async with asyncio.timeout(limit_ms / 1000) as deadline:
+                value = await prepared.implementation.run(prepared.settings, _own(params), prepared.context)
+            plain, encoded = as_json(value)
+        except (Exception, SystemExit) as error:  # a tool that ends the program is a tool that failed
+            if isinstance(error, TimeoutError) and deadline.expired():
+                log.warning("tool %s: not finished after %d ms", tool.name, limit_ms)
+                return ToolResult.failed(
+                    tool.name, f"Tool execution timed out after {limit_ms}ms{self._left(prepared)}"
+                )
+            return ToolResult.failed(tool.name, self._error_text(tool, error))
+        return ToolResult(success=True, tool_name=tool.name, result=plain, encoded=encoded)
+
+    def _left(self, prepared: _Prepared) -> str:
+        """A coroutine was cancelled; a thread cannot be stopped, and the model should know."""
+        function = getattr(prepared.settings, "function", None)
+        in_thread = callable(function) and not inspect.iscoroutinefunction(function)
+        return " (it may still be running)" if in_thread else ""
+
+    def _error_text(self, tool: ToolDefinition, error: BaseException) -> str:
+        text = str(error) if str(error).strip() else type(error).__name__
+        if isinstance(error, KeyError):
+            text = f"{type(error).__name__}: {text}"  # its text alone is just the key
+        elif isinstance(error, SystemExit):
+            text = "the tool tried to end the program"
+        incident = secrets.token_hex(4)
+        log.warning("tool %s failed (incident %s): %s", tool.name, incident, self._mask(text))
+        if self._error_detail == "incident":
+            return f"The tool failed ({type(error).__name__}, incident {incident}); its owner can look that up"
+        return self._mask(text)
+
+    def _not_found(self, name: str, allowed: Collection[str] | None) -> str:
+        """The specified text, then what a model can do about it."""
+        names = self._registry.names() if allowed is None else tuple(n for n in self._registry.names() if n in allowed)
+        shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+        return f"Tool '{name}' not found{did_you_mean(name, names)}; available tools: {shown or 'none'}"
+
+    def _prepare(self, tool: ToolDefinition) -> _Prepared:
+        known = self._prepared.get(tool.name)
+        if known is not None and known[0] is tool:
+            return known[1]
+        implementation = self._types.get(tool.implementation.type)
+        if implementation is None:
+            raise ValueError(f"Unknown implementation type: {tool.implementation.type}")
+        settings = tool.implementation.settings
+        if isinstance(settings, Mapping):
+            settings = _structured(settings, implementation)
+        context = ToolContext(tool=tool, handlers=self._handlers, retrievers=self._retrievers)
+        prepared = _Prepared(ArgumentChecker(tool.parameters), implementation, settings, context)
+        self._prepared[tool.name] = (tool, prepared)
+        return prepared
+
+
+def _structured(settings: Mapping[str, Any], implementation: ImplementationType) -> Any:
+    """Settings of a tool that was made in code or by a plugin; those of a config arrive structured."""
+    from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
+
+    value, problems = structure_mapping(settings, implementation.settings_class)
+    if problems:
+        raise ValueError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
+    return value
+
+
+def _own(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool may do what it likes with its arguments; the record keeps what the model wrote."""
+    if any(isinstance(value, (dict, list)) for value in params.values()):
+        return copy.deepcopy(dict(params))
+    return dict(params)
+
+
+def _ms(started: float) -> int:
+    return round((time.perf_counter() - started) * 1000)

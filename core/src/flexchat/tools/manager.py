@@ -1,0 +1,150 @@
+"""The tools of one configuration: fills the registry, and knows the limits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from ..config.model import ToolEntry, ToolsTable
+from ..domain import Implementation, ToolDefinition
+from ..domain.masking import Mask
+from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
+from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
+from ..plugin.events import EventHooks
+from .executor import ToolExecutor
+from .python_function import PYTHON, FunctionTool, tool
+from .registry import ToolRegistry
+
+log = logging.getLogger(__name__)
+
+ToolLike = ToolDefinition | FunctionTool | Callable[..., Any]
+"""What can be given as a tool: a definition, a function made one by @tool, or a plain typed function."""
+
+
+class ToolManager:
+    """Loads the tools of a config, and gives access to registry and executor.
+
+    Args:
+        formats: Tool encoders of the installed providers, by format name.
+        offered: Ready-made tools of the plugins, which an entry switches on by name.
+
+    Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
+    """
+
+    def __init__(
+        self,
+        table: ToolsTable | None = None,
+        *,
+        formats: Mapping[str, ToolEncoder] | None = None,
+        implementation_types: Mapping[str, ImplementationType] | None = None,
+        handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
+        offered: Mapping[str, ToolDefinition] | None = None,
+        retrievers: Mapping[str, Retriever] | None = None,
+        events: EventHooks | None = None,
+        mask: Mask | None = None,
+    ) -> None:
+        self.table = table or ToolsTable()
+        self._offered = offered or {}
+        self._registry = ToolRegistry(formats)
+        self._executor = ToolExecutor(
+            self._registry,
+            {PYTHON.name: PYTHON, **(implementation_types or {})},
+            handlers=handlers,
+            retrievers=retrievers,
+            events=events,
+            default_timeout_ms=self.get_default_timeout(),
+            mask=mask,
+            error_detail=self.table.error_detail,
+        )
+
+    def load_tools(self, structured: Mapping[int, Any] | None = None) -> dict[int, str]:
+        """Register the tools of the config; return what is wrong with those that were left out, by their index.
+
+        Args:
+            structured: Settings that are structured already, by index.
+        """
+        if self.table.enabled is False:
+            return {}
+        if not self.table.registry:
+            log.debug("the config registers no tools")
+        left_out: dict[int, str] = {}
+        for index, entry in enumerate(self.table.registry):
+            try:
+                self._registry.register(self._definition(entry, (structured or {}).get(index)))
+            except FlexChatError as error:
+                log.warning("tools.registry[%d] is left out: %s", index, error)
+                left_out[index] = str(error)
+        return left_out
+
+    def add(self, tools: Iterable[ToolLike]) -> None:
+        """Register tools given in code.
+
+        Raises:
+            ToolDefinitionError: One of them is not a tool, or its name is taken.
+        """
+        for item in tools:
+            self._registry.register(as_definition(item))
+
+    def get_registry(self) -> ToolRegistry:
+        """Return the registry."""
+        return self._registry
+
+    def get_executor(self) -> ToolExecutor:
+        """Return the executor."""
+        return self._executor
+
+    def is_enabled(self) -> bool:
+        """Return whether tools are used: as tools.enabled says, else if there are any (C7)."""
+        if self.table.enabled is None:
+            return bool(self._registry.names())
+        return self.table.enabled
+
+    def get_max_iterations(self) -> int:
+        """Return how many answers of a model may ask for tools in one turn."""
+        return self.table.max_iterations or 5
+
+    def get_default_timeout(self) -> int:
+        """Return the milliseconds a tool may take that says nothing of its own."""
+        return self.table.default_timeout_ms or 30_000
+
+    def _definition(self, entry: ToolEntry, structured: Any) -> ToolDefinition:
+        if entry.implementation is None:
+            return self._switched_on(entry)
+        settings = entry.implementation.settings if structured is None else structured
+        return ToolDefinition(
+            name=entry.name,
+            description=entry.description or "",
+            parameters=entry.parameters or {},
+            implementation=Implementation(type=entry.implementation.type, settings=settings),
+            handler=entry.handler,
+            timeout_ms=entry.timeout_ms,
+            exclusive=entry.exclusive,
+            repeatable=entry.repeatable,
+        )
+
+    def _switched_on(self, entry: ToolEntry) -> ToolDefinition:
+        offered = self._offered.get(entry.name)
+        if offered is None:
+            known = ", ".join(self._offered) or "none"
+            raise ToolDefinitionError(
+                f"Tool {entry.name} has no implementation, and no plugin offers a tool of that name"
+                f"{did_you_mean(entry.name, self._offered)} (offered: {known})"
+            )
+        changes = {
+            "description": entry.description,
+            "parameters": entry.parameters,
+            "timeout_ms": entry.timeout_ms,
+            "exclusive": entry.exclusive or None,
+            "repeatable": entry.repeatable or None,
+        }
+        return attrs.evolve(offered, **{key: value for key, value in changes.items() if value is not None})
+
+
+def as_definition(item: ToolLike) -> ToolDefinition:
+    """Return the definition of anything that can be given as a tool."""
+    if isinstance(item, ToolDefinition):
+        return item
+    return (item if isinstance(item, FunctionTool) else tool(item)).definition

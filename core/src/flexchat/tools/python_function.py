@@ -1,0 +1,160 @@
+"""Tools that are Python functions: the @tool decorator, and the implementation type "python"."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+import attrs
+
+from ..domain import Implementation, ToolDefinition
+from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
+from ..plugin.threads import run_in_thread
+from ..schema.from_function import FunctionDescription, bind, describe_function
+
+
+@attrs.frozen(kw_only=True)
+class PythonSettings:
+    """The implementation table of a Python function.
+
+    Attributes:
+        function: "package.module:name"; imported when the tool is first run.
+    """
+
+    function: str
+
+
+@attrs.frozen
+class FunctionTool:
+    """A function a model may call; still callable as the function it is.
+
+    Attributes:
+        function: The function.
+        definition: What the model is told of it.
+    """
+
+    function: Callable[..., Any]
+    definition: ToolDefinition
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, unchecked."""
+        return self.function(*args, **kwargs)
+
+
+@attrs.frozen
+class _Bound:
+    """A function with its description: the settings of a tool made by @tool."""
+
+    function: Callable[..., Any]
+    description: FunctionDescription
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_ms: int | None = None,
+    exclusive: bool = False,
+    repeatable: bool = False,
+) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_ms: int | None = None,
+    exclusive: bool = False,
+    repeatable: bool = False,
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a typed function a tool: its schema comes from the signature and the docstring.
+
+    Example:
+        @tool
+        def get_weather(location: str, days: int = 1) -> dict:
+            '''Get the weather forecast of a city.
+
+            Args:
+                location: City name.
+                days: How many days ahead, 1 to 7.
+            '''
+
+    A plain def runs in a thread, an async def on the event loop. A parameter annotated ``ToolContext`` is given the
+    context and hidden from the model.
+
+    Raises:
+        ToolDefinitionError: The function cannot be described: no docstring, an annotation that JSON cannot say.
+    """
+    if function is None:
+        return lambda f: _make(f, name, description, timeout_ms, exclusive, repeatable)
+    return _make(function, name, description, timeout_ms, exclusive, repeatable)
+
+
+def _make(
+    function: Callable[..., Any],
+    name: str | None,
+    description: str | None,
+    timeout_ms: int | None,
+    exclusive: bool,
+    repeatable: bool,
+) -> FunctionTool:
+    if isinstance(function, FunctionTool):
+        return function
+    described = describe_function(function, description=description)
+    definition = ToolDefinition(
+        name=name or described.name,
+        description=described.description,
+        parameters=described.parameters,
+        implementation=Implementation(type="python", settings=_Bound(function, described)),
+        timeout_ms=timeout_ms,
+        exclusive=exclusive,
+        repeatable=repeatable,
+    )
+    return FunctionTool(function, definition)
+
+
+async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -> Any:
+    bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
+    kwargs = bind(bound.description, params)
+    if bound.description.context_parameter is not None:
+        kwargs[bound.description.context_parameter] = context
+    if inspect.iscoroutinefunction(bound.function):
+        return await bound.function(**kwargs)
+    return await run_in_thread(functools.partial(bound.function, **kwargs))
+
+
+@functools.lru_cache(maxsize=1024)
+def _imported(reference: str) -> _Bound:
+    module, _, name = reference.partition(":")
+    function = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    function = function.function if isinstance(function, FunctionTool) else function
+    return _Bound(function, describe_function(function))
+
+
+def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
+    if isinstance(settings, _Bound):
+        return None
+    module, _, name = settings.function.partition(":")
+    if not module or not name:
+        return f"function must be 'package.module:name', got '{settings.function}'"
+    try:
+        _imported(settings.function)
+    except Exception as error:
+        return f"function '{settings.function}' cannot be used: {type(error).__name__}: {error}"
+    return None
+
+
+PYTHON = ImplementationType(
+    name="python",
+    settings_class=PythonSettings,
+    run=_run,
+    check=_check,
+    summary="a Python function: function = 'package.module:name'",
+)
+"""The implementation type core brings itself. Only the operator's file can name a function."""

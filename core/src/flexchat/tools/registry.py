@@ -1,0 +1,85 @@
+"""The tools there are, by name, and their translation for a provider."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ..domain import ToolDefinition
+from ..errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
+from ..plugin.contracts import ToolEncoder
+from ..schema.limits import schema_problems
+
+log = logging.getLogger(__name__)
+
+
+class ToolRegistry:
+    """Keeps tool definitions. Knows no wire format: it is given encoders by name.
+
+    Source: requirements TC-13, TC-27 to TC-35, DS-1.
+    """
+
+    def __init__(self, formats: Mapping[str, ToolEncoder] | None = None) -> None:
+        self._tools: dict[str, ToolDefinition] = {}
+        self._formats = dict(formats or {})
+        self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
+
+    def register(self, tool: ToolDefinition) -> None:
+        """Add a tool.
+
+        Raises:
+            DuplicateToolError: A tool of that name is there already; it stays.
+            ToolDefinitionError: Its parameters are no usable JSON Schema, or beyond the limits of schema.limits.
+        """
+        if tool.name in self._tools:
+            raise DuplicateToolError(tool.name)
+        problems = schema_problems(tool.parameters)
+        if problems:
+            raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
+        self._tools[tool.name] = tool
+        self._encoded.clear()
+        log.debug("tool %s registered", tool.name)
+
+    def get(self, name: str) -> ToolDefinition | None:
+        """Return the tool of that name; None if there is none."""
+        return self._tools.get(name)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a tool of that name."""
+        return name in self._tools
+
+    def list(self) -> list[ToolDefinition]:
+        """Return all tools, in the order they were registered."""
+        return [*self._tools.values()]
+
+    def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return the names of the tools on an allow-list, in order; None or empty means all of them."""
+        return tuple(name for name in self._tools if not allowed or name in allowed)
+
+    def to_provider_format(self, provider: str, allowed_tools: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """Say the allowed tools in a provider's own words.
+
+        Args:
+            provider: Name of a tool format that a provider plugin registered: "openai", "gemini".
+            allowed_tools: Names to keep; None or empty keeps all (TC-32).
+
+        Raises:
+            UnknownProviderError: No installed plugin offers that format.
+        """
+        return [*self.wire_tools(provider, self.names(allowed_tools))]
+
+    def wire_tools(self, provider: str, names: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+        """Return the named tools in a provider's words: the same tuple for the same names, so that it is encoded once.
+
+        Raises:
+            UnknownProviderError: As to_provider_format.
+        """
+        found = self._encoded.get((provider, names))
+        if found is None:
+            encode = self._formats.get(provider)
+            if encode is None:
+                raise UnknownProviderError(provider, known=sorted(self._formats))
+            found = tuple(encode([self._tools[name] for name in names]))
+            self._encoded[provider, names] = found
+        return found

@@ -1,0 +1,64 @@
+"""The implementation tables of the config's tools, as their implementation types want them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..config.load import Draft
+from ..domain import Implementation, ToolDefinition
+from ..errors import ToolDefinitionError
+from ..plugin.contracts import ImplementationType
+from ..plugin.host import PluginHost
+from .python_function import PYTHON
+
+
+def read_tool_settings(draft: Draft, host: PluginHost) -> dict[int, Any]:
+    """Return each tool's implementation settings, by its index in tools.registry.
+
+    An unknown implementation type, wrong settings, an unknown handler and a name that no plugin offers are added to
+    the draft's problems.
+    """
+    structured: dict[int, Any] = {}
+    for path, table in draft.tables("tools", "registry"):
+        implementation = table.get("implementation")
+        if implementation is None:
+            _check_name(draft, host, path, table)
+            continue
+        if not isinstance(implementation, Mapping) or not isinstance(implementation.get("type"), str):
+            continue  # reported by the structuring of core's own keys
+        name, place = implementation["type"], (*path, "implementation")
+        kind: ImplementationType | None = PYTHON if name == PYTHON.name else host.implementation_types.by_name.get(name)
+        if kind is None:
+            draft.problem((*place, "type"), host.implementation_types.missing(name))
+            continue
+        settings = draft.settings(place, ("type",), kind.settings_class)
+        if settings is None:
+            continue
+        structured[int(path[-1])] = settings
+        problem = _problem_of(kind, settings, table, host)
+        if problem:
+            draft.problem(place, problem)
+    return structured
+
+
+def _check_name(draft: Draft, host: PluginHost, path: tuple[str | int, ...], table: Mapping[str, Any]) -> None:
+    name = table.get("name")
+    if isinstance(name, str) and name not in host.tools.by_name:
+        draft.problem(path, f"{host.tools.missing(name)}; a tool of your own needs an 'implementation'")
+
+
+def _problem_of(kind: ImplementationType, settings: Any, table: Mapping[str, Any], host: PluginHost) -> str | None:
+    if kind.check is None:
+        return None
+    try:
+        tool = ToolDefinition(
+            name=str(table.get("name")),
+            description=str(table.get("description") or "-"),
+            parameters=table.get("parameters") or {"type": "object"},
+            implementation=Implementation(type=kind.name, settings=settings),
+            handler=table.get("handler"),
+        )
+    except ToolDefinitionError:
+        return None  # said when the tool is registered
+    return kind.check(settings, tool, host.handlers.by_name)

@@ -1,0 +1,95 @@
+"""The floors rule: a module imports its own folder and lower floors, nothing else of FlexChat."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ROOT / "core" / "src" / "flexchat"
+FLOORS = {
+    "errors": 0,
+    "domain": 1,
+    "config": 2,
+    "http": 2,
+    "plugin": 2,
+    "schema": 2,
+    "services": 3,
+    "tools": 3,
+    "phases": 4,
+    "conversation": 5,
+    "app": 6,
+    "sync": 6.5,
+    "cli": 7,
+    "testing": 7,
+    "__init__": 8,
+    "__main__": 8,
+}
+# Which outside package may be imported where; a prefix of the module's path below src/.
+HOMES = {
+    "pluggy": ("flexchat/plugin/",),
+    "cattrs": ("flexchat/config/",),
+    "tomli": ("flexchat/config/",),
+    "tomllib": ("flexchat/config/", "flexchat_openai/"),
+    "jsonschema": ("flexchat/schema/",),
+    "re2": ("flexchat/schema/", "flexchat_builtin/"),
+    "httpx": ("flexchat/http/", "flexchat_openai/provider.py"),
+    "aiohttp": ("flexchat/http/",),
+    "httpx_aiohttp": ("flexchat/http/",),
+    "numexpr": ("flexchat_builtin/",),
+    "argparse": ("flexchat/cli/", "flexchat/plugin/contracts.py", "flexchat/plugin/hookspecs.py"),
+}
+PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}
+
+
+def modules(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def imported(path: Path, package: str) -> list[str]:
+    """Absolute names of everything a module imports, relative imports resolved."""
+    names = []
+    below = path.parent.relative_to(path.parents[len(path.parts) - 1 - path.parts.index("src")])
+    here = [package, *below.parts[below.parts.index(package) + 1 :]] if package in below.parts else [package]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names += [module] if node.module else [f"{module}.{alias.name}" for alias in node.names]
+    return names
+
+
+def room(name: str) -> str:
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("path", modules(CORE), ids=lambda p: str(p.relative_to(CORE)))
+def test_a_module_of_core_imports_its_own_folder_and_lower_floors(path):
+    """No module looks up or sideways."""
+    own = path.relative_to(CORE).parts[0].removesuffix(".py")
+    for name in imported(path, "flexchat"):
+        if name.split(".")[0] == "flexchat" and room(name) != own:
+            assert FLOORS[room(name)] < FLOORS[own], f"{own} (floor {FLOORS[own]}) imports {name}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package):
+    """flexchat.plugin for all, flexchat.http for providers; never another first-party package."""
+    for path in modules(PACKAGES[package]):
+        for name in imported(path, package):
+            first = name.split(".")[0]
+            assert first == package or not first.startswith("flexchat_"), f"{path.name} imports {name}"
+            if first == "flexchat":
+                assert room(name) in ("plugin", "http"), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", [p for f in (CORE, *PACKAGES.values()) for p in modules(f)], ids=str)
+def test_an_outside_package_is_imported_only_where_it_is_at_home(path):
+    """One module knows the HTTP client, one folder the plugin manager, and so on."""
+    below_src = str(path).split("/src/")[1]
+    for name in imported(path, below_src.split("/")[0]):
+        homes = HOMES.get(name.split(".")[0])
+        assert homes is None or below_src.startswith(homes), f"{below_src} imports {name}"
