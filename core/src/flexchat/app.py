@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from .config.model import Config, LLMEntry, ResponseRule, RuleTools
+from .config.model import Config, LimitsTable, LLMEntry, ResponseRule, RuleTools
 from .conversation import Conversation
 from .domain import ChatRequest, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .domain.history import read_history
@@ -103,6 +103,7 @@ class FlexChat:
         max_tokens: int | None = None,
         temperature: float | None = None,
         max_iterations: int | None = None,
+        limits: LimitsTable | None = None,
         plugins: PluginHost | None = None,
         **settings: Any,
     ) -> Self:
@@ -135,7 +136,9 @@ class FlexChat:
             temperature=temperature,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        config = Config(llms={provider: LLMEntry(provider=provider)}, responses=(rule,))
+        config = Config(
+            llms={provider: LLMEntry(provider=provider)}, responses=(rule,), limits=limits or LimitsTable()
+        )
         secrets = frozenset(v for k, v in settings.items() if isinstance(v, str) and k == "api_key")
         manager = _manager(config, host, Mask(secrets | secrets_of_environment()), host.events(), {})
         manager.add(tools)

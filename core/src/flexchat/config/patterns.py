@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": 0, "u": 0, "y": 0}
-_SLASHED = re.compile(r"/(.*)/([gimsuy]*)", re.DOTALL)
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "g": 0, "u": 0, "y": 0}
+_SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return the pattern of a match rule. ``/x/s`` means a flag here and in JavaScript alike.
+    """Return the pattern of a match rule. Flags are g, i, m, u and y; with any other the slashes are literal.
 
     Raises:
         re.error: It is no regular expression.

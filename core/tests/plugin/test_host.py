@@ -1,0 +1,215 @@
+"""Loading plugins: what is broken is reported, nothing stops, and nothing is taken silently."""
+
+import importlib.metadata
+import sys
+import types
+
+import attrs
+import pytest
+
+from flexchat.errors import PluginConflictError, PluginLoadError
+from flexchat.plugin import ImplementationType, ToolHandler, hookimpl
+from flexchat.plugin.host import PluginHost
+
+
+@attrs.frozen(kw_only=True)
+class NoSettings:
+    """None."""
+
+
+def offering(*handlers: str, **attributes) -> types.ModuleType:
+    """A plugin module that registers handlers of these names."""
+    module = types.ModuleType("made")
+
+    @hookimpl
+    def flexchat_register_tool_handlers():
+        return [ToolHandler(kind="builtin", name=name, call=lambda params, context: name) for name in handlers]
+
+    module.flexchat_register_tool_handlers = flexchat_register_tool_handlers
+    for name, value in attributes.items():
+        setattr(module, name, value)
+    return module
+
+
+def test_a_plugin_is_active_and_says_what_it_provides():
+    """The report of a healthy plugin."""
+    host = PluginHost()
+
+    report = host.register(offering("roll"), "dice", "acme-dice 1.2")
+
+    assert (report.status, report.reason, report.package) == ("active", "", "acme-dice 1.2")
+    assert report.hooks == ("flexchat_register_tool_handlers",)
+    assert report.provides == ("tool handler builtin roll",)
+    assert ("builtin", "roll") in host.handlers.by_name
+
+
+@pytest.mark.parametrize("error", [ImportError("no acme_sdk"), SystemExit(1), ValueError("x"), SyntaxError("bad")])
+def test_a_plugin_whose_import_fails_is_reported(monkeypatch, error):
+    """One broken plugin does not keep the others from loading."""
+
+    class Entry:
+        group, value, dist = "flexchat", "x:y", None
+
+        def __init__(self, name):
+            self.name = name
+
+        def load(self):
+            if self.name == "broken":
+                raise error
+            return offering(self.name)
+
+    entries = [Entry("broken"), Entry("fine")]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    host = PluginHost()
+
+    host.load_installed()
+
+    broken, fine = host.reports
+    assert (broken.status, fine.status) == ("failed", "active")
+    assert "import failed" in broken.reason
+    assert type(error).__name__ in broken.reason
+
+
+def test_an_unknown_hook_is_refused_with_the_nearest_name():
+    """A typo in a hook's name is not silence."""
+    module = types.ModuleType("made")
+
+    @hookimpl
+    def flexchat_register_provider():
+        return []
+
+    module.flexchat_register_provider = flexchat_register_provider
+    report = PluginHost().register(module, "typo")
+
+    assert report.status == "failed"
+    assert report.reason == "unknown hook 'flexchat_register_provider'; did you mean 'flexchat_register_providers'?"
+
+
+def test_an_unknown_argument_is_refused():
+    """A hook that asks for what FlexChat does not give."""
+    module = types.ModuleType("made")
+
+    @hookimpl
+    def flexchat_turn_started(turn_id, mood):
+        pass
+
+    module.flexchat_turn_started = flexchat_turn_started
+    host = PluginHost()
+
+    report = host.register(module, "moody")
+
+    assert report.status == "failed"
+    assert "mood" in report.reason
+    assert host.events()._watchers == {}
+
+
+def test_a_registration_that_raises_registers_nothing():
+    """All or nothing."""
+    module = offering("roll")
+
+    @hookimpl
+    def flexchat_register_implementation_types():
+        raise RuntimeError("bug")
+
+    module.flexchat_register_implementation_types = flexchat_register_implementation_types
+    host = PluginHost()
+
+    assert host.register(module, "half").status == "failed"
+    assert host.handlers.by_name == {}
+
+
+def test_a_record_of_the_wrong_kind_is_refused():
+    """A hook yields its own records."""
+    module = types.ModuleType("made")
+
+    @hookimpl
+    def flexchat_register_tool_handlers():
+        return [ImplementationType(name="x", settings_class=NoSettings, run=lambda s, p, c: None)]
+
+    module.flexchat_register_tool_handlers = flexchat_register_tool_handlers
+    report = PluginHost().register(module, "odd")
+
+    assert "must yield ToolHandler, got ImplementationType" in report.reason
+
+
+def test_a_contested_name_belongs_to_nobody_and_both_are_named():
+    """Two plugins, one name: the one that is there must not win by chance."""
+    host = PluginHost()
+    host.register(offering("roll", "flip"), "first")
+
+    report = host.register(offering("roll", "toss"), "second")
+
+    assert report.status == "failed"
+    assert ("builtin", "roll") not in host.handlers.by_name
+    assert {("builtin", "flip"), ("builtin", "toss")} <= set(host.handlers.by_name)
+    text = host.handlers.missing(("builtin", "roll"))
+    assert "first" in text
+    assert "second" in text
+
+
+def test_one_plugin_name_from_two_packages():
+    """The second is refused, and the first is named."""
+    host = PluginHost()
+    host.register(offering("a"), "dice", "acme-dice 1")
+
+    report = host.register(offering("b"), "dice", "other-dice 2")
+
+    assert (report.status, report.package) == ("failed", "other-dice 2")
+    assert "acme-dice 1" in report.reason
+
+
+def test_a_blocked_plugin_is_not_imported():
+    """Blocking works where importing is the trouble."""
+    host = PluginHost(block={"dice": "FLEXCHAT_BLOCK_PLUGINS"})
+
+    report = host.register(offering("a"), "dice")
+
+    assert (report.status, report.reason) == ("blocked", "by FLEXCHAT_BLOCK_PLUGINS")
+    assert host.handlers.by_name == {}
+
+
+def test_a_plugin_for_a_later_surface_says_what_to_update():
+    """FLEXCHAT_API."""
+    host = PluginHost()
+    assert host.register(offering("a", FLEXCHAT_API=(0, 1)), "now").status == "active"
+
+    report = host.register(offering("b", FLEXCHAT_API=(9, 0)), "later")
+
+    assert report.status == "failed"
+    assert "9.0" in report.reason
+
+
+def test_strict_mode_raises():
+    """Authors want to see it at once."""
+    host = PluginHost(strict=True)
+    host.register(offering("roll"), "first")
+    with pytest.raises(PluginConflictError):
+        host.register(offering("roll"), "second")
+    with pytest.raises(PluginLoadError, match="taken by"):
+        host.register(offering("x"), "first")
+
+
+def test_a_missing_name_says_what_to_install():
+    """A first-party name names its package; a near name is suggested."""
+    host = PluginHost()
+    assert "pip install flexchat-mock" in host.implementation_types.missing("mock")
+    host.register(offering("roll"), "dice")
+    assert "did you mean 'builtin roll'?" in host.handlers.missing(("builtin", "rol"))
+
+
+def test_an_object_that_answers_to_everything_is_no_plugin():
+    """Mocks and lazy modules have every attribute; they implement no hook."""
+
+    class Everything:
+        def __getattr__(self, name):
+            return lambda *a: None
+
+    assert PluginHost().register(Everything(), "mock").hooks == ()
+
+
+def test_this_test_does_not_depend_on_what_is_installed():
+    """The installed plugins load without a failure."""
+    host = PluginHost()
+    host.load_installed()
+    assert [r for r in host.reports if r.status != "active"] == []
+    assert "flexchat.plugin.host" in sys.modules
