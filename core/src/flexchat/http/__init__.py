@@ -1,0 +1,12 @@
+"""The one way to a model's service over HTTP, for all provider packages.
+
+client.py        HttpClient: post, get, stream; every trouble becomes a ProviderError with a sentence
+connections.py   the default transport: httpx's transport protocol over aiohttp's connections
+trouble.py       what a broken connection means
+deadline.py      connect, first byte, idle, total: one timer a request
+sse.py           bytes to server-sent events
+retry_after.py   what a service says about asking again
+secrets.py       keeps keys out of texts
+
+Nothing is imported here: httpx and aiohttp load with ``flexchat.http.client``, when a provider is made.
+"""

@@ -1,0 +1,185 @@
+"""The default transport: httpx's transport protocol over aiohttp's connections.
+
+httpx 0.28's own pool is dead for good after a storm of cancelled requests, and slow with hundreds of waiting ones;
+aiohttp's is neither. Not httpx_aiohttp: it reports a broken connection as a connect timeout, knows no proxies of
+the environment, and costs some 50 µs more a request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import io
+import ipaddress
+import os
+import ssl
+import urllib.request
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import httpx
+from yarl import URL
+
+MAX_CONNECTIONS = 1024
+# aiohttp warns of larger bodies that are not files.
+_AS_FILE_BYTES = 2**20
+
+
+class BodyStream(httpx.AsyncByteStream):
+    """A request body that is at hand."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self.body
+
+
+class AiohttpTransport(httpx.AsyncBaseTransport):
+    """Opens connections as they are needed and keeps them; used by one event loop at a time.
+
+    Of a request's timeouts only ``connect`` is read: all other deadlines are the caller's.
+    """
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._targets: dict[str, tuple[URL, dict[str, Any]]] = {}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request. The answer's body is still to be read, and its stream must be closed."""
+        session = self._session
+        if session is None or self._loop is not asyncio.get_running_loop():
+            session = self._open()
+        body = request.stream.body if isinstance(request.stream, BodyStream) else await request.aread()
+        connect_s = request.extensions.get("timeout", {}).get("connect")
+        try:
+            url, proxy = self._target(str(request.url))
+            response = await session.request(
+                request.method,
+                url,
+                data=None if not body else body if len(body) < _AS_FILE_BYTES else io.BytesIO(body),
+                headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
+                allow_redirects=False,
+                timeout=_timeout(connect_s),
+                **proxy,
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _as_httpx(error, request) from error
+        return httpx.Response(
+            response.status, headers=response.raw_headers, stream=_AnswerStream(response, request), request=request
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None and self._loop is asyncio.get_running_loop():
+            await session.close()
+
+    def _open(self) -> aiohttp.ClientSession:
+        self._loop = asyncio.get_running_loop()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=_tls()),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+        return self._session
+
+    def _target(self, url: str) -> tuple[URL, dict[str, Any]]:
+        found = self._targets.get(url)
+        if found is None:
+            if len(self._targets) >= 64:
+                self._targets.clear()
+            found = self._targets[url] = (URL(url, encoded=True), proxy_arguments(url))
+        return found
+
+
+class _AnswerStream(httpx.AsyncByteStream):
+    """The body of an answer, in the pieces the network brought it in."""
+
+    def __init__(self, response: aiohttp.ClientResponse, request: httpx.Request) -> None:
+        self._response, self._request = response, request
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            piece = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _as_httpx(error, self._request) from error
+        if not piece:
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        # A connection whose answer has come to its end is back in the pool by now; this closes any other.
+        self._response.close()
+
+
+def proxy_arguments(url: str) -> dict[str, Any]:
+    """Return what aiohttp wants to know of the proxy that the environment names for url; empty without one.
+
+    HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are honoured; loopback is always reached directly.
+    """
+    target = URL(url)
+    host = target.host or ""
+    if _is_loopback(host) or urllib.request.proxy_bypass(host):
+        return {}
+    proxies = urllib.request.getproxies()
+    found = proxies.get(target.scheme) or proxies.get("all")
+    if not found:
+        return {}
+    proxy = URL(found if "://" in found else f"http://{found}")
+    if proxy.scheme not in ("http", "https"):
+        raise ValueError(f"a proxy of kind {proxy.scheme} cannot be used, only http and https")
+    if proxy.user is None:
+        return {"proxy": proxy}
+    credentials = base64.b64encode(f"{proxy.user}:{proxy.password or ''}".encode()).decode()
+    return {"proxy": proxy.with_user(None), "proxy_headers": {"Proxy-Authorization": f"Basic {credentials}"}}
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@functools.lru_cache(maxsize=64)
+def _timeout(connect_s: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect_s)
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext | bool:
+    """Return the machine's certificates, or certifi's on a machine that has none; made once, as it takes long."""
+    paths = ssl.get_default_verify_paths()
+    if os.name == "nt" or paths.cafile or (paths.capath and os.listdir(paths.capath)):
+        return True  # aiohttp has made this context already, for the whole program
+    import certifi
+
+    return ssl.create_default_context(cafile=certifi.where())
+
+
+def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
+    """Say an aiohttp error in httpx's words; what is left unsaid can be found in its cause."""
+    kinds: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
+        (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
+        (aiohttp.ClientProxyConnectionError, httpx.ProxyError),
+        (aiohttp.ClientHttpProxyError, httpx.ProxyError),
+        (aiohttp.ClientConnectorError, httpx.ConnectError),
+        (aiohttp.ClientConnectorCertificateError, httpx.ConnectError),
+        (aiohttp.ServerDisconnectedError, httpx.ReadError),
+        (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
+        (aiohttp.ClientPayloadError, httpx.ReadError),
+        (aiohttp.ClientConnectionError, httpx.ReadError),
+        (aiohttp.ClientError, httpx.UnsupportedProtocol),
+        (OSError, httpx.ReadError),
+    )
+    for ours, theirs in kinds:
+        if isinstance(error, ours):
+            return theirs(str(error), request=request)
+    return httpx.UnsupportedProtocol(str(error), request=request)

@@ -1,0 +1,101 @@
+"""Server-sent events, by the standard (HTML Living Standard, 9.2.6), byte by byte if need be."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_EVENT_BYTES = 8 * 2**20
+"""Longest event that is read. Inline images and long reasoning are one line of several MiB."""
+
+
+class SseEvent(NamedTuple):
+    """One event: its data lines joined with a line feed, as bytes, and the name of its ``event`` field."""
+
+    data: bytes
+    name: str = ""
+
+
+class SseDecoder:
+    """Turns the bytes of a stream into events, however the network cut them.
+
+    Lines end in LF, CR or CRLF and nowhere else: JSON may hold U+2028 and its like unescaped. ``id`` and
+    ``retry`` are for a client that reconnects; they are ignored.
+    """
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._after_cr = False
+        self._at_start = True
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """Return the events that are complete with this chunk.
+
+        Raises:
+            ValueError: An event is longer than allowed.
+        """
+        if b"\r" in chunk or self._after_cr:
+            chunk = self._with_line_feeds(chunk)
+        self._held.append(chunk)
+        self._held_bytes += len(chunk)
+        if b"\n" not in chunk:
+            self._check_length()
+            return []
+        text = b"".join(self._held) if len(self._held) > 1 else chunk
+        if self._at_start:
+            text = self._without_mark(text)
+        blocks = text.split(b"\n\n")
+        rest = blocks.pop()
+        self._held = [rest]
+        self._held_bytes = len(rest)
+        self._check_length()
+        events = []
+        for block in blocks:
+            # What nearly every block is.
+            if block.startswith(b"data: ") and b"\n" not in block:
+                events.append(SseEvent(block[6:]))
+            elif block and (event := _event(block)):
+                events.append(event)
+        return events
+
+    def close(self) -> list[SseEvent]:
+        """Return the event the stream ended in, if it lacks only its empty line.
+
+        The standard drops it. Here it is kept: some servers do not end their last line, and one that was cut
+        off must be noticed.
+        """
+        text = b"".join(self._held)
+        if self._at_start:
+            text = self._without_mark(text)
+        self._held, self._held_bytes = [], 0
+        event = _event(text)
+        return [event] if event else []
+
+    def _with_line_feeds(self, chunk: bytes) -> bytes:
+        if self._after_cr and chunk.startswith(b"\n"):
+            chunk, self._after_cr = chunk[1:], False
+        if chunk:
+            self._after_cr = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _without_mark(self, text: bytes) -> bytes:
+        self._at_start = False
+        return text.removeprefix(b"\xef\xbb\xbf")
+
+    def _check_length(self) -> None:
+        if self._held_bytes > self._max:
+            raise ValueError(f"an event of the stream is longer than {self._max // 2**20} MiB")
+
+
+def _event(block: bytes) -> SseEvent | None:
+    data: list[bytes] = []
+    name = b""
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            name = value
+    return SseEvent(b"\n".join(data), name.decode("utf-8", "replace")) if data else None

@@ -1,0 +1,66 @@
+"""What a broken connection means, in words that tell a person what to do."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Iterator
+
+import httpx
+
+from ..errors import ProviderConnectionError, ProviderError, ProviderProtocolError, ProviderTimeoutError
+
+
+def connection_trouble(
+    error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool
+) -> ProviderError:
+    """Return the ProviderError for a transport's error. Its text may hold what the system or a proxy said.
+
+    Args:
+        connect_s: The deadline for connections, for the text.
+        answered: Whether an answer had begun.
+        received: Whether some of its body was passed on already, so that asking again would repeat it.
+    """
+    causes = list(_causes(error))
+    why = " ".join(str(error).split())[:200]
+    match error:
+        case httpx.ConnectTimeout() | httpx.PoolTimeout():
+            text = f"no connection to {host} within {connect_s:g} s (connect_timeout_s)"
+            return ProviderTimeoutError(text, retryable=True)
+        case httpx.TimeoutException():
+            return ProviderTimeoutError(f"{host} did not answer in time", retryable=not received)
+        case httpx.RemoteProtocolError():
+            return ProviderProtocolError(f"{host} does not answer in HTTP: is base_url right?")
+        case httpx.UnsupportedProtocol():
+            return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
+    for cause in causes:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            text = f"the certificate of {host} is not trusted: {cause.verify_message}; SSL_CERT_FILE can name others"
+            return ProviderConnectionError(text, retryable=False)
+    if any(isinstance(c, ssl.SSLError) for c in causes):
+        text = f"no TLS connection with {host}: does base_url say https where the server speaks http?"
+        return ProviderConnectionError(text, retryable=False)
+    if isinstance(error, httpx.ProxyError):
+        text = f"the proxy named in the environment does not lead to {host}: {why}"
+    elif any(isinstance(c, socket.gaierror) for c in causes):
+        text = f"the name {host} cannot be resolved: is base_url right, and is there a network?"
+    elif any(isinstance(c, ConnectionRefusedError) for c in causes):
+        text = f"nothing listens at {host}: is the server running, and is base_url right?"
+    elif isinstance(error, httpx.ConnectError):
+        text = f"no connection to {host}: {why}"
+    elif answered:
+        text = f"{host} closed the connection in the middle of its answer"
+    else:
+        text = f"{host} closed the connection without an answer"
+    return ProviderConnectionError(text, retryable=not received)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield error and what led to it; aiohttp keeps what the system said beside the chain."""
+    while error is not None:
+        yield error
+        for name in ("os_error", "certificate_error"):
+            beside = getattr(error, name, None)
+            if isinstance(beside, BaseException):
+                yield beside
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,106 @@
+"""Puts tool calls together from the fragments of a stream, for every known way of sending them wrong.
+
+Regular: the key is ``index``; id and name come once, in the first fragment; arguments are concatenated.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .wire_json import to_text
+
+_KNOWN = frozenset(("id", "type", "function", "index"))
+
+
+class CallDraft:
+    """A call being written."""
+
+    __slots__ = ("announced", "arguments", "extra", "id", "name", "position")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.id: str | None = None
+        self.name = ""
+        self.arguments = ""
+        self.extra: dict[str, Any] = {}
+        self.announced = False
+
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole JSON object, which nothing can follow."""
+        if not self.arguments.rstrip().endswith("}"):
+            return False
+        try:
+            return isinstance(json.loads(self.arguments), dict)
+        except (ValueError, RecursionError):
+            return False
+
+    def add_name(self, name: str) -> None:
+        """Take a name or a piece of one. Some servers repeat it, or what they have of it, in every fragment."""
+        if name.startswith(self.name):
+            self.name = name
+        else:
+            self.name += name
+
+
+class CallTable:
+    """The calls of one answer, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[CallDraft] = []
+        self._by_index: dict[int, CallDraft] = {}
+        self._by_id: dict[str, CallDraft] = {}
+
+    def add(self, fragment: dict[str, Any], position: int, *, whole: bool = False) -> tuple[CallDraft, str] | None:
+        """Take one element of ``tool_calls``; return its call and what it adds to the arguments.
+
+        Args:
+            position: Index the call's part would have, if the fragment begins a call.
+            whole: The element is a whole call, not a fragment.
+        """
+        function = fragment.get("function")
+        if not isinstance(function, dict):
+            function = {}
+        call_id, name, arguments = fragment.get("id"), function.get("name"), function.get("arguments")
+        call_id = str(call_id) if call_id or call_id == 0 else None
+        name = name if isinstance(name, str) else ""
+        # Some gateways send the object itself.
+        text = arguments if isinstance(arguments, str) else to_text(arguments) if arguments is not None else ""
+        if not (call_id or name or text):
+            return None
+        index = fragment.get("index")
+        index = index if isinstance(index, int) else None
+        call = None if whole else self._known(index, call_id, name, text)
+        if call is None:
+            call = CallDraft(position)
+            self.calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        # The same id for a second call of one answer would make its results ambiguous: that call gets our own.
+        if call_id and call.id is None and call_id not in self._by_id:
+            call.id = call_id
+            self._by_id[call_id] = call
+        if name:
+            call.add_name(name)
+        call.arguments += text
+        # Gemini's layer refuses the next request if what came beside a call does not come back.
+        if len(fragment) > 3:
+            call.extra.update({k: v for k, v in fragment.items() if k not in _KNOWN and v is not None})
+        return call, text
+
+    def _known(self, index: int | None, call_id: str | None, name: str, text: str) -> CallDraft | None:
+        """Return the call a fragment goes on with; None if it begins one."""
+        if index is not None and index in self._by_index:
+            call = self._by_index[index]
+            if call_id and call.id and call_id != call.id:
+                return self._by_id.get(call_id)
+        elif call_id:
+            if call_id not in self._by_id:
+                return None
+            call = self._by_id[call_id]
+        elif index is not None or not self.calls or (name and self.calls[-1].arguments):
+            return None
+        else:
+            call = self.calls[-1]
+        # A second whole call under the first one's index or id.
+        return None if name and text and call.is_complete() else call
