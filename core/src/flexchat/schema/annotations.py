@@ -1,0 +1,337 @@
+"""Says a Python annotation in JSON Schema, and reads a JSON value back as what was annotated."""
+
+from __future__ import annotations
+
+import collections.abc as abc
+import datetime
+import enum
+import inspect
+import json
+import types
+import typing
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Union
+
+import attrs
+
+from .records import Record, record_of
+from .wording import Path, label, quoted
+
+SET_ITEMS = 1_000
+"""Items a set may have; schema.limits asks for a bound wherever items must differ."""
+
+_SAID = "str, int, float, bool, list, dict, Literal, an Enum, a dataclass, or leave the annotation out"
+
+
+class UnsayableError(Exception):
+    """An annotation that JSON Schema cannot express; the text says which and what to use."""
+
+
+@attrs.frozen
+class Form:
+    """What JSON data of one annotation looks like.
+
+    Attributes:
+        schema: Its JSON Schema.
+        read: (value, path) -> the Python value. Raises ValueError, a sentence for the model, if there is none; the
+            path is how the sentence names the value.
+    """
+
+    schema: dict[str, Any]
+    read: Callable[[Any, Path], Any]
+
+
+def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
+    """Return the form of an annotation whose strings are resolved.
+
+    Args:
+        within: The classes whose fields are being described.
+
+    Raises:
+        UnsayableError: JSON Schema cannot express it.
+    """
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:  # may hold a dict, and then has no hash
+        return _annotated(form_of(args[0], within), args[1:])
+    simple = _SIMPLE.get(annotation) if isinstance(annotation, abc.Hashable) else None
+    if simple is not None:
+        return simple
+    if origin is Union or origin is types.UnionType:
+        return _union([form_of(each, within) for each in args])
+    if origin is Literal:
+        return _enumeration(args, lambda value: next(each for each in args if _same(each, value)))
+    if origin in (typing.Required, typing.NotRequired, typing.ClassVar, typing.Final):
+        return form_of(args[0], within)
+    if isinstance(annotation, typing.NewType):
+        return form_of(annotation.__supertype__, within)
+    collection = origin or annotation
+    if not isinstance(collection, abc.Hashable):
+        raise UnsayableError(f"{_name(annotation)} is no type; use {_SAID}")
+    if collection in _COLLECTIONS:
+        return _collection(collection, args, within)
+    if collection in (dict, abc.Mapping, abc.MutableMapping):
+        return _mapping(args, within)
+    if isinstance(annotation, type):
+        return _class(annotation, within)
+    raise UnsayableError(f"{_name(annotation)} cannot be said in JSON; use {_SAID}")
+
+
+def or_none(form: Form) -> Form:
+    """Return the form that allows null as well."""
+    try:
+        form.read(None, ())
+    except ValueError:
+        return _union([form, _SIMPLE[None]])
+    return form
+
+
+def _as_is(value: Any, path: Path) -> Any:
+    return value
+
+
+def _plain(kind: type, words: str) -> Callable[[Any, Path], Any]:
+    def read(value: Any, path: Path) -> Any:
+        if type(value) is not kind:
+            raise _refusal(path, words, value)
+        return value
+
+    return read
+
+
+def _read_integer(value: Any, path: Path) -> Any:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():  # JSON makes no difference between 5.0 and 5
+        return int(value)
+    raise _refusal(path, "an integer", value)
+
+
+def _read_number(value: Any, path: Path) -> Any:
+    if type(value) is float:
+        return value
+    if type(value) is not int:
+        raise _refusal(path, "a number", value)
+    try:
+        return float(value) if float(value) == value else value
+    except OverflowError:
+        return value
+
+
+def _text_of(words: str, parse: Callable[[str], Any]) -> Callable[[Any, Path], Any]:
+    def read(value: Any, path: Path) -> Any:
+        try:
+            return parse(value)
+        except (TypeError, ValueError, AttributeError):
+            raise _refusal(path, words, value) from None
+
+    return read
+
+
+def _refusal(path: Path, words: str, value: Any) -> ValueError:
+    return ValueError(f"{label(path)} must be {words} (got {quoted(value)})")
+
+
+_SIMPLE: dict[Any, Form] = {
+    Any: Form({}, _as_is),
+    object: Form({}, _as_is),
+    inspect.Parameter.empty: Form({}, _as_is),
+    str: Form({"type": "string"}, _plain(str, "a string")),
+    int: Form({"type": "integer"}, _read_integer),
+    float: Form({"type": "number"}, _read_number),
+    bool: Form({"type": "boolean"}, _plain(bool, "a boolean")),
+    None: Form({"type": "null"}, _plain(type(None), "null")),
+    type(None): Form({"type": "null"}, _plain(type(None), "null")),
+    datetime.datetime: Form(
+        {"type": "string", "format": "date-time"},
+        _text_of("a date and time such as 2026-05-01T12:30:00Z", datetime.datetime.fromisoformat),
+    ),
+    datetime.date: Form(
+        {"type": "string", "format": "date"}, _text_of("a date such as 2026-05-01", datetime.date.fromisoformat)
+    ),
+    datetime.time: Form(
+        {"type": "string", "format": "time"}, _text_of("a time such as 12:30:00", datetime.time.fromisoformat)
+    ),
+    uuid.UUID: Form(
+        {"type": "string", "format": "uuid"},
+        _text_of("a UUID such as 123e4567-e89b-12d3-a456-426614174000", uuid.UUID),
+    ),
+}
+_COLLECTIONS: dict[Any, Callable[[Iterable[Any]], Any]] = {
+    list: list,
+    tuple: tuple,
+    set: set,
+    frozenset: frozenset,
+    abc.Sequence: list,
+    abc.MutableSequence: list,
+    abc.Collection: list,
+    abc.Iterable: list,
+    abc.Set: frozenset,
+    abc.MutableSet: set,
+}
+
+
+def _annotated(form: Form, extras: tuple[Any, ...]) -> Form:
+    """Add what Annotated carries: a text is the description, a mapping holds further keywords."""
+    schema = dict(form.schema)
+    for extra in extras:
+        if isinstance(extra, str):
+            schema["description"] = extra
+        elif isinstance(extra, Mapping):
+            schema.update(extra)
+    return Form(schema, form.read)
+
+
+def _union(members: list[Form]) -> Form:
+    if all(member.schema.keys() == {"type"} for member in members):
+        kinds = dict.fromkeys(member.schema["type"] for member in members)
+        schema: dict[str, Any] = {"type": [*kinds]}
+    elif any(not member.schema for member in members):
+        schema = {}
+    else:
+        schema = {"anyOf": [member.schema for member in members]}
+    # A plain text or number is tried last: every date is a text too, and every enum value.
+    order = sorted(members, key=lambda member: member.schema in ({"type": "string"}, {"type": "number"}, {}))
+
+    def read(value: Any, path: Path) -> Any:
+        reasons = []
+        for member in order:
+            try:
+                return member.read(value, path)
+            except ValueError as error:
+                if member.schema != {"type": "null"}:
+                    reasons.append(str(error))
+        raise ValueError(" / ".join(reasons[:4]) or f"{label(path)} must be null (got {quoted(value)})")
+
+    return Form(schema, read)
+
+
+def _enumeration(values: Iterable[Any], find: Callable[[Any], Any]) -> Form:
+    options = [*values]
+    kinds = {_JSON_TYPES.get(type(value)) for value in options}
+    if None in kinds:
+        raise UnsayableError(f"the values {quoted(options)} are not all texts, numbers, booleans or None")
+    schema: dict[str, Any] = {"type": kinds.pop(), "enum": options} if len(kinds) == 1 else {"enum": options}
+
+    def read(value: Any, path: Path) -> Any:
+        if not any(_same(value, option) for option in options):
+            listed = ", ".join(option if isinstance(option, str) else quoted(option) for option in options)
+            raise _refusal(path, f"one of: {listed}", value)
+        return find(value)
+
+    return Form(schema, read)
+
+
+_JSON_TYPES: dict[type, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two JSON scalars are equal; true is not 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _collection(kind: Any, args: tuple[Any, ...], within: tuple[type, ...]) -> Form:
+    build = _COLLECTIONS[kind]
+    fixed = build is tuple and bool(args) and args[-1] is not Ellipsis
+    items = [form_of(each, within) for each in args if each is not Ellipsis]
+    schema: dict[str, Any] = {"type": "array"}
+    if fixed:
+        schema |= {"prefixItems": [item.schema for item in items], "minItems": len(items), "maxItems": len(items)}
+    elif items and items[0].schema:
+        schema["items"] = items[0].schema
+    if build in (set, frozenset):
+        schema |= {"uniqueItems": True, "maxItems": SET_ITEMS}
+
+    def read(value: Any, path: Path) -> Any:
+        if type(value) is not list or (fixed and len(value) != len(items)):
+            raise _refusal(path, f"an array of {len(items)} items" if fixed else "an array", value)
+        forms = items if fixed else (items or [_SIMPLE[Any]]) * len(value)
+        try:
+            return build([form.read(each, (*path, i)) for i, (form, each) in enumerate(zip(forms, value, strict=True))])
+        except TypeError:  # a set of lists or objects
+            raise _refusal(path, "an array of texts or numbers", value) from None
+
+    return Form(schema, read)
+
+
+def _mapping(args: tuple[Any, ...], within: tuple[type, ...]) -> Form:
+    if args and args[0] not in (str, Any):
+        raise UnsayableError(f"a dict with keys of {_name(args[0])} cannot be said in JSON; use dict[str, …]")
+    inner = form_of(args[1], within) if args else _SIMPLE[Any]
+    schema = {"type": "object", "additionalProperties": inner.schema} if inner.schema else {"type": "object"}
+
+    def read(value: Any, path: Path) -> Any:
+        if type(value) is not dict:
+            raise _refusal(path, "an object", value)
+        return {name: inner.read(each, (*path, name)) for name, each in value.items()}
+
+    return Form(schema, read)
+
+
+def _class(cls: type, within: tuple[type, ...]) -> Form:
+    if cls in within:
+        raise UnsayableError(f"{cls.__name__} holds itself; give the inner one as a dict")
+    if issubclass(cls, enum.Enum):
+        return _enumeration([member.value for member in cls], cls)
+    try:
+        record = record_of(cls)
+    except NameError as error:
+        raise UnsayableError(f"an annotation of {cls.__name__} cannot be resolved: {error}") from None
+    if record is not None:
+        return _record(cls, record, within)
+    raise UnsayableError(f"{_name(cls)} cannot be said in JSON; use {_SAID}")
+
+
+def _record(cls: type, record: Record, within: tuple[type, ...]) -> Form:
+    fields = record.fields
+    forms = {field.name: form_of(field.annotation, (*within, cls)) for field in fields}
+    properties = {f.name: described(forms[f.name].schema, f.description, f.default) for f in fields}
+    required = [field.name for field in fields if field.required]
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+
+    def read(value: Any, path: Path) -> Any:
+        if type(value) is not dict:
+            raise _refusal(path, "an object", value)
+        for name in required:
+            if name not in value:
+                raise ValueError(f"missing '{name}' in {label(path)}")
+        known = {name: form.read(value[name], (*path, name)) for name, form in forms.items() if name in value}
+        try:
+            return record.build(**known)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{label(path)} is no {cls.__name__}: {error}") from error
+
+    return Form(schema, read)
+
+
+def described(schema: dict[str, Any], description: str | None, default: Any) -> dict[str, Any]:
+    """Return the schema with a description, unless it has one, and the default, if that is JSON data."""
+    schema = dict(schema)
+    if description:
+        schema.setdefault("description", description)
+    if isinstance(default, enum.Enum):
+        default = default.value
+    if default is None or type(default) in _JSON_TYPES:
+        known = True
+    elif isinstance(default, (list, tuple, dict)):
+        try:
+            default, known = json.loads(json.dumps(default, allow_nan=False)), True
+        except (TypeError, ValueError):
+            known = False
+    else:
+        known = False
+    if known:
+        schema.setdefault("default", default)
+    return schema
+
+
+def _name(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

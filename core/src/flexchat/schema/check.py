@@ -1,0 +1,127 @@
+"""Checks the arguments of a call against the tool's schema: sentences for the model, or arguments that may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from .fast import Check, compile_fast
+from .size import is_small, not_finite, size_problems
+
+MAX_SENTENCES = 20
+
+# A JSON text inside a JSON text inside …: each round reads one level.
+_ROUNDS = 4
+
+
+@attrs.frozen(kw_only=True)
+class CheckedArguments:
+    """What came of checking the arguments of one call.
+
+    Attributes:
+        params: The arguments to use: the same object that was checked, or a copy where texts were read as numbers.
+        problems: What is wrong, a sentence each: missing parameters in the order of the schema, then the others in
+            the order of the call. Empty if the call may go ahead.
+        notes: What was read differently: ``days: "2" read as 2``.
+    """
+
+    params: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class ArgumentChecker:
+    """Checks calls of one tool.
+
+    Costs nothing until the first call; a valid call of a simple schema then costs a microsecond or two, and any other
+    imports jsonschema.
+
+    Args:
+        schema: The tool's parameters, accepted by schema.limits.schema_problems.
+    """
+
+    __slots__ = ("_engine", "_fast", "_schema")
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._fast: Check | None = None
+        self._engine: Any = None
+
+    def check(self, params: Mapping[str, Any]) -> CheckedArguments:
+        """Return what may be used and what is wrong. Never raises; leaves params alone."""
+        fast = self._fast
+        if fast is None:
+            fast = self._fast = compile_fast(self._schema)
+        if is_small(params):
+            return CheckedArguments(params=params) if fast(params) else self._ask(params)
+        problems = size_problems(params)
+        if problems:
+            return CheckedArguments(params=params, problems=tuple(map(_printable, problems)))
+        checked = CheckedArguments(params=params) if fast(params) else self._ask(params)
+        if not checked.problems and (strange := not_finite(params)):  # where the schema says nothing of the type
+            return CheckedArguments(params=params, problems=tuple(map(_printable, strange)))
+        return checked
+
+    def _ask(self, params: Mapping[str, Any]) -> CheckedArguments:
+        from .engine import TooMuchWorkError
+
+        try:
+            return self._asked(params)
+        except TooMuchWorkError:
+            problem = "the arguments are too many to be checked in time; send fewer values at once"
+        except RecursionError:
+            problem = "the arguments are nested too deeply to be checked; send a flatter value"
+        except ArithmeticError:
+            problem = "the arguments hold a number too large to be checked"
+        return CheckedArguments(params=params, problems=(problem,))
+
+    def _asked(self, params: Mapping[str, Any]) -> CheckedArguments:
+        from .coerce import changes, mended
+        from .engine import Engine
+
+        if self._engine is None:
+            self._engine = Engine(self._schema)
+        engine: Engine = self._engine
+        engine.start()
+        plain = params if isinstance(params, dict) else dict(params)
+        current, errors = plain, engine.errors(plain)
+        for _ in range(_ROUNDS):
+            better = mended(current, errors, engine) if errors else current
+            if better is current:
+                break
+            current, errors = better, engine.errors(better)
+        if errors:
+            return CheckedArguments(params=params, problems=_sentences(errors, current))
+        if current is plain:
+            return CheckedArguments(params=params)
+        problems = size_problems(current) or not_finite(current)
+        if problems:
+            return CheckedArguments(params=params, problems=problems)
+        return CheckedArguments(params=current, notes=_few([*changes(plain, current)], "texts"))
+
+
+def _sentences(errors: list[Any], params: Mapping[str, Any]) -> tuple[str, ...]:
+    from .wording import sentence
+
+    order = {name: index for index, name in enumerate(params)}
+    # Only a missing parameter has no place in the call.
+    ordered = sorted(errors, key=lambda e: order.get(e.absolute_path[0], -1) if e.absolute_path else _rank(e))
+    return _few([*dict.fromkeys(sentence(error) for error in ordered[: 2 * MAX_SENTENCES])], "problems", len(errors))
+
+
+def _rank(error: Any) -> int:
+    return -1 if error.validator == "required" else 1 << 30
+
+
+def _few(texts: list[str], what: str, found: int = 0) -> tuple[str, ...]:
+    more = max(len(texts), found) - MAX_SENTENCES
+    kept = tuple(_printable(text) for text in texts[:MAX_SENTENCES])
+    return (*kept, f"and {more} more {what}") if more > 0 else kept
+
+
+def _printable(text: str) -> str:
+    from .wording import printable
+
+    return printable(text)

@@ -1,0 +1,93 @@
+"""Reads a text as the number, boolean, array or object it spells, where the schema wants one.
+
+Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is no
+integer, " 2x" no number, "null" stays a text, and a number never becomes a text. A value that is valid as it stands
+is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .wording import Path, branches, label, quoted
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_NOTHING = object()
+
+
+def mended(value: Any, errors: Sequence[Any], engine: Engine) -> Any:
+    """Return a copy in which the texts that caused errors are read as what they spell; value itself if none are.
+
+    The copy need not be valid: the caller checks it again, and again mends what a text inside a text holds.
+    """
+    done: list[Path] = []
+    for error in errors:
+        path = tuple(error.relative_path)
+        if any(path[: len(other)] == other or other[: len(path)] == path for other in done[-1:]):
+            continue
+        reading = _reading(error, engine)
+        if reading is not _NOTHING:
+            value = _replaced(value, path, reading)
+            done.append(path)
+    return value
+
+
+def changes(before: Any, after: Any, path: Path = ()) -> Iterator[str]:
+    """Yield a note for each text that was read as something else: ``days: "2" read as 2``."""
+    if before is after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in before:
+            yield from changes(before[name], after[name], (*path, name))
+    elif isinstance(before, list) and isinstance(after, list):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from changes(old, new, (*path, index))
+    else:
+        yield f"{label(path)}: {quoted(before)} read as {quoted(after)}"
+
+
+def _reading(error: Any, engine: Engine) -> Any:
+    value, keyword = error.instance, error.validator
+    spelt = _spelt(value) if isinstance(value, str) else _NOTHING
+    if keyword == "type":
+        types = error.validator_value
+        wanted = [types] if isinstance(types, str) else types
+        return spelt if any(engine.is_type(spelt, name) for name in wanted) else _NOTHING
+    if keyword in ("enum", "const", "anyOf", "oneOf") and spelt is not _NOTHING and engine.fits(spelt, error.schema):
+        return spelt
+    if keyword in ("anyOf", "oneOf") and isinstance(value, (dict, list)):
+        tried = [mended(value, found, engine) for found in branches(error)]
+        fitting = [new for new in tried if new is not value and engine.fits(new, error.schema)]
+        return fitting[0] if fitting and all(new == fitting[0] for new in fitting) else _NOTHING
+    return _NOTHING
+
+
+def _spelt(text: str) -> Any:
+    """Return the JSON data that a text spells, _NOTHING if it spells none, a text or null."""
+    try:
+        data = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return _NOTHING
+    if isinstance(data, (dict, list)):
+        return data
+    if data is None or isinstance(data, str) or text != text.strip():
+        return _NOTHING
+    # "2.0" is 2: JSON makes no difference, and a function that wants an integer gets one.
+    return int(data) if isinstance(data, float) and data.is_integer() and abs(data) <= 2**53 else data
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _replaced(value: Any, path: Path, new: Any) -> Any:
+    if not path:
+        return new
+    step: Any = path[0]
+    copy = dict(value) if isinstance(value, dict) else [*value]
+    copy[step] = _replaced(value[step], path[1:], new)
+    return copy

@@ -1,0 +1,172 @@
+"""jsonschema as we use it: fetches nothing, runs patterns in linear time, and gives up on what takes too long.
+
+Importing this module imports jsonschema (0.1 s); schema.check does so when the first call is not plainly valid.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import jsonschema
+from jsonschema import Draft7Validator, Draft202012Validator, ValidationError
+from referencing import Registry
+
+from .patterns import search
+
+MAX_ERRORS = 1_000
+
+# One step applies one keyword to one value: 3 to 6 µs. Enough for 64 KiB of records, and ends 2^32 of doubled $refs.
+MAX_STEPS = 50_000
+
+_left: contextvars.ContextVar[list[int]] = contextvars.ContextVar("flexchat_schema_steps")
+
+_Keyword = Callable[[Any, Any, Any, Any], Any]
+
+
+class TooMuchWorkError(Exception):
+    """Checking these arguments would take too many steps."""
+
+
+class Engine:
+    """A validator for one schema, which schema.limits has accepted."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        # A $schema left in place would make jsonschema go back from our validator to its own. "required" comes first
+        # so that it is among the errors however many there are.
+        plain = {"required": schema.get("required", []), **schema}
+        for keyword in ("$schema", "$id"):
+            plain.pop(keyword, None)
+        cls = _DRAFT_7 if "draft-07" in str(schema.get("$schema")) else _DRAFT_2020
+        self._validator: Any = cls(plain, registry=Registry())
+
+    def start(self) -> None:
+        """Allow MAX_STEPS from here on, in this task or thread."""
+        _left.set([MAX_STEPS])
+
+    def errors(self, value: Any) -> list[ValidationError]:
+        """Return what is wrong, at most MAX_ERRORS.
+
+        Raises:
+            TooMuchWorkError: The steps since start() are used up.
+        """
+        return [*itertools.islice(self._validator.iter_errors(value), MAX_ERRORS)]
+
+    def fits(self, value: Any, schema: Any) -> bool:
+        """Return whether the value is valid under a part of the schema."""
+        return bool(self._validator.evolve(schema=schema).is_valid(value))
+
+    def is_type(self, value: Any, name: str) -> bool:
+        """Return whether the value is of the JSON Schema type of that name."""
+        return bool(self._validator.is_type(value, name))
+
+
+def _counted(keyword: _Keyword) -> _Keyword:
+    def counted(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
+        left = _left.get()
+        left[0] -= 1 + (len(expected) >> 3) if isinstance(expected, (list, dict)) else 1
+        if left[0] < 0:
+            raise TooMuchWorkError
+        return keyword(validator, expected, instance, schema)
+
+    return counted
+
+
+def _quadratic(keyword: _Keyword) -> _Keyword:
+    """Count what jsonschema does for the unevaluated… keywords: it looks up each item in a list of them."""
+
+    def counted(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
+        if isinstance(instance, (list, dict)):
+            _left.get()[0] -= len(instance) ** 2 >> 7
+        return keyword(validator, expected, instance, schema)
+
+    return counted
+
+
+def _required(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Report each missing name as the error's message."""
+    if isinstance(instance, dict):
+        yield from (ValidationError(name) for name in names if name not in instance)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Apply additionalProperties in the order of the call; an unknown name is the error's message."""
+    if not isinstance(instance, dict):
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name, value in instance.items():
+        if name in known or any(search(pattern, name) for pattern in patterns):
+            continue
+        if allowed is False:
+            yield ValidationError(name)
+        else:
+            yield from validator.descend(value, allowed, path=name)
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if not isinstance(instance, dict):
+        return
+    for pattern, subschema in patterns.items():
+        for name, value in instance.items():
+            if search(pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, str) and not search(pattern, instance):
+        yield ValidationError("does not match")
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Find equal items in linear time; jsonschema compares each with each."""
+    if wanted and isinstance(instance, list) and len({_hashable(item) for item in instance}) < len(instance):
+        yield ValidationError("has equal items")
+
+
+def _hashable(value: Any) -> Any:
+    """Return something that is equal exactly where JSON data is: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(value, dict):
+        return dict, frozenset((name, _hashable(inner)) for name, inner in value.items())
+    if isinstance(value, list):
+        return list, tuple([_hashable(inner) for inner in value])
+    return (bool, value) if isinstance(value, bool) else value
+
+
+def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Divide decimal numbers as they are written: 19.99 is a multiple of 0.01, which binary division denies."""
+    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(step)):
+        yield ValidationError("is no multiple")
+
+
+def _is_number(checker: Any, value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value - value == 0
+
+
+def _made(base: Any) -> Any:
+    own: dict[str, _Keyword] = {
+        **base.VALIDATORS,
+        "required": _required,
+        "additionalProperties": _additional_properties,
+        "patternProperties": _pattern_properties,
+        "pattern": _pattern,
+        "uniqueItems": _unique_items,
+        "multipleOf": _multiple_of,
+    }
+    del own["format"]  # an annotation
+    for name in ("unevaluatedItems", "unevaluatedProperties"):
+        if name in own:
+            own[name] = _quadratic(own[name])
+    return jsonschema.validators.create(
+        meta_schema=base.META_SCHEMA,
+        validators={name: _counted(keyword) for name, keyword in own.items()},
+        type_checker=base.TYPE_CHECKER.redefine("number", _is_number),
+        id_of=base.ID_OF,
+        applicable_validators=base._APPLICABLE_VALIDATORS,
+    )
+
+
+_DRAFT_2020 = _made(Draft202012Validator)
+_DRAFT_7 = _made(Draft7Validator)

@@ -1,0 +1,145 @@
+"""Describes a Python function to a model, and turns a model's arguments into that function's."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+
+from ..errors import ToolDefinitionError
+from .annotations import Form, UnsayableError, described, form_of, or_none
+from .docstrings import read_docstring
+
+# By name: the class lives on a floor that this one does not import.
+_CONTEXT = "ToolContext"
+
+
+@attrs.frozen(kw_only=True)
+class FunctionDescription:
+    """What a model is told of a function, and how its arguments are read.
+
+    Attributes:
+        name: The function's own.
+        description: The first paragraph of its docstring.
+        parameters: JSON Schema of what a model may give.
+        context_parameter: The parameter that takes a ToolContext, hidden from the model; None without one.
+        forms: How each parameter is read; see bind.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    context_parameter: str | None = None
+    forms: Mapping[str, Form] = attrs.field(factory=dict, repr=False)
+
+
+def describe_function(function: Callable[..., Any], *, description: str | None = None) -> FunctionDescription:
+    """Describe a function by its signature, type hints and docstring.
+
+    Said in JSON Schema are str, int, float, bool, None, lists, tuples, sets, dicts with text keys, Literal, Enum,
+    unions, attrs classes, dataclasses, TypedDict, datetime, date, time and UUID. ``Annotated[T, "text"]`` describes a
+    parameter, ``Annotated[T, {"minimum": 1}]`` adds keywords.
+
+    Args:
+        description: Used in place of the docstring's first paragraph.
+
+    Raises:
+        ToolDefinitionError: No docstring, an annotation that JSON cannot express, or a parameter that cannot be given
+            by name.
+    """
+    name = getattr(function, "__name__", None) or type(function).__name__
+    said = read_docstring(inspect.getdoc(function) or "")
+    summary = description or said.summary
+    if not summary:
+        raise ToolDefinitionError(
+            f"Tool function {name} has no docstring; its first paragraph tells the model what the tool does"
+        )
+    parameters = inspect.signature(function).parameters
+    contexts = [each for each, parameter in parameters.items() if _is_context(parameter.annotation)]
+    if len(contexts) > 1:
+        raise ToolDefinitionError(f"Tool function {name}: only one parameter can be the {_CONTEXT}")
+    hints = _hints(function, name, parameters, contexts)
+    forms: dict[str, Form] = {}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for each, parameter in parameters.items():
+        _refuse_unnamed(name, parameter)
+        if each in contexts:
+            continue
+        try:
+            form = form_of(hints.get(each, Any))
+        except UnsayableError as error:
+            raise ToolDefinitionError(f"Tool function {name}: parameter '{each}': {error}") from None
+        forms[each] = or_none(form) if parameter.default is None else form  # `x: int = None` is common
+        properties[each] = described(forms[each].schema, said.parameters.get(each), parameter.default)
+        if parameter.default is parameter.empty:
+            required.append(each)
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return FunctionDescription(
+        name=name,
+        description=summary,
+        parameters=schema,
+        context_parameter=contexts[0] if contexts else None,
+        forms=forms,
+    )
+
+
+def bind(description: FunctionDescription, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments for the function: checked JSON data as what the annotations say.
+
+    What the function does not know is left out, as is what was not given.
+
+    Raises:
+        ValueError: A value has the right JSON type but is no date, no UUID, …; the text is for the model.
+    """
+    forms = description.forms
+    return {name: forms[name].read(value, (name,)) for name, value in params.items() if name in forms}
+
+
+def _is_context(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return _CONTEXT in re.split(r"\W+", annotation)
+    return any(getattr(each, "__name__", None) == _CONTEXT for each in (annotation, *typing.get_args(annotation)))
+
+
+def _hints(
+    function: Callable[..., Any], name: str, parameters: Mapping[str, inspect.Parameter], contexts: list[str]
+) -> dict[str, Any]:
+    """Return the annotations with their strings resolved.
+
+    Not those of the result and of the context: they are often imported for type checkers only.
+    """
+    given = {
+        each: parameter.annotation
+        for each, parameter in parameters.items()
+        if each not in contexts and parameter.annotation is not parameter.empty
+    }
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        return typing.get_type_hints(types.SimpleNamespace(__annotations__=given), names, include_extras=True)
+    except NameError as error:
+        raise ToolDefinitionError(
+            f"Tool function {name}: an annotation cannot be resolved: {error}; define or import it at module level"
+        ) from None
+    except (SyntaxError, TypeError) as error:
+        raise ToolDefinitionError(f"Tool function {name}: an annotation is no type: {error}") from None
+
+
+def _refuse_unnamed(name: str, parameter: inspect.Parameter) -> None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise ToolDefinitionError(
+            f"Tool function {name}: parameter '{parameter}' takes anything; name each parameter, so that the model "
+            "knows what to give"
+        )
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise ToolDefinitionError(
+            f"Tool function {name}: parameter '{parameter.name}' cannot be given by name; take the '/' out of the "
+            "signature"
+        )

@@ -1,0 +1,213 @@
+"""Turns what jsonschema found into sentences that a model can act on.
+
+The first words are the specification's where it has any (requirements TC-37 to TC-40, C1); what was got follows in
+parentheses. No sentence grows with the value it speaks of: values are cut to 80 characters.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_TYPES = {
+    "integer": "an integer",
+    "string": "a string",
+    "number": "a number",
+    "boolean": "a boolean",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_BOUNDS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "greater than",
+    "exclusiveMaximum": "less than",
+    "multipleOf": "a multiple of",
+    "const": "",
+}
+_COUNTS = {
+    "minLength": ("at least", "character"),
+    "maxLength": ("at most", "character"),
+    "minItems": ("at least", "item"),
+    "maxItems": ("at most", "item"),
+    "minProperties": ("at least", "entry"),
+    "maxProperties": ("at most", "entry"),
+}
+
+
+def label(path: Sequence[str | int]) -> str:
+    """Return how a value is called: ``address.street``, ``items[2].qty``."""
+    if not path:
+        return "the arguments"
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif not text:
+            text = step
+        else:
+            text += f".{step}" if _PLAIN_NAME.fullmatch(step) else f"[{quoted(step)}]"
+    return cut(text, 120)
+
+
+def quoted(value: Any) -> str:
+    """Return a value as JSON text, cut to 80 characters."""
+    try:
+        return cut(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError):  # no JSON data, or an integer too long to be written
+        return f"a value of type {type(value).__name__}"
+
+
+def cut(text: str, most: int = 80) -> str:
+    """Return the text, or its beginning and an ellipsis."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Return the text with halves of surrogate pairs replaced: a model may write them, but UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def sentence(error: Any) -> str:
+    """Return a jsonschema.ValidationError as one sentence."""
+    keyword, expected, value = error.validator, error.validator_value, error.instance
+    path = tuple(error.absolute_path)
+    name = label(path)
+    if "propertyNames" in error.absolute_schema_path and isinstance(value, str):
+        name = f"the name {quoted(value)} in {name}"
+    if keyword == "type":
+        return f"{name} must be {_any_of_types(expected)} (got {_with_type(value)})"
+    if keyword == "required":
+        place = f" in {name}" if path else ""
+        return f"missing '{cut(error.message)}'{place}{_sent_instead(error.message, value, error.schema)}"
+    if keyword == "enum":
+        return f"{name} must be one of: {_options(expected)} (got {quoted(value)}{_nearest(value, expected)})"
+    if keyword in _BOUNDS:
+        return f"{name} must be {_BOUNDS[keyword]} {quoted(expected)} (got {quoted(value)})".replace("  ", " ", 1)
+    if keyword in _COUNTS:
+        bound, unit = _COUNTS[keyword]
+        plural = "" if expected == 1 else "s"
+        unit = "entrie" if unit == "entry" and plural else unit
+        return f"{name} must have {bound} {quoted(expected)} {unit}{plural} (got {len(value)})"
+    if keyword == "pattern":
+        return f"{name} must match the pattern {cut(expected)} (got {quoted(value)})"
+    if keyword == "additionalProperties":
+        return _unknown(error.message, path, error.schema)
+    if keyword == "uniqueItems":
+        return f"{name} must not have the same item twice (got {quoted(value)})"
+    if keyword in ("contains", "minContains", "maxContains"):
+        form = quoted(error.schema.get("contains"))
+        least, most = error.schema.get("minContains", 1), error.schema.get("maxContains")
+        bounds = f"at least {least}" if most is None else f"{least} to {most}"
+        return f"{name} must have {bounds} of its items of the form {form} (got {quoted(value)})"
+    if keyword in ("anyOf", "oneOf"):
+        return _union(error, name, value)
+    if keyword == "not":
+        return f"{name} must not be of the form {quoted(expected)} (got {quoted(value)})"
+    if keyword is None:
+        return f"{name} is not allowed here (got {quoted(value)})"
+    return f"{name} does not fit {keyword}: {quoted(expected)} (got {quoted(value)})"
+
+
+def branches(error: Any) -> list[list[Any]]:
+    """Return the errors below an anyOf or oneOf, a list for each alternative."""
+    found: dict[Any, list[Any]] = {}
+    for inner in error.context or ():
+        found.setdefault(inner.relative_schema_path[0], []).append(inner)
+    return [*found.values()]
+
+
+def _union(error: Any, name: str, value: Any) -> str:
+    alternatives = branches(error)
+    if not alternatives:
+        return f"{name} fits more than one of the {len(error.validator_value)} forms it may have (got {quoted(value)})"
+    of_type = [found for found in alternatives if not any(_is_about_whole(e, "type", None) for e in found)]
+    if not of_type:
+        types = [
+            t for found in alternatives for e in found if e.validator == "type" for t in _listed(e.validator_value)
+        ]
+        return f"{name} must be {_any_of_types(types)} (got {_with_type(value)})"
+    if all(_is_about_whole(found[0], "const", "enum") for found in of_type):
+        values = [v for found in of_type for v in _options_of(found[0])]
+        return f"{name} must be one of: {_options(values)} (got {quoted(value)}{_nearest(value, values)})"
+    # Alternatives told apart by a constant, {"kind": "circle", …}: speak of the one that was meant.
+    meant = [found for found in of_type if not any(e.validator in ("const", "enum") for e in found)]
+    chosen = of_type if len(of_type) == 1 else meant
+    if len(chosen) == 1:
+        return ", ".join(sentence(e) for e in chosen[0][:3])
+    reasons = " / ".join(sentence(found[0]) for found in of_type[:4])
+    return f"{name} fits none of the {len(error.validator_value)} forms it may have: {cut(reasons, 400)}"
+
+
+def _is_about_whole(error: Any, *keywords: str | None) -> bool:
+    return error.validator in keywords and not error.relative_path
+
+
+def _options_of(error: Any) -> Sequence[Any]:
+    options: Sequence[Any] = error.validator_value if error.validator == "enum" else [error.validator_value]
+    return options
+
+
+def _listed(types: str | Iterable[str]) -> Iterable[str]:
+    return (types,) if isinstance(types, str) else types
+
+
+def _any_of_types(types: str | Iterable[str]) -> str:
+    words = [_TYPES.get(name, name) for name in dict.fromkeys(_listed(types))]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _with_type(value: Any) -> str:
+    for kind, words in ((str, "the string "), (list, "the array "), (dict, "the object ")):
+        if isinstance(value, kind):
+            return words + quoted(value)
+    return quoted(value)
+
+
+def _options(values: Sequence[Any]) -> str:
+    """Return the values as the specification lists them: texts bare, joined by a comma; a long list is cut."""
+    words = [v if isinstance(v, str) else quoted(v) for v in values]
+    text = ", ".join(words)
+    return text if len(text) <= 2_000 else f"{text[:2_000].rpartition(', ')[0]} … ({len(words)} in all)"
+
+
+def _nearest(value: Any, options: Sequence[Any]) -> str:
+    close = _close(value, [o for o in options if isinstance(o, str)]) if isinstance(value, str) else None
+    return f'; did you mean "{cut(close)}"?' if close else ""
+
+
+def _sent_instead(missing: str, sent: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    unknown = [name for name in sent if name not in schema.get("properties", ())]
+    close = _close(missing, unknown)
+    return f" (you sent '{close}')" if close else ""
+
+
+def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> str:
+    known = [*schema.get("properties", ())]
+    close = _close(name, known)
+    what = f"unknown property '{cut(name)}' in {label(path)}" if path else f"unknown parameter '{cut(name)}'"
+    if close:
+        return f"{what} (did you mean '{close}'?)"
+    return f"{what} (allowed: {cut(', '.join(known), 400)})" if known else f"{what} (none is allowed)"
+
+
+def _close(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that is most like this one; case, ``_`` and ``-`` do not count."""
+    folded = {_folded(each): each for each in known[:200] if len(each) <= 100}
+    close = difflib.get_close_matches(_folded(name[:100]), folded, n=1, cutoff=0.7)
+    return folded[close[0]] if close else None
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "").replace("-", "")
