@@ -1,0 +1,1 @@
+"""Configuration: from a file to a Config, with every problem at once."""

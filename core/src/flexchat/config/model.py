@@ -3,6 +3,7 @@
 Field comments (metadata "help") become the descriptions in the JSON Schema that editors read.
 """
 
+# ruff: noqa: RUF009  (_key is attrs.field with a description)
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -11,8 +12,15 @@ from typing import Any, Literal
 import attrs
 
 
-def _key(help: str, **rest: Any) -> Any:
-    return attrs.field(metadata={"help": help}, **rest)
+def _key(help: str, *, min: float | None = None, max: float | None = None, **rest: Any) -> Any:
+    """Return a field with its description and the least and greatest value it may have."""
+    limits = {name: limit for name, limit in (("min", min), ("max", max)) if limit is not None}
+    return attrs.field(metadata={"help": help, **limits}, **rest)
+
+
+def own_keys(cls: type) -> frozenset[str]:
+    """Return the keys of a table that are core's; in tables with ``settings`` all others belong to a plugin."""
+    return frozenset(field.name for field in attrs.fields(cls)) - {"settings"}
 
 
 @attrs.frozen(kw_only=True)
@@ -22,8 +30,8 @@ class LLMEntry:
     provider: str = _key("Kind of service, as a plugin calls it: openai, scripted, rehearsal, …")
     default_model: str | None = _key("Model for rules that name none.", default=None)
     description: str | None = _key("For people; not used.", default=None)
-    retries: int = _key("How often a failed request is repeated, where repeating may help.", default=2)
-    retry_delay_ms: int = _key("First wait before a repetition; doubles each time, with jitter.", default=500)
+    retries: int = _key("How often a failed request is repeated, where repeating may help.", min=0, max=10, default=2)
+    retry_delay_ms: int = _key("First wait before a repetition; doubles each time, with jitter.", min=0, default=500)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -78,7 +86,7 @@ class ToolEntry:
     handler: str | None = _key("Handler, where implementation.handler is absent.", default=None)
     parameters: Mapping[str, Any] | None = _key("JSON Schema of the arguments; its root is an object.", default=None)
     implementation: ImplementationEntry | None = _key("How it is run; absent for a plugin's tool.", default=None)
-    timeout_ms: int | None = _key("Milliseconds it may take.", default=None)
+    timeout_ms: int | None = _key("Milliseconds it may take.", min=1, default=None)
     exclusive: bool = _key("Never runs beside another call of the same answer.", default=False)
     repeatable: bool = _key("May be called with the same arguments again and again.", default=False)
 
@@ -89,9 +97,13 @@ class ToolsTable:
 
     enabled: bool | None = _key("Switch for all tools; absent means: if the registry has entries.", default=None)
     registry: tuple[ToolEntry, ...] = _key("The tools.", default=())
-    max_iterations: int = _key("Answers of the model that may ask for tools, per turn; 1 to 50.", default=5)
-    default_timeout_ms: int = _key("Milliseconds a tool may take unless it says otherwise.", default=30_000)
-    max_result_chars: int = _key("Characters of a result the model is shown; the record keeps all.", default=16_384)
+    max_iterations: int = _key(
+        "Answers of the model that may ask for tools, per turn; 1 to 50.", min=1, max=50, default=5
+    )
+    default_timeout_ms: int = _key("Milliseconds a tool may take unless it says otherwise.", min=1, default=30_000)
+    max_result_chars: int = _key(
+        "Characters of a result the model is shown; the record keeps all.", min=200, default=16_384
+    )
     at_limit: Literal["sentence", "answer"] = _key(
         "At the limit: a fixed sentence, or one more question to the model, without tools.", default="sentence"
     )
@@ -112,7 +124,7 @@ class RuleTools:
 
     enabled: bool = _key("Whether this rule uses tools.", default=True)
     allowed_tools: tuple[str, ...] | None = _key("Names of the tools offered; absent for all.", default=None)
-    max_iterations: int | None = _key("Overrides tools.max_iterations.", default=None)
+    max_iterations: int | None = _key("Overrides tools.max_iterations.", min=1, max=50, default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -123,8 +135,8 @@ class ResponseRule:
     model: str | None = _key("Model; absent for the entry's default_model.", default=None)
     prompt: str = _key("System prompt; {{variables}} are filled in.", default="")
     match: Mapping[str, Any] = _key("Conditions on the profile; none: answers everything.", factory=dict)
-    max_tokens: int | None = _key("Upper limit of an answer, in tokens.", default=None)
-    temperature: float | None = _key("Sampling temperature; 0 is a value.", default=None)
+    max_tokens: int | None = _key("Upper limit of an answer, in tokens.", min=1, default=None)
+    temperature: float | None = _key("Sampling temperature, 0 to 2; 0 is a value.", min=0, max=2, default=None)
     tools: RuleTools | None = _key("Tools of this rule.", default=None)
 
 
@@ -139,10 +151,10 @@ class PluginsTable:
 class LimitsTable:
     """[limits]: ceilings of one turn."""
 
-    turn_timeout_ms: int = _key("Milliseconds a turn may take.", default=120_000)
-    message_chars: int = _key("Characters of a user's message.", default=100_000)
-    tool_calls_per_answer: int = _key("Tool calls taken from one answer of the model.", default=32)
-    tool_calls_per_turn: int = _key("Tool calls of a whole turn.", default=64)
+    turn_timeout_ms: int = _key("Milliseconds a turn may take.", min=1, default=120_000)
+    message_chars: int = _key("Characters of a user's message.", min=1, default=100_000)
+    tool_calls_per_answer: int = _key("Tool calls taken from one answer of the model.", min=1, default=32)
+    tool_calls_per_turn: int = _key("Tool calls of a whole turn.", min=1, default=64)
 
 
 @attrs.frozen(kw_only=True)

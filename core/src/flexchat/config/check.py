@@ -1,0 +1,203 @@
+"""What one part of a configuration says about another: names that must exist, rules that can never answer.
+
+It reads the tables as they were written, so that it finds its problems also where structuring found others. A value of
+the wrong type is structuring's business and is passed over here.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import attrs
+
+from ..domain import Profile
+from ..errors import Problem, did_you_mean
+from .document import Document, walk
+from .patterns import compile_pattern
+from .positions import Place
+from .wording import is_secret_place, shortened, spoken_value
+
+PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
+"""What a rule's match may ask about."""
+
+MATCH_KEYS = tuple(name + suffix for name in PROFILE_FIELDS for suffix in ("", "_contains", "_regexp"))
+
+RAG_RESULTS = ("match", "partial", "none", "any")
+
+SHORTEST_WRITTEN_KEY = 12
+"""Characters; a shorter "key" is what local servers are given, as "none" or "ollama"."""
+
+
+def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem], list[Problem]]:
+    """Return the problems and the notes.
+
+    Args:
+        tools: Names of tools that are given in code, which rules may name beside those of the registry.
+    """
+    checker = _Checker(document, tools)
+    checker.services()
+    checker.rules()
+    checker.fallback()
+    return checker.problems, checker.notes
+
+
+def written_secrets(document: Document) -> Iterator[tuple[Place, str]]:
+    """Yield the texts of llms and rag_services whose key says that they are secrets."""
+    for section in ("llms", "rag_services"):
+        for place, value in walk(document.data.get(section), (section,)):
+            written = isinstance(value, str) and len(value) >= SHORTEST_WRITTEN_KEY and "${" not in value
+            if written and is_secret_place(place[2:]):
+                yield place, value
+
+
+def keys_in_the_file(document: Document) -> list[Problem]:
+    """Return a note for each secret that is written out instead of coming from the environment."""
+    notes = []
+    for place, _ in written_secrets(document):
+        name = re.sub(r"\W+", "_", f"{place[1]}_{place[-1]}").strip("_").upper()
+        text = f'the secret stands in the file; better write "${{{name}}}" and set that environment variable'
+        notes.append(document.problem(place, text))
+    return notes
+
+
+class _Checker:
+    """Goes through one document. Its state: the problems and notes found so far."""
+
+    def __init__(self, document: Document, tools: Collection[str]) -> None:
+        self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
+        self._document = document
+        self._llms = self._names("llms")
+        self._stores = self._names("rag_services")
+        self._tools = self._tool_names() | set(tools)
+        self._rules = self._tables("responses")
+
+    def services(self) -> None:
+        """Check who runs the phases, and that there is anybody."""
+        data = self._document.data
+        if data.get("llms", {}) == {}:
+            self._problem(("llms",), "no model service is configured: add an entry to 'llms'")
+        for place in (("topic", "provider"), ("intent", "provider"), ("embedding",)):
+            table: Any = data
+            for key in place:
+                table = table.get(key) if isinstance(table, dict) else None
+            if isinstance(table, dict):
+                self._model_choice(place, table)
+
+    def rules(self) -> None:
+        """Check each rule, and that every one can be reached."""
+        catch_all: Place | None = None
+        for place, rule in self._rules:
+            if catch_all is not None:
+                line = self._document.line(catch_all)
+                where = f" on line {line}" if line else ""
+                self._note(place, f"never reached: the rule without 'match'{where} answers everything before it")
+            self._model_choice(place, rule)
+            match = rule.get("match", {})
+            if isinstance(match, dict):
+                self._match((*place, "match"), match)
+            if match == {} and catch_all is None:
+                catch_all = place
+            if isinstance(rule.get("tools"), dict):
+                self._rule_tools((*place, "tools"), rule["tools"])
+
+    def fallback(self) -> None:
+        """Check that there is an answer to everything."""
+        rules = self._document.data.get("responses", [])
+        if rules == []:
+            self._problem(("responses",), "no response rule is configured: add an entry to 'responses'")
+        elif self._rules and all(rule.get("match", {}) != {} for _, rule in self._rules):
+            text = "nothing would answer a message that fits no rule: add a rule without 'match' at the end"
+            self._problem(("responses",), text)
+
+    def _model_choice(self, place: Place, table: dict[str, Any]) -> None:
+        name = table.get("llm")
+        if not isinstance(name, str) or self._llms is None:
+            return
+        if name not in self._llms:
+            self._unknown((*place, "llm"), "LLM", name, self._llms)
+            return
+        llm = self._document.data["llms"][name]
+        if isinstance(llm, dict) and not table.get("model") and not llm.get("default_model"):
+            self._problem(place, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
+
+    def _match(self, place: Place, match: dict[str, Any]) -> None:
+        for key, wanted in match.items():
+            here = (*place, key)
+            if key not in MATCH_KEYS:
+                hint = did_you_mean(key, MATCH_KEYS) or (
+                    f" (known: {', '.join(PROFILE_FIELDS)}, each also with _contains or _regexp)"
+                )
+                self._problem(place, f"unknown key '{shortened(key)}'{hint}", at=here)
+            elif key == "reasoning":
+                if isinstance(wanted, bool):
+                    self._note(place, "no phase decides 'reasoning' yet, so this rule never fits", at=here)
+                else:
+                    self._problem(here, f"expected true or false, got {spoken_value(wanted)}")
+            elif not isinstance(wanted, str):
+                self._problem(here, f"expected text, got {spoken_value(wanted)}")
+            elif key.endswith("_regexp"):
+                self._pattern(here, wanted)
+            elif key == "rag_results" and wanted not in RAG_RESULTS:
+                hint = did_you_mean(wanted, RAG_RESULTS)
+                words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
+                self._problem(here, f"expected one of {words}, got {spoken_value(wanted)}{hint}")
+            elif key == "service" and self._stores == frozenset():
+                self._note(here, "no document store is configured (rag_services), so this rule never fits")
+            elif key == "service" and self._stores is not None and wanted not in self._stores:
+                self._unknown(here, "document store", wanted, self._stores)
+
+    def _pattern(self, place: Place, pattern: str) -> None:
+        if re.fullmatch(r"/.+/[a-z]*[a-fhj-ln-tv-xz][a-z]*", pattern):
+            self._note(
+                place, "the flags after the last / are g, i, m, u and y; with any other both / are taken literally"
+            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # how a future Python will read it
+                compile_pattern(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            self._problem(place, f"this is not a regular expression: {shortened(str(error))}")
+
+    def _rule_tools(self, place: Place, tools: dict[str, Any]) -> None:
+        allowed = tools.get("allowed_tools")
+        place = (*place, "allowed_tools")
+        if not isinstance(allowed, list):
+            return
+        if not allowed:
+            text = "an empty list is ambiguous: leave the key out to offer all tools, or write enabled = false for none"
+            self._problem(place, text)
+        for index, name in enumerate(allowed):
+            if isinstance(name, str) and name not in self._tools:
+                self._unknown((*place, index), "tool in tools.registry", name, self._tools)
+
+    def _unknown(self, place: Place, kind: str, name: str, known: Collection[str]) -> None:
+        names = ", ".join(sorted(map(shortened, known))) or "none"
+        text = (
+            f"no {kind} is called '{shortened(name)}'{did_you_mean(name, known)}; configured: {shortened(names, 300)}"
+        )
+        self._problem(place, text)
+
+    def _problem(self, place: Place, text: str, at: Place | None = None) -> None:
+        self.problems.append(self._document.problem(place, text, at))
+
+    def _note(self, place: Place, text: str, at: Place | None = None) -> None:
+        self.notes.append(self._document.problem(place, text, at))
+
+    def _names(self, section: str) -> frozenset[str] | None:
+        table = self._document.data.get(section, {})
+        return frozenset(table) if isinstance(table, dict) else None
+
+    def _tables(self, *keys: str) -> list[tuple[Place, dict[str, Any]]]:
+        value: Any = self._document.data
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        items = enumerate(value) if isinstance(value, list) else ()
+        return [((*keys, index), item) for index, item in items if isinstance(item, dict)]
+
+    def _tool_names(self) -> set[str]:
+        names = [tool.get("name") for _, tool in self._tables("tools", "registry")]
+        return {name for name in names if isinstance(name, str)}

@@ -1,0 +1,220 @@
+"""A configuration as it was written: its data, and where each part of it stands."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..errors import ConfigError, Problem, did_you_mean
+from .positions import Place, locate_json, locate_toml
+from .wording import printable, spoken_kind, spoken_path, spoken_value
+
+MAX_BYTES = 8 * 1024 * 1024
+MAX_DEPTH = 64
+
+
+@attrs.frozen(kw_only=True)
+class Document:
+    """A configuration, read and not yet understood.
+
+    Attributes:
+        source: The file as the user named it; empty for one that was given in code.
+        data: Its tables: dict, list and scalars.
+        lines: Line of each place that was written, from 1.
+        folder: Where relative paths in it start.
+        moved: Places that were written elsewhere: place in data to place in the file.
+        problems: What is wrong with it already.
+    """
+
+    source: str = ""
+    data: dict[str, Any] = attrs.field(factory=dict)
+    lines: Mapping[Place, int] = attrs.field(factory=dict, repr=False)
+    folder: Path = attrs.field(factory=Path)
+    moved: Mapping[Place, Place] = attrs.field(factory=dict, repr=False)
+    problems: tuple[Problem, ...] = ()
+
+    def problem(self, place: Place, text: str, at: Place | None = None) -> Problem:
+        """Return a problem with its path as the user wrote it and the line of that place or its nearest parent.
+
+        Args:
+            at: The place whose line counts, where that is not place itself.
+        """
+        return Problem(
+            path=spoken_path(self.written(place)), text=text, source=self.source, line=self.line(at or place)
+        )
+
+    def line(self, place: Place) -> int | None:
+        """Return the line of a place or of its nearest existing parent; None if there is none."""
+        written = self.written(place)
+        parents = (written[:length] for length in range(len(written), 0, -1))
+        return next((self.lines[parent] for parent in parents if parent in self.lines), None)
+
+    def written(self, place: Place) -> Place:
+        """Return where the file has what stands at a place now."""
+        for length in range(len(place), 0, -1):
+            if place[:length] in self.moved:
+                return (*self.moved[place[:length]], *place[length:])
+        return place
+
+
+def read_document(path: str | Path) -> Document:
+    """Read a .toml or .json file.
+
+    Raises:
+        ConfigError: It is missing, unreadable, too large, no UTF-8, no TOML or JSON, or nested too deeply.
+    """
+    source = str(path)
+    text = _read_text(Path(path), source)
+    if Path(path).suffix.lower() == ".json":
+        data = _parse_json(text, source)
+        lines, twice = locate_json(text)
+    else:
+        data = _parse_toml(text, source)
+        lines, twice = locate_toml(text), []
+    document = Document(source=source, data=data, lines=lines, folder=Path(path).parent)
+    problems = [
+        document.problem(place, f"the key is written twice, first on line {first}; remove one of them")
+        for place, first, _ in twice
+    ]
+    return attrs.evolve(document, problems=(*problems, *_unusable_values(document)))
+
+
+def document_of(data: Mapping[str, Any]) -> Document:
+    """Return a document for a mapping given in code.
+
+    Raises:
+        ConfigError: It is nested too deeply, or a key is not text.
+    """
+    _check_depth(data, "")
+    document = Document(data=copied(data), folder=Path.cwd())
+    return attrs.evolve(document, problems=tuple(_unusable_values(document)))
+
+
+def copied(value: Any) -> Any:
+    """Return the same tables and lists, made anew: dicts and lists, whatever kind they were."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Yield everything below a value, each with its place."""
+    if isinstance(value, (dict, list)):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*place, key), item
+            yield from walk(item, (*place, key))
+
+
+def _failed(source: str, text: str, line: int | None = None) -> ConfigError:
+    return ConfigError([Problem(path="", text=text, source=source, line=line)])
+
+
+def _read_text(path: Path, source: str) -> str:
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise _failed(source, "a configuration is a .toml or a .json file")
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise _failed(source, f"there is no such file{_similar(path)}") from None
+    except IsADirectoryError:
+        raise _failed(source, "this is a folder, not a file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise _failed(source, f"the file cannot be read: {reason}") from None
+    if len(raw) > MAX_BYTES:
+        raise _failed(source, f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")
+    if raw.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        raise _failed(source, "the file starts with a byte order mark; save it as UTF-8 without one", 1)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _failed(source, "the file is not UTF-8", raw.count(b"\n", 0, error.start) + 1) from None
+
+
+def _similar(path: Path) -> str:
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".toml", ".json")]
+    except (OSError, ValueError):
+        return ""
+    return did_you_mean(path.name, names)
+
+
+def _parse_toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        import tomli as toml  # as in core's extra "toml"; it reads TOML 1.1
+    except ImportError:
+        import tomllib as toml  # type: ignore[no-redef]
+    try:
+        data: dict[str, Any] = toml.loads(text)
+    except ValueError as error:
+        message, line = str(error), None
+        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
+        if found:
+            line = int(found.group(1)) if found.group(1) else text.count("\n") + (not text.endswith("\n"))
+            message = message[: found.start()]
+        hint = "; this looks like JSON: name the file .json" if text.lstrip().startswith("{") else ""
+        raise _failed(source, f"this is not TOML: {printable(message)}{hint}", line) from None
+    except RecursionError:
+        raise _too_deep(source) from None
+    _check_depth(data, source)
+    return data
+
+
+def _parse_json(text: str, source: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :]
+        hint = ""
+        if rest.startswith(("//", "/*", "#")):
+            hint = '; JSON has no comments, a "comment" key takes them'
+        elif rest.startswith(("]", "}")):
+            hint = "; is there a comma too many before it?"
+        raise _failed(source, f"this is not JSON: {error.msg} (column {error.colno}){hint}", error.lineno) from None
+    except ValueError:
+        raise _failed(source, "a number is too long to be read") from None
+    except RecursionError:
+        raise _too_deep(source) from None
+    if not isinstance(data, dict):
+        raise _failed(source, f"a configuration is one table: {{…}}, not {spoken_kind(data)}", 1)
+    _check_depth(data, source)
+    return data
+
+
+def _too_deep(source: str) -> ConfigError:
+    return _failed(source, f"tables and lists are nested more than {MAX_DEPTH} deep")
+
+
+def _check_depth(data: Mapping[str, Any], source: str) -> None:
+    level: list[Any] = [data]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, Mapping):
+                wrong = next((key for key in value if not isinstance(key, str)), None)
+                if wrong is not None:
+                    raise _failed(source, f"keys are text, got {spoken_value(wrong)}")
+            below += value.values() if isinstance(value, Mapping) else value
+        level = [item for item in below if isinstance(item, (Mapping, list, tuple))]
+        if not level:
+            return
+    raise _too_deep(source)
+
+
+def _unusable_values(document: Document) -> Iterator[Problem]:
+    """Yield a problem for each value that cannot be said in JSON, and so to no model."""
+    for place, value in walk(document.data):
+        if isinstance(value, (datetime.date, datetime.time)):
+            yield document.problem(place, "dates and times are written as text, in quotes")
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield document.problem(place, "expected a finite number")
+        elif isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            yield document.problem(place, "the text holds half of a surrogate pair (\\ud800 to \\udfff)")

@@ -1,0 +1,192 @@
+"""Reads a configuration: from a file or a mapping to a Config, with everything that is wrong with it at once."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import attrs
+
+from ..domain.masking import MASK
+from ..errors import ConfigError, Problem
+from .check import check, keys_in_the_file, written_secrets
+from .document import Document, document_of, read_document
+from .model import Config
+from .normalise import normalise
+from .positions import Place
+from .structure import Flaw, structure
+from .variables import SHORTEST_SECRET, expand_variables
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FILE_NAMES = ("flexchat.toml", "flexchat.json")
+"""What a configuration is called where nobody names it; the first wins."""
+
+
+class Draft:
+    """A configuration that is being read: plugins add what they find wrong with their tables, then it is finished.
+
+    Attributes:
+        document: Its data in our form, placeholders replaced.
+        config: What core could read of it; None if core's tables have problems.
+        problems: What is wrong so far.
+        notes: What is remarkable and no error: a changed meaning, a rule that is never reached.
+        secrets: Values from the environment and of keys named like a secret, to mask wherever text goes out.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        problems: Collection[Problem] = (),
+        notes: Collection[Problem] = (),
+        secrets: frozenset[str] = frozenset(),
+        hidden: frozenset[Place] = frozenset(),
+        tools: Collection[str] = (),
+    ) -> None:
+        self.document = document
+        self.secrets = secrets | {value for _, value in written_secrets(document)}
+        self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
+        self._hidden = hidden
+        self.config, flaws = structure(document.data, Config, hidden=hidden)
+        self._add_flaws((), flaws)
+        found, remarkable = check(document, tools)
+        for problem in (*problems, *found):
+            self._add(self.problems, problem)
+        for note in (*notes, *remarkable):
+            self._add(self.notes, note)
+
+    def tables(self, *place: str | int) -> Iterator[tuple[Place, dict[str, Any]]]:
+        """Yield the tables of a table or a list, each with its place; what is no table is passed over."""
+        value: Any = self.document.data
+        for key in place:
+            try:
+                value = value[key]
+            except (LookupError, TypeError):
+                return
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, item in items:
+            if isinstance(item, dict):
+                yield (*place, key), item
+
+    def settings(self, place: Place, core_keys: Collection[str], cls: type[T]) -> T | None:
+        """Return a plugin's part of a table as its attrs class.
+
+        What does not fit is added to the problems, and None is returned.
+
+        Args:
+            core_keys: Keys of the table that are not the plugin's.
+        """
+        table: Any = self.document.data
+        for key in place:
+            table = table[key]
+        own = {key: value for key, value in table.items() if key not in core_keys}
+        fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType and its like say
+        marked = [own.get(field.name) for field in fields if field.metadata.get("secret")]
+        self.secrets |= {value for value in marked if isinstance(value, str) and len(value) >= SHORTEST_SECRET}
+        below = frozenset(h[len(place) :] for h in self._hidden if h[: len(place)] == place)
+        instance, flaws = structure(own, cls, hidden=below, beside=core_keys)
+        self._add_flaws(place, flaws)
+        return instance
+
+    def problem(self, place: Place, text: str) -> None:
+        """Add a problem; secrets in its text are masked."""
+        self._add(self.problems, self.document.problem(place, text))
+
+    def note(self, place: Place, text: str) -> None:
+        """Add a note; secrets in its text are masked."""
+        self._add(self.notes, self.document.problem(place, text))
+
+    def finish(self) -> Config:
+        """Return the configuration.
+
+        Raises:
+            ConfigError: Everything that is wrong with it.
+        """
+        if self.problems or self.config is None:
+            raise ConfigError(self.problems)
+        return self.config
+
+    def _add_flaws(self, place: Place, flaws: list[Flaw]) -> None:
+        for flaw in flaws:
+            at = None if flaw.at is None else (*place, *flaw.at)
+            self._add(self.problems, self.document.problem((*place, *flaw.place), flaw.text, at))
+
+    def _add(self, to: list[Problem], problem: Problem) -> None:
+        text = problem.text
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, MASK)
+        if text != problem.text:
+            problem = attrs.evolve(problem, text=text)
+        if problem not in to:
+            to.append(problem)
+
+
+def read_config(
+    source: str | Path | Mapping[str, Any], *, environ: Mapping[str, str] | None = None, tools: Collection[str] = ()
+) -> Draft:
+    """Read a configuration as far as core can.
+
+    Args:
+        source: A .toml or .json file, or the same as a mapping.
+        environ: Where ${NAME} is looked up. Absent: the process's environment for a file; for a mapping nothing is
+            replaced.
+        tools: Names of tools that are given in code.
+
+    Raises:
+        ConfigError: The file cannot be read at all. Everything else is in the draft's problems.
+    """
+    is_file = not isinstance(source, Mapping)
+    written = document_of(source) if isinstance(source, Mapping) else read_document(source)
+    document, notes = normalise(written)
+    if is_file:
+        notes += keys_in_the_file(document)
+    if environ is None and not is_file:
+        return Draft(document, problems=written.problems, notes=notes, tools=tools)
+    expanded = expand_variables(document, os.environ if environ is None else environ)
+    return Draft(
+        expanded.document,
+        problems=(*written.problems, *expanded.problems),
+        notes=notes,
+        secrets=expanded.secrets,
+        hidden=expanded.places,
+        tools=tools,
+    )
+
+
+def load_config(path: str | Path) -> Config:
+    """Read core's part of a configuration file; what belongs to plugins is not looked at.
+
+    Raises:
+        ConfigError: Everything that is wrong with it.
+    """
+    return read_config(path).finish()
+
+
+def find_config(
+    explicit: str | Path | None = None, environ: Mapping[str, str] | None = None, cwd: str | Path | None = None
+) -> Path | None:
+    """Return the configuration file to use: the one that is named, else FLEXCHAT_CONFIG, else one in the folder.
+
+    A folder may be named instead of a file. Of flexchat.toml and flexchat.json the first is taken, with a warning in
+    the log. None if there is nothing.
+    """
+    folder = Path() if cwd is None else Path(cwd)
+    named = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
+    if named:
+        path = folder / named
+        if not path.is_dir():
+            return path
+        folder = path
+    found = [folder / name for name in FILE_NAMES if (folder / name).is_file()]
+    if len(found) > 1:
+        log.warning("%s is used; %s beside it is ignored", found[0], found[1].name)
+    if not found and named:
+        return folder / FILE_NAMES[0]  # reading it will say that it is not there
+    return found[0] if found else None

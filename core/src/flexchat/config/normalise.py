@@ -1,0 +1,260 @@
+"""Configurations of the Node original, said in our words.
+
+Every other module knows one form only. What was written in another is moved where it belongs (Document.moved keeps its
+place in the file), and a note says where a meaning changed. A configuration in our own form gets no notes.
+
+Source: the original's configuration reader; requirements C7, C8, C9, C23, C25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from ..errors import Problem, did_you_mean
+from .document import Document, copied
+from .model import ToolEntry, own_keys
+from .positions import Place
+from .wording import quoted, spoken_path
+
+Table = dict[str, Any]
+
+NODE_PROVIDERS = ("openai", "ollama", "gemini")
+
+# Tables whose keys are core's. Below and beside them everything is free-form or a plugin's, and is left alone.
+_CORE_TABLES = (
+    (),
+    ("llms",),
+    ("llms", "*"),
+    ("rag_services",),
+    ("rag_services", "*"),
+    ("topic",),
+    ("topic", "provider"),
+    ("intent",),
+    ("intent", "provider"),
+    ("embedding",),
+    ("tools",),
+    ("tools", "registry", "*"),
+    ("tools", "registry", "*", "implementation"),
+    ("responses", "*"),
+    ("responses", "*", "match"),
+    ("responses", "*", "tools"),
+    ("plugins",),
+    ("limits",),
+)
+_NAMES = (("llms",), ("rag_services",))
+_LLM_KEYS = {
+    "baseUrl": "base_url",
+    "apiKey": "api_key",
+    "defaultModel": "default_model",
+    "retryDelay": "retry_delay_ms",
+    "timeout": "timeout_s",
+}
+_UNUSED_LLM_KEYS = {
+    "maxTokens": "the rules' max_tokens counted; set it there",
+    "embeddingModel": "it was never used there either",
+}
+_FLAT_KEYS = ("mock_response", "service", "url", "method", "headers", "params_mapping", "response_path", "retry")
+
+
+def normalise(document: Document) -> tuple[Document, list[Problem]]:
+    """Return the document in our form, and notes on what changed its meaning."""
+    work = _Work(document)
+    for pattern in _CORE_TABLES:
+        for place, table in work.tables(pattern):
+            _drop_comments(work, pattern, place, table)
+    _first_of_each_name(work)
+    old = _is_old(work)
+    for place, table in work.tables(("llms", "*")):
+        _llm(work, place, table, old)
+    for place, table in work.tables(("tools", "registry", "*")):
+        _tool(work, place, table)
+    for place, table in work.tables(("responses", "*")):
+        if "reasoning" in table:
+            work.drop(table, place, "reasoning", "never did anything, and is ignored")
+    if old:
+        _changed_meanings(work)
+    return attrs.evolve(document, data=work.data, moved=work.moved), work.notes
+
+
+class _Work:
+    """The data while it is being changed, what was moved, and the notes so far."""
+
+    def __init__(self, document: Document) -> None:
+        self.data: Table = copied(document.data)
+        self.moved: dict[Place, Place] = {}
+        self.notes: list[Problem] = []
+        self._document = attrs.evolve(document, moved=self.moved)
+
+    def tables(self, pattern: Place) -> Iterator[tuple[Place, Table]]:
+        """Yield the tables at a pattern of keys, in which * stands for every key or index."""
+        found: list[tuple[Place, Any]] = [((), self.data)]
+        for wanted in pattern:
+            found = [
+                ((*place, key), item)
+                for place, value in found
+                for key, item in _items(value)
+                if wanted in ("*", key) and (wanted == "*" or isinstance(value, dict))
+            ]
+        return ((place, value) for place, value in found if isinstance(value, dict))
+
+    def note(self, place: Place, text: str, at: Place | None = None) -> None:
+        self.notes.append(self._document.problem(place, text, at))
+
+    def drop(self, table: Table, place: Place, key: str, text: str) -> None:
+        del table[key]
+        self.note(place, f"'{key}' of the Node original {text}", (*place, key))
+
+    def rename(self, table: Table, place: Place, old: str, new: str) -> None:
+        table[new] = table.pop(old)
+        self.came_from((*place, new), (*place, old))
+
+    def came_from(self, place: Place, origin: Place) -> None:
+        self.moved[place] = self._document.written(origin)
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list) else []
+
+
+def _drop_comments(work: _Work, pattern: Place, place: Place, table: Table) -> None:
+    """Remove ``comment``, ``_anything`` and null, which stands for "not set"."""
+    for key in [*table]:
+        a_name = pattern in _NAMES
+        comment = key.startswith("_") or (key == "comment" and not (a_name and isinstance(table[key], dict)))
+        unset = table[key] is None and not a_name and pattern[-1:] != ("implementation",)
+        if comment or unset or (key == "$schema" and not pattern and isinstance(table[key], str)):
+            del table[key]
+
+
+def _is_old(work: _Work) -> bool:
+    """Return whether the file says anything that only the Node original understood."""
+    for _, llm in work.tables(("llms", "*")):
+        provider = llm.get("provider")
+        if isinstance(provider, str) and provider != provider.lower() and provider.lower() in NODE_PROVIDERS:
+            return True
+        if provider in NODE_PROVIDERS and not (_LLM_KEYS | _UNUSED_LLM_KEYS).keys().isdisjoint(llm):
+            return True
+    stores = work.tables(("rag_services", "*"))
+    return any(store.get("provider") in ("chromadb-wrapper", "chromadb") for _, store in stores)
+
+
+def _llm(work: _Work, place: Place, table: Table, old: bool) -> None:
+    provider = table.get("provider")
+    if not isinstance(provider, str) or provider.lower() not in NODE_PROVIDERS:
+        return
+    table["provider"] = provider.lower()
+    for key, new in _LLM_KEYS.items():
+        if key not in table:
+            continue
+        if new in table:
+            work.note(place, f"both '{key}' and '{new}' are given; '{new}' counts", (*place, key))
+            del table[key]
+            continue
+        work.rename(table, place, key, new)
+        if key == "timeout" and _is_number(table[new]):
+            table[new] /= 1000  # milliseconds there
+    for key, reason in _UNUSED_LLM_KEYS.items():
+        if key in table:
+            work.drop(table, place, key, f"is ignored: {reason}")
+    if old:
+        for key in ("max_tokens", "temperature"):
+            _to_rules(work, place, table, key)
+        if table.get("retries") == 0:
+            work.note((*place, "retries"), "0 meant 3 in the Node original; here it means no repetition")
+
+
+def _to_rules(work: _Work, place: Place, table: Table, key: str) -> None:
+    """Move a setting of an LLM to the rules that use it. The original read temperature there, max_tokens never."""
+    if key == "max_tokens" and key in table:
+        work.drop(table, place, key, f"is ignored: {_UNUSED_LLM_KEYS['maxTokens']}")
+    elif key in table:
+        value = table.pop(key)
+        for rule_place, rule in work.tables(("responses", "*")):
+            if rule.get("llm") == place[-1]:
+                if key in rule:
+                    text = f"this counts; the Node original took {spoken_path((*place, key))}"
+                    work.note((*rule_place, key), text)
+                else:
+                    rule[key] = value
+                    work.came_from((*rule_place, key), (*place, key))
+
+
+def _tool(work: _Work, place: Place, table: Table) -> None:
+    """Bring a flat definition into the canonical form: its type is that of the implementation (C9)."""
+    kind = table.get("type")
+    if not isinstance(kind, str) or kind == "function" or "implementation" in table:
+        return
+    if did_you_mean(kind, ("function",)):
+        return  # a typing error, which structuring will explain
+    if kind == "builtin" and "parameters" not in table:
+        dropped = [key for key in ("type", "handler") if key in table]
+        for unused in dropped:
+            del table[unused]
+        work.note(place, f"{' and '.join(dropped)} ignored: a name alone switches on a tool that a plugin offers")
+        return
+    core = own_keys(ToolEntry)
+    implementation: Table = {"type": table.pop("type")}
+    work.came_from((*place, "implementation", "type"), (*place, "type"))
+    for key in [*table]:
+        if key in _FLAT_KEYS or (key not in core and not did_you_mean(key, core)):
+            implementation[key] = table.pop(key)
+            work.came_from((*place, "implementation", key), (*place, key))
+    table["implementation"] = implementation
+
+
+def _first_of_each_name(work: _Work) -> None:
+    """Keep the first of two tools with one name (C25)."""
+    tools = work.data.get("tools")
+    registry = tools.get("registry") if isinstance(tools, dict) else None
+    if not isinstance(tools, dict) or not isinstance(registry, list):
+        return
+    kept: list[Any] = []
+    origins: dict[Place, Place] = {}
+    names: set[str] = set()
+    for index, entry in enumerate(registry):
+        name, place = entry.get("name") if isinstance(entry, dict) else None, ("tools", "registry", index)
+        if isinstance(name, str) and name in names:
+            work.note(place, f"a second tool is called {quoted(name)}; the first is kept")
+            continue
+        if isinstance(name, str):
+            names.add(name)
+        origins[("tools", "registry", len(kept))] = place
+        kept.append(entry)
+    if len(kept) < len(registry):
+        tools["registry"] = kept
+        work.moved.update(origins)
+
+
+def _changed_meanings(work: _Work) -> None:
+    """Say once for each kind where a rule of the original means something else here."""
+    rules = list(work.tables(("responses", "*")))
+    for place, rule in rules:
+        if "max_tokens" not in rule:
+            work.note(place, "no max_tokens meant 500 in the Node original; here the model's own limit counts")
+            break
+    for place, rule in rules:
+        if "temperature" in rule and (*place, "temperature") not in work.moved:
+            work.note((*place, "temperature"), "a rule's temperature was ignored by the Node original; here it counts")
+            break
+    for place, rule in rules:
+        if isinstance(rule.get("tools"), dict) and "enabled" not in rule["tools"]:
+            text = "without 'enabled' a rule used no tools in the Node original; here it does"
+            work.note((*place, "tools"), text)
+            break
+    tools = work.data.get("tools")
+    if isinstance(tools, dict) and tools.get("enabled") is False:
+        work.note(("tools", "enabled"), "the Node original ignored this; here it switches all tools off")
+    if isinstance(tools, dict) and tools.get("apply_globally") is True:
+        for place, rule in rules:
+            if isinstance(rule.get("tools"), dict) and rule["tools"].get("enabled") is False:
+                work.note((*place, "tools", "enabled"), "the Node original ignored this beside apply_globally")
+                break
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

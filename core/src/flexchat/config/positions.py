@@ -1,0 +1,208 @@
+"""On which line each part of a TOML or JSON text stands. Parsers give values and no places, so the text is read twice.
+
+Both functions take only what a parser has accepted: they look for the structure and skip the values.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+import tomllib
+
+import attrs
+
+Place = tuple[str | int, ...]
+"""Where in a configuration: ("responses", 1, "model")."""
+
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
+
+
+@attrs.define
+class _Frame:
+    place: Place
+    index: int | None  # None in an object
+    keys: dict[str, int] = attrs.field(factory=dict)
+    wants_key: bool = True
+
+
+def locate_json(text: str) -> tuple[dict[Place, int], list[tuple[Place, int, int]]]:
+    """Return the line of every place, and the keys written twice: place, line of the first, line of the second.
+
+    Of a key written twice the last counts, as for the parser.
+    """
+    lines: dict[Place, int] = {}
+    twice: list[tuple[Place, int, int]] = []
+    stack: list[_Frame] = []
+    line, place = 1, ()  # type: int, Place
+    for token in _JSON_TOKEN.findall(text):
+        top = stack[-1] if stack else None
+        if token == "\n":
+            line += 1
+        elif token in "]}":
+            stack.pop()
+        elif token == ",":
+            if top is not None and top.index is not None:
+                top.index += 1
+            elif top is not None:
+                top.wants_key = True
+        elif top is not None and top.index is None and top.wants_key and token[0] == '"':
+            key = json.loads(token)
+            place = (*top.place, key)
+            if key in top.keys:
+                twice.append((place, top.keys[key], line))
+            top.keys[key] = lines[place] = line
+            top.wants_key = False
+        elif token != ":":
+            if top is not None and top.index is not None:
+                place = (*top.place, top.index)
+                lines[place] = line
+            if token in "[{":
+                stack.append(_Frame(place, 0 if token == "[" else None))
+    return lines, twice
+
+
+_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*+")
+_SPACE = re.compile(r"[ \t]*+")
+_KEY = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'[^\'\n]*+\'|[^\s.=\[\]{}#,"\']++')
+_VALUE = re.compile(
+    r'"""[^"\\]*+(?:(?:\\.|"{1,2}+(?!"))[^"\\]*+)*+"{3,5}'
+    r"|'''[^']*+(?:'{1,2}+(?!')[^']*+)*+'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*+"'
+    r"|'[^'\n]*+'"
+    r"|[^,\]}#\n\"'\[{]++",  # a date may hold a space
+    re.DOTALL,
+)
+
+
+def locate_toml(text: str) -> dict[Place, int]:
+    """Return the line of every place: where a key, a header or an element is first written."""
+    scanner = _TomlScanner(text.replace("\r\n", "\n"))
+    try:
+        scanner.document()
+    except _LostError:
+        pass  # a problem further down has the line of the nearest place before it
+    return scanner.lines
+
+
+class _LostError(Exception):
+    """The text is not what a parser would have accepted."""
+
+
+class _TomlScanner:
+    """Walks once through a TOML text. Its state: how far it has come, and what it has found."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: dict[Place, int] = {}
+        self._text = text
+        self._at = 0
+        self._newlines = [match.start() for match in re.finditer("\n", text)]
+        self._tables: dict[Place, int] = {}  # arrays of tables: how many tables so far
+
+    def document(self) -> None:
+        table: Place = ()
+        self._skip(_BLANK)
+        while self._at < len(self._text):
+            table = self._header() if self._text[self._at] == "[" else self._pair(table)
+            self._skip(_BLANK)
+
+    def _header(self) -> Place:
+        """Read [a.b] or [[a.b]]; return the place of the table it opens."""
+        brackets = 2 if self._text.startswith("[[", self._at) else 1
+        start = self._at
+        self._at += brackets
+        place: Place = ()
+        keys = self._dotted()
+        for key in keys[:-1]:
+            place = self._mark((*place, key), start)
+            if place in self._tables:
+                place = (*place, self._tables[place] - 1)
+        place = self._mark((*place, keys[-1]), start)
+        if brackets == 2:
+            number = self._tables.get(place, 0)
+            self._tables[place] = number + 1
+            place = self._mark((*place, number), start)
+        for _ in range(brackets):
+            self._expect("]")
+        return place
+
+    def _pair(self, table: Place) -> Place:
+        """Read a.b = value; return the table it is in."""
+        start, place = self._at, table
+        for key in self._dotted():
+            place = self._mark((*place, key), start)
+        self._expect("=")
+        self._skip(_SPACE)
+        self._value(place)
+        return table
+
+    def _dotted(self) -> list[str]:
+        keys: list[str] = []
+        while True:
+            self._skip(_SPACE)
+            keys.append(_key(self._take(_KEY)))
+            self._skip(_SPACE)
+            if not self._text.startswith(".", self._at):
+                return keys
+            self._at += 1
+
+    def _value(self, place: Place) -> None:
+        opening = self._text[self._at : self._at + 1]
+        if opening not in ("[", "{"):
+            self._take(_VALUE)
+            return
+        self._at += 1
+        self._skip(_BLANK)
+        index, closing = 0, "]" if opening == "[" else "}"
+        while not self._text.startswith(closing, self._at):
+            if opening == "[":
+                self._value(self._mark((*place, index), self._at))
+                index += 1
+            else:
+                self._pair(place)
+            self._skip(_BLANK)
+            if self._text.startswith(",", self._at):
+                self._at += 1
+                self._skip(_BLANK)
+            elif not self._text.startswith(closing, self._at):
+                raise _LostError
+        self._at += 1
+
+    def _mark(self, place: Place, at: int) -> Place:
+        if place not in self.lines:
+            self.lines[place] = bisect.bisect_left(self._newlines, at) + 1
+        return place
+
+    def _skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self._text, self._at)
+        self._at = match.end() if match else self._at
+
+    def _take(self, pattern: re.Pattern[str]) -> str:
+        match = pattern.match(self._text, self._at)
+        if match is None:
+            raise _LostError
+        self._at = match.end()
+        return match.group()
+
+    def _expect(self, mark: str) -> None:
+        self._skip(_SPACE)
+        if not self._text.startswith(mark, self._at):
+            raise _LostError
+        self._at += 1
+
+
+def _key(token: str) -> str:
+    if token[0] == '"' and "\\" in token:
+        try:
+            return str(_toml_text(token))
+        except ValueError:
+            raise _LostError from None
+    return token[1:-1] if token[0] in "\"'" else token
+
+
+def _toml_text(token: str) -> object:
+    try:
+        import tomli
+    except ImportError:
+        return tomllib.loads(f"key = {token}")["key"]
+    return tomli.loads(f"key = {token}")["key"]

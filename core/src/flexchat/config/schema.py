@@ -1,0 +1,204 @@
+"""The JSON Schema of a configuration, for editors: it completes keys, describes them and marks typing errors.
+
+It knows our own form, and of each plugin's tables what the installed plugins say. Source of the dialect: JSON Schema
+2020-12. Tables are closed with additionalProperties in each branch, which editors of every age understand.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin
+
+import attrs
+
+from .check import PROFILE_FIELDS, RAG_RESULTS
+from .model import Config, ImplementationEntry, LLMEntry, RagServiceEntry, ResponseRule, ToolEntry, own_keys
+from .structure import is_list_type, is_names_type
+
+Schema = dict[str, Any]
+
+_SCALARS: dict[Any, Schema] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    type(None): {"type": "null"},
+}
+_COMMENTS: Schema = {"^_": True, "^comment$": True}
+_BOUNDS = {"min": "minimum", "max": "maximum", "above": "exclusiveMinimum"}
+
+
+def config_schema(
+    providers: Mapping[str, type],
+    implementations: Mapping[str, type],
+    retrievers: Mapping[str, type],
+    tool_names: Sequence[str],
+) -> Schema:
+    """Return the schema of a configuration.
+
+    Args:
+        providers: Config classes of the installed kinds of LLM service, by name; attrs classes.
+        implementations: Settings classes of the installed ways to run a tool, by name.
+        retrievers: Config classes of the installed kinds of document store, by name.
+        tool_names: Ready-made tools, which a name alone switches on.
+    """
+    plugins = {
+        LLMEntry: ("provider", providers),
+        RagServiceEntry: ("provider", retrievers),
+        ImplementationEntry: ("type", implementations),
+    }
+    builder = _Builder(plugins, sorted(tool_names))
+    root = builder.table(Config)
+    root["properties"]["$schema"] = {"type": "string", "description": "Where this schema is; for editors."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "FlexChat configuration",
+        **root,
+        "required": ["llms", "responses"],
+        "$defs": builder.definitions,
+    }
+
+
+class _Builder:
+    """Makes schemas of attrs classes. Its state: the definitions made so far, one for each class."""
+
+    def __init__(self, plugins: Mapping[type, tuple[str, Mapping[str, type]]], tool_names: list[str]) -> None:
+        self.definitions: dict[str, Schema] = {}
+        self._plugins = plugins
+        self._tool_names = tool_names
+
+    def table(self, cls: type) -> Schema:
+        """Return the closed schema of a class's table."""
+        fields = [field for field in attrs.fields(cls) if field.init]
+        hints, lines = typing.get_type_hints(cls), _attribute_lines(cls)
+        schema: Schema = {"type": "object"}
+        summary = (inspect.getdoc(cls) or "").partition("\n\n")[0]
+        if summary and not summary.startswith(f"{cls.__name__}("):  # attrs and dataclasses write a signature there
+            schema["description"] = " ".join(summary.split())
+        schema["properties"] = {f.name: self._field(f, hints[f.name], lines.get(f.name)) for f in fields}
+        required = [field.name for field in fields if field.default is attrs.NOTHING]
+        if required:
+            schema["required"] = required
+        return {**schema, "patternProperties": _COMMENTS, "additionalProperties": False}
+
+    def _field(self, field: attrs.Attribute[Any], hint: Any, line: str | None) -> Schema:
+        schema = self._type(hint)
+        text = field.metadata.get("help") or line
+        if text:
+            schema = {**schema, "description": text}
+        schema |= {word: field.metadata[name] for name, word in _BOUNDS.items() if name in field.metadata}
+        default = list(field.default) if isinstance(field.default, tuple) else field.default
+        if isinstance(default, (str, bool, int, float, list)) and not field.metadata.get("secret"):
+            schema["default"] = default
+        return schema
+
+    def _type(self, hint: Any) -> Schema:
+        """Return a new schema of a type."""
+        if hint in _SCALARS:
+            return dict(_SCALARS[hint])
+        origin, args = get_origin(hint), get_args(hint)
+        if origin is Literal:
+            return {"enum": list(args)}
+        if origin in (Union, types.UnionType):
+            # Not set is said by leaving the key out: an editor need not offer null.
+            kinds = [self._type(arg) for arg in args if arg is not type(None)]
+            return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+        if attrs.has(hint):
+            return {"$ref": f"#/$defs/{self._define(hint)}"}
+        if is_list_type(hint):
+            return {"type": "array", "items": self._type(args[0])} if args else {"type": "array"}
+        if is_names_type(hint):
+            return {"type": "object", "additionalProperties": self._type(args[1]) if args else True}
+        return {}
+
+    def _define(self, cls: type) -> str:
+        name = cls.__name__
+        if self.definitions.get(name, {}).get("$comment", cls.__module__) != cls.__module__:
+            name = f"{cls.__module__}.{name}"
+        if name not in self.definitions:
+            self.definitions[name] = {"$comment": cls.__module__}  # reserves the name: a class may hold itself
+            made = self._with_plugins(cls) if cls in self._plugins else self.table(cls)
+            if cls is ResponseRule:
+                made["properties"]["match"] = _match()
+            if cls is ToolEntry:
+                made = self._tool(made)
+            self.definitions[name] |= made
+        return name
+
+    def _with_plugins(self, cls: type) -> Schema:
+        """Return the schema of a table whose further keys depend on the plugin it names."""
+        key, kinds = self._plugins[cls]
+        core = self.table(cls)
+        core["properties"] = {name: core["properties"][name] for name in core["properties"] if name in own_keys(cls)}
+        core["properties"][key] = {**core["properties"][key], "enum": sorted(kinds)}
+        branches = [self._branch(core, key, name, kinds[name]) for name in sorted(kinds)]
+        opened = {
+            word: value for word, value in core.items() if word not in ("additionalProperties", "patternProperties")
+        }
+        return {**opened, **({"allOf": branches} if branches else {})}
+
+    def _branch(self, core: Schema, key: str, name: str, cls: type) -> Schema:
+        own = self.table(cls)
+        then = {
+            "properties": {**own["properties"], **core["properties"]},
+            "required": own.get("required", []),
+            "patternProperties": _COMMENTS,
+            "additionalProperties": False,
+        }
+        return {"if": {"properties": {key: {"const": name}}, "required": [key]}, "then": then}
+
+    def _tool(self, schema: Schema) -> Schema:
+        """Add what a tool needs: an implementation with its description and parameters, or a ready-made tool's name."""
+        schema["properties"]["name"]["pattern"] = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+        known: Schema = {"properties": {"name": {"enum": self._tool_names}}}
+        return {
+            **schema,
+            "if": {"required": ["implementation"]},
+            "then": {"required": ["description", "parameters"]},
+            "else": known if self._tool_names else {},
+        }
+
+
+def _match() -> Schema:
+    """Return the schema of a rule's conditions."""
+    properties: Schema = {}
+    for field in PROFILE_FIELDS:
+        properties[field] = {"type": "string", "description": f"The profile's {field} is exactly this."}
+        properties[f"{field}_contains"] = {"type": "string", "description": f"The profile's {field} contains this."}
+        properties[f"{field}_regexp"] = {
+            "type": "string",
+            "description": f"The profile's {field} fits this pattern: /body/flags, or the body alone.",
+        }
+    properties["rag_results"] = {
+        "enum": list(RAG_RESULTS),
+        "description": "How well documents fit; any: match or partial.",
+    }
+    properties["reasoning"] = {"type": "boolean", "description": "Whether the message asks for reasoning."}
+    return {
+        "type": "object",
+        "description": "Conditions on the profile, all of which must hold; none: answers everything.",
+        "properties": properties,
+        "patternProperties": _COMMENTS,
+        "additionalProperties": False,
+    }
+
+
+def _attribute_lines(cls: type) -> dict[str, str]:
+    """Return what the docstring's Attributes section says of each field; an entry may name several."""
+    section = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")[2]
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines():
+        start = re.match(r"    ([a-z_]\w*(?:, [a-z_]\w*)*): (.*)", line)
+        if start:
+            names = start.group(1).split(", ")
+            found |= dict.fromkeys(names, start.group(2).strip())
+        elif line.startswith("        "):
+            found |= {name: f"{found[name]} {line.strip()}" for name in names}
+        elif line.strip():
+            break
+    return found

@@ -1,0 +1,298 @@
+"""From tables to attrs classes, exactly: no value is converted, no key is left over, and every flaw is found at once.
+
+A plugin's author writes a plain attrs class. Field metadata: "help" describes the key; "min", "max" and "above" bound a
+number; "secret" keeps the value out of every error.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+import cattrs
+from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn, override
+
+from ..errors import did_you_mean
+from .model import ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
+from .positions import Place
+from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
+
+T = TypeVar("T")
+
+
+@attrs.frozen(kw_only=True)
+class Flaw:
+    """Something that does not fit.
+
+    Attributes:
+        place: Where, below what was structured.
+        text: What is wrong.
+        at: The place whose line counts, if it is another.
+    """
+
+    place: Place
+    text: str
+    at: Place | None = None
+
+
+def structure(
+    value: Any, cls: type[T], *, hidden: frozenset[Place] = frozenset(), beside: Iterable[str] = ()
+) -> tuple[T | None, list[Flaw]]:
+    """Return an instance of an attrs class for a table, or None and everything that is wrong with the table.
+
+    Args:
+        hidden: Places whose values are not shown.
+        beside: Keys the same table may have that are not the class's business, to suggest for an unknown one.
+    """
+    try:
+        return _converter.structure(value, cls), []
+    except Exception as error:  # noqa: BLE001  a plugin's class may raise anything when it is made
+        finder = _FlawFinder(hidden, frozenset(beside))
+        finder.collect(error, (), secret=False)
+        return None, finder.flaws
+
+
+def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | None, list[str]]:
+    """Return an instance of an attrs class for a mapping given in code, or None and what is wrong, a sentence each."""
+    value, flaws = structure(settings, cls)
+    return value, [": ".join(part for part in (spoken_path(flaw.place), flaw.text) if part) for flaw in flaws]
+
+
+class _WrongError(Exception):
+    """A value is not what its type asks for."""
+
+    def __init__(self, expected: str, value: Any, hint: str = "") -> None:
+        self.expected, self.value, self.hint = expected, value, hint
+        super().__init__(expected)
+
+
+class _ItemsError(Exception):
+    """Items of a list or of a table of names are wrong: their keys and errors."""
+
+    def __init__(self, errors: Sequence[tuple[str | int, Exception]]) -> None:
+        self.errors = errors
+        super().__init__("items")
+
+
+class _FlawFinder:
+    """Takes the tree of errors apart. Its state: the flaws found so far."""
+
+    def __init__(self, hidden: frozenset[Place], beside: frozenset[str]) -> None:
+        self.flaws: list[Flaw] = []
+        self._hidden = hidden
+        self._beside = beside
+
+    def collect(self, error: Exception, place: Place, *, secret: bool) -> None:
+        """Add what an error, and those inside it, say."""
+        if isinstance(error, _WrongError):
+            self._add(place, _wrong_text(error, secret or place in self._hidden))
+        elif isinstance(error, _ItemsError):
+            for key, inner in error.errors:
+                self.collect(inner, (*place, key), secret=secret or (isinstance(key, str) and is_secret_name(key)))
+        elif isinstance(error, ClassValidationError):
+            self._fields(error, place, secret)
+        elif isinstance(error, ForbiddenExtraKeysError):
+            known = sorted({*_keys(error.cl), *(self._beside if not place else ())})
+            for key in sorted(error.extra_fields):
+                hint = did_you_mean(key, known) or f" (known: {', '.join(known) or 'none'})"
+                self._add(place, f"unknown key '{shortened(key)}'{hint}", at=(*place, key))
+        else:
+            text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+            self._add(place, printable(text) or type(error).__name__)
+
+    def _fields(self, error: ClassValidationError, place: Place, secret: bool) -> None:
+        fields = attrs.fields_dict(error.cl)
+        of_fields, of_class = error.group_exceptions()
+        for inner, note in of_fields:
+            if isinstance(inner, KeyError):
+                self._add((*place, note.name), "required key missing")
+                continue
+            marked = bool(fields[note.name].metadata.get("secret")) or is_secret_name(note.name)
+            self.collect(inner, (*place, note.name), secret=secret or marked)
+        for other in of_class:
+            # What a class says of its own accord mostly starts with the name of a field.
+            name = str(other).partition(" ")[0].strip("'\"")
+            self.collect(other, (*place, name) if name in fields else place, secret=secret)
+
+    def _add(self, place: Place, text: str, at: Place | None = None) -> None:
+        self.flaws.append(Flaw(place=place, text=text, at=at))
+
+
+def _wrong_text(error: _WrongError, secret: bool) -> str:
+    if secret:
+        return f"expected {error.expected}, got {spoken_kind(error.value)} (not shown here)"
+    return f"expected {error.expected}, got {spoken_value(error.value)}{error.hint}"
+
+
+def _keys(cls: type) -> list[str]:
+    return [field.name for field in attrs.fields(cls) if field.init]
+
+
+def spoken_type(kind: Any) -> str:
+    """Return a type as an error names it: "a list of text"."""
+    names: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+    if kind in names:
+        return names[kind]
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return ("one of " if len(args) > 1 else "") + ", ".join(f'"{word}"' for word in args)
+    if origin in (Union, types.UnionType):
+        return " or ".join(spoken_type(arg) for arg in args if arg is not type(None))
+    if is_list_type(kind):
+        return "a list" if not args or args[0] is Any else f"a list of {spoken_type(args[0]).removeprefix('a ')}"
+    return "a table"
+
+
+def is_list_type(kind: Any) -> bool:
+    """Return whether a type is written as a list."""
+    return (get_origin(kind) or kind) in (tuple, list, frozenset, set, Sequence)
+
+
+def is_names_type(kind: Any) -> bool:
+    """Return whether a type is written as a table with keys of the user's choice."""
+    return (get_origin(kind) or kind) in (dict, Mapping, MutableMapping)
+
+
+def _is_literal(kind: Any) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
+
+
+def _scalar(value: Any, kind: type) -> Any:
+    if type(value) is kind:
+        return value
+    if kind is float and type(value) is int and abs(value) < 2**1023:
+        return float(value)
+    plain = value.strip().lower() if isinstance(value, str) else ""
+    unquoted = {bool: plain in ("true", "false"), str: False}.get(kind, plain.replace(".", "", 1).isdecimal())
+    raise _WrongError(spoken_type(kind), value, "; leave out the quotes" if unquoted else "")
+
+
+def _literal(value: Any, kind: Any) -> Any:
+    for word in get_args(kind):
+        if type(word) is type(value) and word == value:
+            return value
+    words = [word for word in get_args(kind) if isinstance(word, str)]
+    raise _WrongError(spoken_type(kind), value, did_you_mean(value, words) if isinstance(value, str) else "")
+
+
+def _union(value: Any, kind: Any) -> Any:
+    """Take None where it is allowed, else the first type of the union that fits."""
+    if value is None and type(None) in get_args(kind):
+        return None
+    kinds = [arg for arg in get_args(kind) if arg is not type(None)]
+    errors = []
+    for candidate in kinds:
+        try:
+            return _converter.structure(value, candidate)
+        except Exception as error:  # noqa: BLE001  whatever it was: the next one may fit
+            errors.append(error)
+    # The error that went deepest knows most: a table that nearly fits one of the types.
+    deep = [error for error in errors if not isinstance(error, _WrongError)]
+    if len(kinds) == 1 or len(deep) == 1:
+        raise (deep or errors)[0]
+    raise _WrongError(spoken_type(kind), value)
+
+
+def _items(value: Any, kind: Any) -> Any:
+    if not isinstance(value, (list, tuple)):
+        hint = "; put it in [ ]" if isinstance(value, str) else ""
+        raise _WrongError(spoken_type(kind), value, hint)
+    args = get_args(kind)
+    fixed = get_origin(kind) is tuple and Ellipsis not in args
+    if fixed and len(args) != len(value):
+        raise _WrongError(f"a list of {len(args)}", value)
+    kinds = args if fixed else [args[0] if args else Any] * len(value)
+    origin = get_origin(kind) or kind
+    make = tuple if origin is Sequence else origin
+    return make(_structured(list(zip(range(len(value)), value, kinds, strict=True))).values())
+
+
+def _names(value: Any, kind: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise _WrongError("a table", value)
+    args = get_args(kind)
+    return _structured([(key, item, args[1] if args else Any) for key, item in value.items()])
+
+
+def _structured(items: Sequence[tuple[Any, Any, Any]]) -> dict[Any, Any]:
+    done, errors = {}, []
+    for key, item, kind in items:
+        try:
+            done[key] = item if kind is Any or kind is object else _converter.structure(item, kind)
+        except Exception as error:  # noqa: BLE001  collected, and told apart in _collect
+            errors.append((key, error))
+    if errors:
+        raise _ItemsError(errors)
+    return done
+
+
+def _class_hook(cls: type) -> Any:
+    """Return the hook for an attrs class: a table with its keys and no others, numbers within their limits."""
+    bounded: dict[str, Any] = {
+        field.name: override(struct_hook=_bounded(field))
+        for field in attrs.fields(cls)
+        if not field.metadata.keys().isdisjoint(("min", "max", "above"))
+    }
+    make: Any = make_dict_structure_fn(
+        cls,
+        _converter,
+        _cattrs_forbid_extra_keys=True,
+        _cattrs_detailed_validation=True,
+        _cattrs_use_linecache=False,
+        **bounded,
+    )
+    split = cls in (LLMEntry, RagServiceEntry, ImplementationEntry)
+
+    def hook(value: Any, _: Any) -> Any:
+        if not isinstance(value, Mapping):
+            raise _WrongError("a table", value)
+        if not split:
+            return make(value, cls)
+        core = own_keys(cls)
+        known = {key: item for key, item in value.items() if key in core}
+        return make({**known, "settings": {k: v for k, v in value.items() if k not in core}}, cls)
+
+    return hook
+
+
+def _bounded(field: attrs.Attribute[Any]) -> Any:
+    least, most, above = (field.metadata.get(name) for name in ("min", "max", "above"))
+    if least is not None and most is not None:
+        expected = f"a number from {least} to {most}"
+    else:
+        words = (("more than", above), ("at least", least), ("at most", most))
+        expected = "a number of " + " and ".join(f"{word} {limit}" for word, limit in words if limit is not None)
+
+    def hook(value: Any, kind: Any) -> Any:
+        number = _converter.structure(value, kind)
+        if number is None:
+            return None
+        fits = (least is None or number >= least) and (most is None or number <= most)
+        if not fits or (above is not None and number <= above):
+            unset = number == 0 and field.default is not attrs.NOTHING
+            raise _WrongError(expected, value, "; leave the key out for the default" if unset else "")
+        return number
+
+    return hook
+
+
+def _new_converter() -> cattrs.Converter:
+    converter = cattrs.Converter(detailed_validation=True, forbid_extra_keys=True)
+    for kind in (str, bool, int, float):
+        converter.register_structure_hook(kind, _scalar)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
+    converter.register_structure_hook_func(is_list_type, _items)
+    converter.register_structure_hook_func(is_names_type, _names)
+    converter.register_structure_hook_func(_is_literal, _literal)
+    converter.register_structure_hook_func(_is_union, _union)
+    return converter
+
+
+_converter = _new_converter()

@@ -1,0 +1,81 @@
+"""Values from the environment: ``${NAME}`` and ``${NAME:-default}`` inside the texts of a configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..errors import Problem
+from .document import Document
+from .positions import Place
+
+SHORTEST_SECRET = 6
+"""Characters; to mask a shorter value would blot out ordinary words."""
+
+_PLACEHOLDER = re.compile(r"\$(?P<escaped>\$(?=\{))|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+
+
+@attrs.frozen(kw_only=True)
+class Expanded:
+    """A document with its placeholders replaced.
+
+    Attributes:
+        document: The same document, values in place of placeholders.
+        problems: A problem for each variable that is not set.
+        secrets: The values that were put in, those of 6 characters or more.
+        places: Texts that came, wholly or in part, from the environment: their values are not shown.
+    """
+
+    document: Document
+    problems: tuple[Problem, ...] = ()
+    secrets: frozenset[str] = frozenset()
+    places: frozenset[Place] = frozenset()
+
+
+def expand_variables(document: Document, environ: Mapping[str, str]) -> Expanded:
+    """Replace ``${NAME}`` and ``${NAME:-default}`` in every text; ``$${`` stands for ``${``. Keys stay as they are.
+
+    The default is taken where the variable is not set or empty, as in a shell. Everything else stays as it is
+    written, and so does the placeholder of a variable that is not set, which is a problem.
+    """
+    problems: list[Problem] = []
+    secrets: set[str] = set()
+    places: set[Place] = set()
+
+    def expand(value: Any, place: Place) -> Any:
+        if isinstance(value, dict):
+            return {key: expand(item, (*place, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [expand(item, (*place, index)) for index, item in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        return _PLACEHOLDER.sub(lambda found: replacement(found, place), value)
+
+    def replacement(found: re.Match[str], place: Place) -> str:
+        if found["escaped"]:
+            return "$"
+        name, default = found["name"], found["default"]
+        set_to = environ.get(name)
+        if default is not None and not set_to:
+            return default
+        if set_to is None:
+            problems.append(
+                document.problem(
+                    place, f"environment variable {name} is not set (for the text itself write $${{{name}}})"
+                )
+            )
+            return found[0]
+        places.add(place)
+        secrets.add(set_to)
+        return set_to
+
+    data = expand(document.data, ())
+    return Expanded(
+        document=attrs.evolve(document, data=data),
+        problems=tuple(problems),
+        secrets=frozenset(s for s in secrets if len(s) >= SHORTEST_SECRET),
+        places=frozenset(places),
+    )

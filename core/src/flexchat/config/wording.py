@@ -1,0 +1,82 @@
+"""How an error names places and values: readable, short, and without secrets."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import re
+from typing import Any
+
+from .positions import Place
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORDS = {"apikey", "authorization", "credential", "credentials", "passwd", "password", "secret", "token"}
+
+
+def spoken_path(place: Place) -> str:
+    """Return a place as users read it: ``responses[1].tools.allowed_tools[0]``."""
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_spoken_key(key)}" for key in place]
+    return "".join(parts).removeprefix(".")
+
+
+def spoken_value(value: Any) -> str:
+    """Return a value as an error names it, at most 80 characters of it."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f"the text {quoted(value)}"
+        case float() if math.isfinite(value):
+            return f"the number {value!r}"
+        case int() if abs(value) < 10**80:
+            return f"the number {value}"
+        case int():
+            return "a number of more than 80 digits"
+        case _:
+            return spoken_kind(value)
+
+
+def spoken_kind(value: Any) -> str:
+    """Return what kind of thing a value is, without the value."""
+    kinds: dict[type, str] = {dict: "a table", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    kinds |= {int: "a number", float: "a number"}
+    if isinstance(value, (datetime.date, datetime.time)):
+        return "a date or time"
+    return kinds.get(type(value), f"a Python {type(value).__name__}")
+
+
+def quoted(text: str, limit: int = 80) -> str:
+    """Return a text in quotes, on one line and cut to a limit; what cannot be printed is escaped."""
+    return '"' + shortened(text, limit).replace('"', '\\"') + '"'
+
+
+def shortened(text: str, limit: int = 80) -> str:
+    """Return a text on one line, cut to a limit; what cannot be printed is escaped."""
+    return printable(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def printable(text: str) -> str:
+    """Return the text with line ends, control characters and the like escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a key's name says that its value is a secret: api_key, token, password; not max_tokens."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    pairs = itertools.pairwise(words)
+    return not _SECRET_WORDS.isdisjoint(words) or any(
+        b == "key" and a in {"api", "access", "private"} for a, b in pairs
+    )
+
+
+def is_secret_place(place: Place) -> bool:
+    """Return whether a place is, or is inside, something whose name says that it is a secret."""
+    return any(isinstance(key, str) and is_secret_name(key) for key in place)
+
+
+def _spoken_key(key: str) -> str:
+    return key if _BARE.fullmatch(key) and len(key) <= 80 else quoted(key)
