@@ -1,6 +1,6 @@
 """FlexChat in the framework-overhead benchmark: copy this file to the benchmark's contestants folder.
 
-    FLEXCHAT_SRC=<this checkout> python3 run.py --only flexchat_agent
+FLEXCHAT_SRC=<this checkout> python3 run.py --only flexchat_agent
 """
 
 NAME = "flexchat"
@@ -12,7 +12,6 @@ VALIDATES = "own fast path, else jsonschema"
 TOOLS_FROM = "specs"
 
 from _common import API_KEY, MODEL, SYSTEM, USER, WEATHER_DESCRIPTION, WEATHER_SCHEMA, filler_specs, get_weather
-
 from flexchat import FlexChat, ToolDefinition
 from flexchat.config.model import LimitsTable
 from flexchat.domain import Implementation, TextDelta
@@ -24,7 +23,7 @@ class Settings:
     """A tool's function, by reference."""
 
 
-async def run(settings, params, context):
+async def call_function(settings, params, context):
     return await get_weather(**params)
 
 
@@ -33,12 +32,12 @@ class Functions:
 
     @hookimpl
     def flexchat_register_implementation_types(self):
-        yield ImplementationType(name="function", settings_class=Settings, run=run)
+        yield ImplementationType(name="function", settings_class=Settings, run=call_function)
 
 
 def definition(name, description, parameters):
     implementation = Implementation(type="function", settings=Settings())
-    return ToolDefinition(name=name, description=description, parameters=parameters, implementation=implementation)
+    return ToolDefinition(name=name, description=description, parameters=parameters, implementation=implementation, repeatable=True)
 
 
 class Contestant:
@@ -75,7 +74,7 @@ class Contestant:
 
 def build_tools(specs):
     from flexchat.tools.registry import ToolRegistry
-    from flexchat_openai.chat import encode_tools
+    from flexchat_openai.chat_tools import encode_tools
 
     registry = ToolRegistry({"openai": encode_tools})
     for spec in specs:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PYPROJECTS = sorted(p for p in ROOT.glob("**/pyproject.toml") if not any(x.startswith(".") for x in p.parts[len(ROOT.parts) :]))
+PYPROJECTS = sorted(
+    p for p in ROOT.glob("**/pyproject.toml") if not any(x.startswith(".") for x in p.parts[len(ROOT.parts) :])
+)
 
 
 def project(path: Path) -> dict:
@@ -28,7 +30,9 @@ def test_core_depends_on_no_plugin_and_on_few_packages():
     assert sorted(names) == ["attrs", "cattrs", "jsonschema", "pluggy"]
 
 
-@pytest.mark.parametrize("path", [p for p in PYPROJECTS if p.parent not in (ROOT, ROOT / "core")], ids=lambda p: p.parent.name)
+@pytest.mark.parametrize(
+    "path", [p for p in PYPROJECTS if p.parent not in (ROOT, ROOT / "core")], ids=lambda p: p.parent.name
+)
 def test_a_plugin_package_is_found_by_its_entry_point_alone(path):
     """Its entry point names its plugin module, and it depends on no other plugin package."""
     facts = project(path)

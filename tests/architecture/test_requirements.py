@@ -28,7 +28,7 @@ def ids_in(text: str) -> set[tuple[str, int]]:
     return found
 
 
-def tests_by_id() -> dict[tuple[str, int], list[str]]:
+def found_by_id() -> dict[tuple[str, int], list[str]]:
     tests = defaultdict(list)
     files = [p for p in ROOT.glob("**/test_*.py") if not any(x.startswith(".") for x in p.relative_to(ROOT).parts)]
     for path in sorted(files):
@@ -49,7 +49,7 @@ def page() -> str:
         "| requirement | tests |",
         "|---|---|",
     ]
-    tests = tests_by_id()
+    tests = found_by_id()
     order = ["RG", "TC", "DS", "TE", "LC", "C"]
     for kind, number in sorted(tests, key=lambda k: (order.index(k[0]), k[1])):
         name = f"{kind}{number}" if kind == "C" else f"{kind}-{number}"
@@ -59,7 +59,7 @@ def page() -> str:
 
 def test_every_requirement_of_this_version_has_a_test():
     """No requirement in scope is without a test that names it."""
-    tests = tests_by_id()
+    tests = found_by_id()
     missing = [f"{kind}-{n}" for kind, numbers in COVERED.items() for n in sorted(numbers) if (kind, n) not in tests]
     assert missing == []
 

@@ -13,7 +13,11 @@ from flexchat.plugin.events import EventHooks
 from flexchat.tools.manager import ToolManager
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers
-from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
+
+try:
+    from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
+except ImportError:
+    internal_types = lambda: ()
 from flexchat_mock.plugin import flexchat_register_implementation_types as mock_types
 from flexchat_mock.plugin import flexchat_register_providers as mock_providers
 from flexchat_mock.scripted import ScriptedProvider
@@ -54,10 +58,10 @@ def manager(*tools: Any, events: EventHooks | None = None, **table: Any) -> Tool
 class Generation:
     """A response generator around a scripted model, asked with few words."""
 
-    def __init__(self, replies: list, tools: ToolManager, limits: LimitsTable | None = None, **rule: Any) -> None:
+    def __init__(self, replies: list, made: ToolManager, limits: LimitsTable | None, rule: dict) -> None:
         self.model = ScriptedProvider(replies)
         self.rule = ResponseRule(**{"llm": "bot", "model": "m-1", "tools": RuleTools(), **rule})
-        self.generator = ResponseGenerator({"bot": self.model}, tools, limits=limits)
+        self.generator = ResponseGenerator({"bot": self.model}, made, limits=limits)
 
     async def answer(self, message: str = "What is the weather in Rome?", history: tuple = (), **profile: Any):
         found = Profile(**{"topic": message, "user_message": message, **profile})
@@ -73,7 +77,7 @@ def generation() -> Callable[..., Generation]:
     """Make a generation: generation([replies…], *tools, rule={…}, limits=…, **tools table)."""
 
     def make(replies: list, *tools: Any, rule: dict | None = None, limits: LimitsTable | None = None, **table: Any):
-        return Generation(replies, manager(*tools, **table), limits, **(rule or {}))
+        return Generation(replies, manager(*tools, **table), limits, rule or {})
 
     return make
 

@@ -119,7 +119,7 @@ async def test_allow_extra_parameters(make_manager, weather):
 
 
 async def test_lossless_coercion_is_noted_and_lossy_coercion_is_refused(make_manager, weather):
-    """"2" may stand for 2 and the record says so; "two" and "2.7" may not."""
+    """ "2" may stand for 2 and the record says so; "two" and "2.7" may not."""
     made = make_manager(weather)
 
     result = await run(made, "get_weather", {"location": "Rome", "days": "2"})

@@ -1,3 +1,70 @@
-"""FlexChat."""
+"""FlexChat: chat with tool calling, assembled from plugins and described in a config file.
+
+This is the door for those who use it as a library. Extending it: flexchat.plugin.
+"""
+
+from .app import FlexChat
+from .domain import (
+    AssistantMessage,
+    ChatOptions,
+    ChatRequest,
+    ChatResponse,
+    Message,
+    ReasoningDelta,
+    StreamEnd,
+    StreamEvent,
+    SystemMessage,
+    TextDelta,
+    ToolCall,
+    ToolCallRecord,
+    ToolDefinition,
+    ToolFinished,
+    ToolMessage,
+    ToolResult,
+    ToolStarted,
+    Turn,
+    TurnEnd,
+    Usage,
+    UserMessage,
+)
+from .errors import ConfigError, FlexChatError, PluginError, Problem, ProviderError, TurnTimeoutError
+from .plugin.contracts import ToolContext
+from .sync import SyncFlexChat
+from .tools.python_function import FunctionTool, tool
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AssistantMessage",
+    "ChatOptions",
+    "ChatRequest",
+    "ChatResponse",
+    "ConfigError",
+    "FlexChat",
+    "FlexChatError",
+    "FunctionTool",
+    "Message",
+    "PluginError",
+    "Problem",
+    "ProviderError",
+    "ReasoningDelta",
+    "StreamEnd",
+    "StreamEvent",
+    "SyncFlexChat",
+    "SystemMessage",
+    "TextDelta",
+    "ToolCall",
+    "ToolCallRecord",
+    "ToolContext",
+    "ToolDefinition",
+    "ToolFinished",
+    "ToolMessage",
+    "ToolResult",
+    "ToolStarted",
+    "Turn",
+    "TurnEnd",
+    "TurnTimeoutError",
+    "Usage",
+    "UserMessage",
+    "tool",
+]

@@ -136,13 +136,12 @@ class FlexChat:
             temperature=temperature,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        config = Config(
-            llms={provider: LLMEntry(provider=provider)}, responses=(rule,), limits=limits or LimitsTable()
-        )
+        config = Config(llms={provider: LLMEntry(provider=provider)}, responses=(rule,), limits=limits or LimitsTable())
         secrets = frozenset(v for k, v in settings.items() if isinstance(v, str) and k == "api_key")
-        manager = _manager(config, host, Mask(secrets | secrets_of_environment()), host.events(), {})
+        events = host.events()
+        manager = _manager(config, host, Mask(secrets | secrets_of_environment()), events, {})
         manager.add(tools)
-        return cls(config, providers={provider: RetryingProvider(opened)}, tools=manager, events=host.events())
+        return cls(config, providers={provider: RetryingProvider(opened)}, tools=manager, events=events)
 
     @classmethod
     def _assemble(
@@ -222,7 +221,8 @@ class FlexChat:
 
     async def aclose(self) -> None:
         """Close connections and stores. The object cannot be used afterwards."""
-        for held in (*self._providers.values(), *self._retrievers.values()):
+        opened: list[ChatProvider | Retriever] = [*self._providers.values(), *self._retrievers.values()]
+        for held in opened:
             with contextlib.suppress(ProviderError, OSError):
                 await held.aclose()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Coroutine, Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -104,5 +104,5 @@ class SyncFlexChat:
             raise
 
 
-async def _as_coroutine(work: Any) -> Any:
+async def _as_coroutine(work: Awaitable[T]) -> T:
     return await work

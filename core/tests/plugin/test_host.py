@@ -1,7 +1,6 @@
 """Loading plugins: what is broken is reported, nothing stops, and nothing is taken silently."""
 
 import importlib.metadata
-import sys
 import types
 
 import attrs
@@ -207,9 +206,8 @@ def test_an_object_that_answers_to_everything_is_no_plugin():
     assert PluginHost().register(Everything(), "mock").hooks == ()
 
 
-def test_this_test_does_not_depend_on_what_is_installed():
-    """The installed plugins load without a failure."""
+def test_our_own_packages_load_without_a_failure():
+    """What is installed for the tests is active."""
     host = PluginHost()
     host.load_installed()
     assert [r for r in host.reports if r.status != "active"] == []
-    assert "flexchat.plugin.host" in sys.modules

@@ -18,10 +18,6 @@ def new_call_id() -> str:
     return "call_" + secrets.token_urlsafe(16)
 
 
-def _memo() -> Any:
-    return attrs.field(factory=dict, init=False, eq=False, repr=False)
-
-
 @attrs.frozen(kw_only=True)
 class ProviderData:
     """Opaque data that one provider wants back with the next request. Never shown, logged or edited.
@@ -161,7 +157,7 @@ class SystemMessage:
     """Instructions: the rule's prompt, its variables filled in."""
 
     content: str
-    memo: dict[Any, Any] = _memo()
+    memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["system"] = attrs.field(default="system", init=False)
 
 
@@ -171,7 +167,7 @@ class UserMessage:
 
     content: str
     media: tuple[MediaPart, ...] = ()
-    memo: dict[Any, Any] = _memo()
+    memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["user"] = attrs.field(default="user", init=False)
 
 
@@ -181,7 +177,7 @@ class AssistantMessage:
 
     parts: tuple[AssistantPart, ...] = ()
     provider_data: ProviderData | None = None
-    memo: dict[Any, Any] = _memo()
+    memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["assistant"] = attrs.field(default="assistant", init=False)
 
     @property
@@ -214,7 +210,7 @@ class ToolMessage:
     name: str
     content: str
     is_error: bool = False
-    memo: dict[Any, Any] = _memo()
+    memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
     role: Literal["tool"] = attrs.field(default="tool", init=False)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -149,8 +149,8 @@ class ResponseGenerator:
         async with contextlib.aclosing(self._chat(turn, options)) as events:
             async for event in events:
                 yield event
-        async for event in self._finish(turn):
-            yield event
+        for last in self._finish(turn):
+            yield last
 
     async def _generate_with_tools(
         self, turn: _Generation, options: ChatOptions, offered: tuple[str, ...]
@@ -186,8 +186,8 @@ class ResponseGenerator:
                 turn.messages = (*turn.messages, turn.result.message)
                 continue
             if step is not NextStep.RUN_TOOLS:
-                async for event in self._finish(turn):
-                    yield event
+                for last in self._finish(turn):
+                    yield last
                 return
             calls = turn.result.tool_calls
             async with contextlib.aclosing(loop.run(calls, iteration)) as round_:
@@ -202,8 +202,8 @@ class ResponseGenerator:
                 break
         at_limit = self._at_limit(turn, options, loop.exhausted or f"{limit} answers asked for tools")
         async with contextlib.aclosing(at_limit):
-            async for event in at_limit:
-                yield event
+            async for last in at_limit:
+                yield last
 
     async def _at_limit(
         self, turn: _Generation, options: ChatOptions, why: str
@@ -224,7 +224,7 @@ class ResponseGenerator:
         said = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
         yield self._response(turn, TOO_MANY_CALLS, said, max_iterations_reached=True)
 
-    async def _finish(self, turn: _Generation) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
+    def _finish(self, turn: _Generation) -> Iterator[StreamEvent | ChatResponse]:
         """End with what the model said, or with the specified sentence if it said nothing although it should have."""
         result = turn.result
         assert result is not None

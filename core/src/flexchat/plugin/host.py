@@ -177,7 +177,7 @@ class PluginHost:
             plugin = load()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # a plugin that calls sys.exit() at import is broken, not in charge
+        except BaseException as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
             return self._fail(name, package, f"import failed: {type(error).__name__}: {error}", error)
         return self._add(name, package, plugin)
 
@@ -196,7 +196,7 @@ class PluginHost:
                 return self._fail(name, package, f"unknown hook '{hook}'{hint}")
         try:
             self._manager.register(plugin, name)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
             return self._fail(name, package, _one_line(error), error)
@@ -204,7 +204,7 @@ class PluginHost:
             provides = self._collect(plugin, name)
         except PluginConflictError as error:
             return self._fail(name, package, str(error), error)  # what it offers besides stays usable
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             self._manager.unregister(name=name)
             return self._fail(name, package, f"registering failed: {_one_line(error)}", error)
         return self._keep(

@@ -28,12 +28,13 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
             done.set_exception(error)
 
     def work() -> None:
-        result, error = None, None
+        result: Any = None
+        error: BaseException | None = None
         try:
             result = context.run(function, *args)
         except StopIteration as stop:  # a future refuses it as an exception
             error = RuntimeError(f"the tool raised StopIteration: {stop}")
-        except BaseException as caught:
+        except BaseException as caught:  # noqa: BLE001  raised where the tool is awaited
             error = caught
         try:
             loop.call_soon_threadsafe(settle, result, error)

@@ -1,0 +1,1 @@
+"""The services a config names, opened: models and document stores."""

@@ -8,6 +8,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncGenerator, Sequence
+from typing import cast
 
 import attrs
 
@@ -38,7 +39,6 @@ class RetryingProvider:
         self.tool_format = provider.tool_format
         self.aclose = provider.aclose
         if hasattr(provider, "stream_chat"):
-            self._streaming: StreamingProvider = provider
             self.stream_chat = self._stream_chat  # only what the provider can do is offered
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -54,11 +54,12 @@ class RetryingProvider:
     async def _stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
+        provider = cast(StreamingProvider, self._provider)
         started, attempt = time.monotonic(), 0
         while True:
             begun = False
             try:
-                async with contextlib.aclosing(self._streaming.stream_chat(messages, model, options)) as events:
+                async with contextlib.aclosing(provider.stream_chat(messages, model, options)) as events:
                     async for event in events:
                         begun = True
                         yield event

@@ -124,7 +124,7 @@ class ToolExecutor:
             async with asyncio.timeout(limit_ms / 1000) as deadline:
                 value = await prepared.implementation.run(prepared.settings, _own(params), prepared.context)
             plain, encoded = as_json(value)
-        except (Exception, SystemExit) as error:  # a tool that ends the program is a tool that failed
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a tool that ends the program is a tool that failed
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", tool.name, limit_ms)
                 return ToolResult.failed(

@@ -133,7 +133,7 @@ class ToolManager:
                 f"Tool {entry.name} has no implementation, and no plugin offers a tool of that name"
                 f"{did_you_mean(entry.name, self._offered)} (offered: {known})"
             )
-        changes = {
+        changes: dict[str, Any] = {
             "description": entry.description,
             "parameters": entry.parameters,
             "timeout_ms": entry.timeout_ms,

@@ -132,8 +132,8 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
 @functools.lru_cache(maxsize=1024)
 def _imported(reference: str) -> _Bound:
     module, _, name = reference.partition(":")
-    function = functools.reduce(getattr, name.split("."), importlib.import_module(module))
-    function = function.function if isinstance(function, FunctionTool) else function
+    found: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+    function = found.function if isinstance(found, FunctionTool) else found
     return _Bound(function, describe_function(function))
 
 
@@ -145,7 +145,7 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
         return f"function must be 'package.module:name', got '{settings.function}'"
     try:
         _imported(settings.function)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  importing a module runs it: anything may come
         return f"function '{settings.function}' cannot be used: {type(error).__name__}: {error}"
     return None
 

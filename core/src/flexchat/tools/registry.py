@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -57,7 +58,9 @@ class ToolRegistry:
         """Return the names of the tools on an allow-list, in order; None or empty means all of them."""
         return tuple(name for name in self._tools if not allowed or name in allowed)
 
-    def to_provider_format(self, provider: str, allowed_tools: Collection[str] | None = None) -> list[dict[str, Any]]:
+    def to_provider_format(
+        self, provider: str, allowed_tools: Collection[str] | None = None
+    ) -> builtins.list[dict[str, Any]]:
         """Say the allowed tools in a provider's own words.
 
         Args:

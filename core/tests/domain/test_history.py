@@ -1,0 +1,64 @@
+"""A history is read in every form callers have, and repaired so that no provider refuses it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flexchat.domain import AssistantMessage, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
+from flexchat.domain.history import read_history, repair_history
+
+CALLS = [ToolCall(name=f"t{n}", arguments={}, id=f"call_{n}") for n in range(4)]
+messages = st.one_of(
+    st.builds(UserMessage, content=st.text(max_size=5)),
+    st.builds(
+        lambda calls: AssistantMessage(parts=tuple(calls)), st.lists(st.sampled_from(CALLS), unique_by=id, max_size=3)
+    ),
+    st.builds(lambda c: ToolMessage(tool_call_id=c.id, name=c.name, content="ok"), st.sampled_from(CALLS)),
+)
+
+
+def well_formed(history) -> bool:
+    """Every call is followed, before anything else, by exactly one answer; no answer stands elsewhere."""
+    waiting: list[str] = []
+    for message in history:
+        if isinstance(message, ToolMessage):
+            if not waiting or waiting.pop(0) != message.tool_call_id:
+                return False
+        elif waiting:
+            return False
+        elif isinstance(message, AssistantMessage):
+            waiting = [c.id for c in message.tool_calls]
+    return not waiting
+
+
+@given(st.lists(messages, max_size=8))
+def test_a_repaired_history_is_well_formed(history):
+    """Whatever was cut, lost or mixed up; and repairing twice changes nothing more."""
+    repaired, notes = repair_history(tuple(history))
+
+    assert well_formed(repaired)
+    assert repair_history(repaired) == (repaired, ())
+    if well_formed(history) and not notes:
+        assert repaired == tuple(history)
+    rest = [m for m in history if not isinstance(m, ToolMessage)]
+    assert [m for m in repaired if not isinstance(m, ToolMessage)] == rest
+
+
+def test_entries_of_every_form_are_read():
+    """Role and content, type and text, and messages as they are (C20)."""
+    kept = UserMessage(content="kept")
+    entries = [kept, {"role": "system", "content": "s"}, {"type": "bot", "text": "b"}, {"role": "tool", "content": "t"}]
+
+    assert read_history(entries) == (
+        kept,
+        SystemMessage(content="s"),
+        AssistantMessage(parts=(TextPart(text="b"),)),
+        UserMessage(content="t"),
+    )
+
+
+@pytest.mark.parametrize("entry", [{"role": "user"}, {"content": 5}, "text", None, 7])
+def test_what_is_no_entry_is_refused_with_a_sentence(entry):
+    """The caller learns what an entry needs."""
+    with pytest.raises(TypeError, match="history entry"):
+        read_history([entry])

@@ -1,0 +1,57 @@
+"""Secrets do not get out: those we know, and those that look like one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flexchat.domain.masking import Mask, secrets_of_environment
+
+
+@given(st.text(), st.text(min_size=6), st.text())
+def test_a_known_secret_is_never_seen(before, secret, after):
+    """Wherever it stands in a text."""
+    assert secret not in Mask([secret])(f"{before} {secret} {after}") or secret in "***"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("postgresql://app:s3cretpw@db/prod refused", "s3cretpw"),
+        ("login failed: password=hunter2", "hunter2"),
+        ("{'api_key': 'abc123', 'x': 1}", "abc123"),
+        ('{"access_token": "abc.def"}', "abc.def"),
+        ("Authorization: Bearer abcdef123456", "abcdef123456"),
+        ("used key sk-proj-abcdefgh12345", "sk-proj-abcdefgh12345"),
+        ("DB_PASSWORD: geheim!", "geheim!"),
+        ("the password is swordfish", "swordfish"),
+    ],
+)
+def test_what_looks_like_a_secret_is_masked(text, secret):
+    """A tool's own exception text may carry one nobody told us about."""
+    masked = Mask()(text)
+
+    assert secret not in masked
+    assert "***" in masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tool 'x' not found",
+        "missing 'location'",
+        "expected 3 tokens, got 5",
+        "see https://example.org/path?page=2",
+        "the key of the map is 'city'",
+        "[Errno 2] No such file or directory: '/tmp/x'",
+    ],
+)
+def test_ordinary_texts_stay_as_they_are(text):
+    """A masked text must still help."""
+    assert Mask(["abc"])(text) == text
+
+
+def test_the_environments_secrets_are_known_by_name():
+    """…_KEY, …_TOKEN, …_PASSWORD and the like; short values would blot out ordinary words."""
+    environ = {"OPENAI_API_KEY": "sk-123456", "HOME": "/home/me-longer", "DB_PASSWORD": "abc", "GH_TOKEN": "tok-999999"}
+
+    assert secrets_of_environment(environ) == {"sk-123456", "tok-999999"}

@@ -1,0 +1,75 @@
+"""Tool calls read what a model wrote, and never make up what it did not."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flexchat.domain import AssistantMessage, TextPart, ToolCall, ToolResult, Usage
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values))
+def test_any_object_survives_as_arguments(arguments):
+    """What is written as JSON is read as it was meant."""
+    call = ToolCall.from_text("f", json.dumps(arguments))
+
+    assert (call.arguments, call.error) == (arguments, None)
+
+
+@given(st.text())
+def test_any_text_is_arguments_or_an_explained_error(text):
+    """Never an exception, never a guess; and what was written is kept (C5)."""
+    call = ToolCall.from_text("f", text)
+
+    assert (call.arguments is None) == (call.error is not None)
+    assert call.raw_arguments == text
+
+
+def test_no_text_means_no_arguments():
+    """Empty text is {} (C5)."""
+    assert [ToolCall.from_text("f", t).arguments for t in ("", None, "  \n")] == [{}, {}, {}]
+
+
+def test_deep_and_truncated_arguments_are_refused():
+    """Deep nesting does not crash; a call that was cut off does not run even if it parses."""
+    assert ToolCall.from_text("f", '{"a":' * 100_000).error
+    assert ToolCall.from_text("f", "{}", truncated=True).arguments is None
+
+
+def test_ids_are_unique_and_legal_everywhere():
+    """Over a whole conversation and beyond (C3)."""
+    ids = {ToolCall.from_object("f", {}).id for _ in range(1000)}
+
+    assert len(ids) == 1000
+    assert all(i.startswith("call_") and len(i) <= 40 and i.replace("-", "_").isidentifier() for i in ids)
+
+
+def test_a_memo_is_no_part_of_a_messages_value():
+    """Two messages are equal whatever a dialect has kept on one of them."""
+    one, two = (AssistantMessage(parts=(TextPart(text="x"),)) for _ in range(2))
+    one.memo["openai"] = b"bytes"
+
+    assert one == two
+    assert "bytes" not in repr(one)
+
+
+@given(json_values)
+def test_a_results_text_is_its_envelope(value):
+    """The kept JSON text and the value give the same envelope (TE-19)."""
+    plain = ToolResult(success=True, tool_name='odd"name', result=value, execution_time_ms=3)
+    kept = ToolResult(success=True, tool_name='odd"name', result=value, execution_time_ms=3, encoded=json.dumps(value))
+
+    assert json.loads(plain.to_json()) == json.loads(kept.to_json()) == plain.to_dict()
+
+
+def test_usage_adds_up_what_is_known():
+    """None is unknown, not zero."""
+    total = Usage(input_tokens=1) + Usage(input_tokens=2, output_tokens=3)
+
+    assert total.to_dict() == {"input_tokens": 3, "output_tokens": 3}
