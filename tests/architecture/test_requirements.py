@@ -10,7 +10,7 @@ PAGE = ROOT / "docs" / "requirements.md"
 ID = re.compile(r"\b(RG|TC|DS|TE|LC)-(\d+)\b|\b(C)(\d+)\b")
 RANGE = re.compile(r"\b(RG|TC|DS|TE)-(\d+) to (?:\1-)?(\d+)\b")
 
-# What this version covers; the rest belongs to providers, retrieval, validation and web, and LangChain, or to a later version.
+# What this version covers; the rest belongs to the other providers, retrieval, validation, web and LangChain.
 COVERED = {
     "RG": set(range(1, 33)),
     "TE": set(range(1, 20)),
@@ -43,8 +43,9 @@ def page() -> str:
     lines = [
         "# Requirements and their tests",
         "",
-        "Written by `python tests/architecture/test_requirements.py` from the tests' docstrings. RG: response generation,",
-        "TC: tool calling, DS: design, TE: tool execution, C: how a contradiction between them is settled.",
+        "Written by `python tests/architecture/test_requirements.py` from the docstrings of the tests.",
+        "RG: response generation, TC: tool calling, DS: design, TE: tool execution,",
+        "C: how a contradiction between them is settled.",
         "",
         "| requirement | tests |",
         "|---|---|",

@@ -6,7 +6,6 @@ Asserts on the calls and on what must be in an answer, never on wording.
 import os
 
 import pytest
-
 from flexchat import FlexChat, TextDelta, TurnEnd, tool
 
 URL = os.environ.get("FLEXCHAT_REAL_MODEL_URL", "http://127.0.0.1:18080/v1")

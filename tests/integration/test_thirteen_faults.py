@@ -7,7 +7,6 @@ import json
 import time
 
 import pytest
-
 from flexchat import FlexChat, TurnEnd, tool
 
 PASSWORD = "tr0ub4dor&3"

@@ -5,7 +5,6 @@ import contextlib
 import threading
 
 import pytest
-
 from flexchat import FlexChat, SyncFlexChat, TextDelta, ToolFinished, ToolStarted, TurnEnd, tool
 from flexchat.domain import Usage
 from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, TurnTimeoutError
@@ -133,12 +132,13 @@ async def test_a_slow_tool_gets_no_more_time_than_the_turn_has():
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_cancelling_a_turn_leaves_no_tool_running(streamed):
     """Every async tool of the turn is cancelled before the cancellation gets out."""
-    begun, ended = [], []
+    ended: list[int] = []
+    begun = asyncio.Semaphore(0)
 
     @tool
     async def wait(n: int) -> str:
         """Wait."""
-        begun.append(n)
+        begun.release()
         try:
             await asyncio.Event().wait()
         finally:
@@ -154,8 +154,8 @@ async def test_cancelling_a_turn_leaves_no_tool_running(streamed):
 
     before = asyncio.all_tasks()
     task = asyncio.create_task(turn())
-    while len(begun) < 2:
-        await asyncio.sleep(0)
+    await begun.acquire()
+    await begun.acquire()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

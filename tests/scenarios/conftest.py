@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import Implementation, Profile, ToolDefinition
 from flexchat.phases.phase6_generation import ResponseGenerator

@@ -4,7 +4,6 @@ import json
 import logging
 
 import pytest
-
 from flexchat import tool
 from flexchat.config.model import LimitsTable, RuleTools
 from flexchat.domain import AssistantMessage, Document, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage

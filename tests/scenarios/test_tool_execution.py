@@ -6,7 +6,6 @@ import logging
 import time
 
 import pytest
-
 from flexchat import ToolContext, tool
 from flexchat.domain import ToolResult
 from flexchat.domain.masking import Mask
@@ -265,14 +264,14 @@ async def test_success_result_structure(make_manager, make_tool):
 
 def test_registering_refuses_what_is_no_tool(make_manager, make_tool, weather):
     """The specified texts (TC-27, TC-28, TC-29)."""
-    with pytest.raises(ToolDefinitionError, match="^Tool must have name and description$"):
+    with pytest.raises(ToolDefinitionError, match=r"^Tool must have name and description$"):
         make_tool(name="")
-    with pytest.raises(ToolDefinitionError, match="^Tool must have name and description$"):
+    with pytest.raises(ToolDefinitionError, match=r"^Tool must have name and description$"):
         make_tool(description="")
     for parameters in ({}, {"type": "string"}, None, []):
-        with pytest.raises(ToolDefinitionError, match="^Tool parameters must be an object schema$"):
+        with pytest.raises(ToolDefinitionError, match=r"^Tool parameters must be an object schema$"):
             make_tool(parameters=parameters)
-    with pytest.raises(DuplicateToolError, match="^Tool get_weather already registered$"):
+    with pytest.raises(DuplicateToolError, match=r"^Tool get_weather already registered$"):
         make_manager(weather, weather)
 
 
@@ -297,7 +296,7 @@ def test_an_allow_list_filters_in_registry_order(make_manager, make_tool):
 
     assert names(None) == names([]) == ["a", "b", "c"]
     assert names(["c", "a", "zz"]) == ["a", "c"]
-    with pytest.raises(UnknownProviderError, match="^Unknown provider: acme"):
+    with pytest.raises(UnknownProviderError, match=r"^Unknown provider: acme"):
         registry.to_provider_format("acme")
 
 

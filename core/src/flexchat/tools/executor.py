@@ -25,6 +25,7 @@ from .results import as_json
 log = logging.getLogger(__name__)
 
 _NAMES_SHOWN = 20
+_NOT_YET = {"http": "HTTP tools are not yet supported (coming in v2)"}  # TC-47; a plugin that brings the type ends this
 
 
 @attrs.frozen
@@ -163,7 +164,8 @@ class ToolExecutor:
             return known[1]
         implementation = self._types.get(tool.implementation.type)
         if implementation is None:
-            raise ValueError(f"Unknown implementation type: {tool.implementation.type}")
+            name = tool.implementation.type
+            raise ValueError(_NOT_YET.get(name, f"Unknown implementation type: {name}"))
         settings = tool.implementation.settings
         if isinstance(settings, Mapping):
             settings = _structured(settings, implementation)
