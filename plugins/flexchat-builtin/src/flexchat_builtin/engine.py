@@ -1,0 +1,75 @@
+"""The only door to numexpr: it is called with the templates below and floats, and with nothing else.
+
+numexpr compiles its first argument with Python's own compiler and guards that with a pattern that can be got
+around (numexpr 2.14.2). So no text of a user or a model may reach it: each operation is one constant template
+over the variables a and b, given as 64-bit floats, which cannot grow or wrap.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+@functools.cache
+def load() -> Callable[..., Any]:
+    """Import numexpr, about 0.2 s with numpy, and return its evaluate. Later calls cost nothing.
+
+    numexpr starts a thread per core and logs how many. Numbers by themselves need none; where the program
+    has loaded numexpr for its own work, its threads are left alone.
+    """
+    ours = "numexpr" not in sys.modules
+    log = logging.getLogger("numexpr.utils")
+    was_disabled, log.disabled = log.disabled, log.disabled or ours
+    try:
+        import numexpr
+    finally:
+        log.disabled = was_disabled
+    if ours:
+        numexpr.set_num_threads(1)
+    evaluate: Callable[..., Any] = numexpr.evaluate
+    return evaluate
+
+
+def is_loaded() -> bool:
+    """Return whether the next evaluation starts at once."""
+    return load.cache_info().currsize > 0
+
+
+TEMPLATES = {
+    "+": "a + b",
+    "-": "a - b",
+    "*": "a * b",
+    "/": "a / b",
+    "^": "a ** b",
+    "abs": "abs(a)",
+    "sign": "sign(a)",
+    "sqrt": "sqrt(a)",
+    "exp": "exp(a)",
+    "expm1": "expm1(a)",
+    "log": "log(a)",
+    "log10": "log10(a)",
+    "log2": "log2(a)",
+    "log1p": "log1p(a)",
+    "sin": "sin(a)",
+    "cos": "cos(a)",
+    "tan": "tan(a)",
+    "asin": "arcsin(a)",
+    "acos": "arccos(a)",
+    "atan": "arctan(a)",
+    "atan2": "arctan2(a, b)",
+    "sinh": "sinh(a)",
+    "cosh": "cosh(a)",
+    "tanh": "tanh(a)",
+    "asinh": "arcsinh(a)",
+    "acosh": "arccosh(a)",
+    "atanh": "arctanh(a)",
+}
+
+
+def compute(name: str, a: float, b: float = 0.0) -> float:
+    """Return what the template of that name makes of a and b: IEEE double arithmetic, never an error."""
+    return float(load()(TEMPLATES[name], local_dict={"a": a, "b": b}, global_dict={}, sanitize=True))

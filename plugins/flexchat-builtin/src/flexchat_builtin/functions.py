@@ -1,0 +1,261 @@
+"""What the calculator can compute: every function by its name, bounded for any arguments.
+
+Names and meanings are those of mathjs 15. Where numexpr has the function it computes it (engine.py); the others are
+here. All take and give 64-bit floats; NaN means "no real number", infinity "too large": arithmetic.py words both.
+"""
+
+from __future__ import annotations
+
+import decimal
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from .engine import compute
+from .errors import MathError
+
+LARGEST_EXACT = 2**53
+"""Up to here every whole number is a double."""
+
+MANY = 1_000
+"""No expression has room for that many arguments."""
+
+CONSTANTS: Mapping[str, float | bool] = {
+    "pi": math.pi,
+    "e": math.e,
+    "tau": math.tau,
+    "phi": (1 + math.sqrt(5)) / 2,
+    "Infinity": math.inf,
+    "NaN": math.nan,
+    "true": True,
+    "false": False,
+}
+
+
+@attrs.frozen
+class Function:
+    """A function an expression may call, with how many arguments it takes."""
+
+    call: Callable[..., float]
+    fewest: int = 1
+    most: int = 1
+
+
+def nearly_equal(a: float, b: float) -> bool:
+    """Return whether two numbers count as equal: to 12 digits, as in mathjs, so that 0.1 + 0.2 == 0.3."""
+    return math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-15)
+
+
+def modulo(a: float, b: float) -> float:
+    """Return the remainder with the sign of b; a mod 0 is a, and 7 mod 0.1 is 0, as in mathjs."""
+    if b == 0:
+        return a
+    if a.is_integer() and b.is_integer():
+        return a % b
+    quotient = compute("/", a, b)
+    if not math.isfinite(quotient):
+        return math.nan
+    whole = round(quotient)
+    return 0.0 if nearly_equal(quotient, whole) and whole else a % b
+
+
+def _rounding(mode: str) -> Callable[..., float]:
+    def rounded(x: float, decimals: float = 0.0) -> float:
+        if decimals not in range(16):
+            raise MathError("the number of decimals must be a whole number from 0 to 15")
+        if not abs(x) < 2**52:
+            return x  # has no decimals; or is not finite
+        nearest = _quantized(x, int(decimals), decimal.ROUND_HALF_UP)
+        # 2.9999999999999996 is a 3 that went through a calculation: its floor is 3.
+        return nearest if nearly_equal(x, nearest) else _quantized(x, int(decimals), mode)
+
+    return rounded
+
+
+def _quantized(x: float, decimals: int, mode: str) -> float:
+    # The shortest decimal that reads as x: for people 1.005 is half-way, for its binary value it is not.
+    exact = decimal.Decimal(repr(x))
+    return float(exact.quantize(decimal.Decimal(1).scaleb(-decimals), mode, decimal.Context(prec=40)))
+
+
+def _whole(name: str, x: float) -> int:
+    if not (x.is_integer() and abs(x) <= LARGEST_EXACT):
+        raise MathError(f"{name} needs whole numbers up to 2^53, got {spoken(x)}")
+    return int(x)
+
+
+def _as_float(whole: int) -> float:
+    try:
+        return float(whole)
+    except OverflowError:
+        return math.inf
+
+
+def factorial(x: float) -> float:
+    """Return x!; between whole numbers by the gamma function."""
+    if x < 0:
+        raise MathError(f"the factorial of a negative number is not defined ({spoken(x)})")
+    if x.is_integer() and x <= 170:
+        return float(math.factorial(int(x)))
+    try:
+        return math.gamma(x + 1)
+    except OverflowError:
+        return math.inf
+
+
+def _combinations(n: float, k: float) -> float:
+    total, chosen = _whole("combinations", n), _whole("combinations", k)
+    if not 0 <= chosen <= total:
+        raise MathError("combinations(n, k) needs 0 <= k <= n")
+    chosen = min(chosen, total - chosen)
+    # From 1,030 on there are more than 2^1024, and the exact number would take minutes.
+    return _as_float(math.comb(total, chosen)) if chosen < 1_030 else math.inf
+
+
+def _permutations(n: float, k: float | None = None) -> float:
+    if k is None:
+        return factorial(n)
+    total, chosen = _whole("permutations", n), _whole("permutations", k)
+    if not 0 <= chosen <= total:
+        raise MathError("permutations(n, k) needs 0 <= k <= n")
+    return _as_float(math.perm(total, chosen)) if chosen <= 170 else math.inf
+
+
+def _gcd(*values: float) -> float:
+    return float(math.gcd(*(_whole("gcd", v) for v in values)))
+
+
+def _lcm(*values: float) -> float:
+    return _as_float(math.lcm(*(_whole("lcm", v) for v in values)))
+
+
+def _log(x: float, base: float | None = None) -> float:
+    if base in (2.0, 10.0):
+        return compute(f"log{base:.0f}", x)  # exact where log(1000) / log(10) is 2.9999999999999996
+    return compute("log", x) if base is None else compute("/", compute("log", x), compute("log", base))
+
+
+def _nth_root(x: float, root: float = 2.0) -> float:
+    if root == 0:
+        raise MathError("nthRoot needs a root other than 0")
+    if x < 0 and root % 2 != 1:
+        raise MathError("the root of a negative number must be odd (complex numbers are not supported)")
+    size = compute("^", abs(x), 1 / abs(root))
+    whole = float(round(size)) if size < LARGEST_EXACT else size
+    if compute("^", whole, abs(root)) == abs(x):
+        size = whole  # 64 ^ (1/3) is 3.9999999999999996
+    size = math.copysign(size, x)
+    return size if root > 0 else compute("/", 1.0, size)
+
+
+def _sum(*values: float) -> float:
+    return functools.reduce(functools.partial(compute, "+"), values)
+
+
+def _product(*values: float) -> float:
+    return functools.reduce(functools.partial(compute, "*"), values)
+
+
+def _mean(*values: float) -> float:
+    return _sum(*values) / len(values)
+
+
+def _median(*values: float) -> float:
+    if any(map(math.isnan, values)):
+        return math.nan
+    ordered, half = sorted(values), len(values) // 2
+    return ordered[half] if len(values) % 2 else _mean(ordered[half - 1], ordered[half])
+
+
+def _mode(*values: float) -> float:
+    counts = Counter(values)
+    most = max(counts.values())
+    modes = [value for value, count in counts.items() if count == most]
+    if len(modes) > 1:
+        raise MathError(f"there are several modes: {', '.join(map(spoken, modes[:10]))}")
+    return modes[0]
+
+
+def _variance(*values: float) -> float:
+    if len(values) == 1:
+        return values[0] - values[0]
+    middle = _mean(*values)
+    return _sum(*(compute("*", v - middle, v - middle) for v in values)) / (len(values) - 1)
+
+
+def _deviation(*values: float) -> float:
+    return compute("sqrt", _variance(*values))
+
+
+def _extreme(pick: Callable[[tuple[float, ...]], float]) -> Callable[..., float]:
+    return lambda *values: math.nan if any(map(math.isnan, values)) else pick(values)
+
+
+def _by_numexpr(name: str, arguments: int = 1) -> Function:
+    return Function(functools.partial(compute, name), arguments, arguments)
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    **{name: _by_numexpr(name) for name in ("abs", "sign", "sqrt", "exp", "expm1", "log10", "log2", "log1p")},
+    **{name: _by_numexpr(name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
+    **{name: _by_numexpr(name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
+    "atan2": _by_numexpr("atan2", 2),
+    "pow": Function(functools.partial(compute, "^"), 2, 2),
+    "mod": Function(modulo, 2, 2),
+    "square": Function(lambda x: compute("*", x, x)),
+    "cube": Function(lambda x: compute("*", compute("*", x, x), x)),
+    "cbrt": Function(math.cbrt),
+    "nthRoot": Function(_nth_root, 1, 2),
+    "hypot": Function(math.hypot, 1, MANY),
+    "log": Function(_log, 1, 2),
+    "round": Function(_rounding(decimal.ROUND_HALF_UP), 1, 2),
+    "floor": Function(_rounding(decimal.ROUND_FLOOR), 1, 2),
+    "ceil": Function(_rounding(decimal.ROUND_CEILING), 1, 2),
+    "fix": Function(_rounding(decimal.ROUND_DOWN), 1, 2),
+    "gcd": Function(_gcd, 2, MANY),
+    "lcm": Function(_lcm, 2, MANY),
+    "factorial": Function(factorial),
+    "combinations": Function(_combinations, 2, 2),
+    "permutations": Function(_permutations, 1, 2),
+    "sum": Function(_sum, 1, MANY),
+    "prod": Function(_product, 1, MANY),
+    "mean": Function(_mean, 1, MANY),
+    "median": Function(_median, 1, MANY),
+    "mode": Function(_mode, 1, MANY),
+    "std": Function(_deviation, 1, MANY),
+    "variance": Function(_variance, 1, MANY),
+    "min": Function(_extreme(min), 1, MANY),
+    "max": Function(_extreme(max), 1, MANY),
+}
+
+OPERATORS: Mapping[str, Callable[..., float]] = {
+    **{name: functools.partial(compute, name) for name in ("+", "-", "*", "/", "^")},
+    "mod": modulo,
+    "%": lambda x: compute("/", x, 100.0),
+    "!": factorial,
+    "negative": lambda x: -x,
+    "positive": lambda x: x,
+    "not": lambda x: not holds(x),
+    "xor": lambda x, y: holds(x) != holds(y),
+    "==": nearly_equal,
+    "!=": lambda x, y: not nearly_equal(x, y),
+    "<": lambda x, y: x < y and not nearly_equal(x, y),
+    ">": lambda x, y: x > y and not nearly_equal(x, y),
+    "<=": lambda x, y: x <= y or nearly_equal(x, y),
+    ">=": lambda x, y: x >= y or nearly_equal(x, y),
+}
+
+
+def holds(x: float) -> bool:
+    """Return whether a number counts as true: all do but 0 and NaN."""
+    return x != 0 and not math.isnan(x)
+
+
+def spoken(x: float) -> str:
+    """Return a number as a person writes it: 3, not 3.0."""
+    if math.isinf(x):
+        return "Infinity" if x > 0 else "-Infinity"
+    return str(int(x)) if x.is_integer() and abs(x) <= LARGEST_EXACT else repr(x)

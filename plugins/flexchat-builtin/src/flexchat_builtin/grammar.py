@@ -1,0 +1,280 @@
+"""Reads an expression in the language of mathjs into a tree of two kinds of node.
+
+The tree is the allowlist: there is no node for an attribute, an index, a text, a list, an assignment or a function
+of one's own, and a call names an entry of functions.FUNCTIONS. Precedence, from loose to tight:
+
+    a ? b : c      or      xor      and      == != < > <= >=      + -      * / mod % of
+    2 pi (implicit)      n% (percent)      -a +a not a      a ^ b (from the right)      n!
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import attrs
+
+from .errors import MathError
+from .functions import CONSTANTS, FUNCTIONS
+from .tokens import Token, tokens_of
+from .unsupported import REASONS, unknown
+
+MAX_DEPTH = 50
+MAX_OPERATIONS = 200
+
+_BINARY = {
+    "or": 1, "xor": 2, "and": 3,
+    "==": 4, "!=": 4, "<": 4, ">": 4, "<=": 4, ">=": 4,
+    "+": 5, "-": 5,
+    "*": 6, "/": 6, "mod": 6, "%": 6, "of": 6,
+}  # fmt: skip
+_COMPARISON, _SUM = 4, 5
+_PREFIXES = {"-": "negative", "+": "positive", "not": "not"}
+_SAME = {"%": "mod", "of": "*"}
+_WORDS = frozenset({"or", "xor", "and", "not", "mod", "of", "to", "in"})
+
+
+@attrs.frozen
+class Number:
+    """A number, or a truth value, as it stands in the expression."""
+
+    value: float | bool
+
+
+@attrs.frozen
+class Operation:
+    """An entry of functions.OPERATORS or functions.FUNCTIONS, or the choice "?", with its arguments."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Operation
+
+
+def parse(expression: str) -> Node:
+    """Return the tree of an expression.
+
+    Raises:
+        MathError: It is not arithmetic, or longer or deeper than the limits; the text names the construct.
+    """
+    return _Parser(tokens_of(expression)).whole()
+
+
+class _Parser:
+    def __init__(self, tokens: tuple[Token, ...]) -> None:
+        self._tokens = tokens
+        self._position = 0
+        self._depth = 0
+        self._operations = 0
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._position]
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[min(self._position + 1, len(self._tokens) - 1)]
+
+    def _take(self, text: str) -> bool:
+        """Step over the token if it reads so."""
+        if self._token.text != text:
+            return False
+        self._position += 1
+        return True
+
+    def _make(self, name: str, *arguments: Node) -> Operation:
+        self._operations += 1
+        if self._operations > MAX_OPERATIONS:
+            raise MathError(f"the expression has more than {MAX_OPERATIONS} operations")
+        return Operation(name, arguments)
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise MathError(f"the expression is nested deeper than {MAX_DEPTH} levels")
+
+    def whole(self) -> Node:
+        if len(self._tokens) == 1:
+            raise MathError("the expression is empty")
+        if any(token.text == "=" for token in self._tokens):
+            raise MathError("assignments and function definitions are not supported; write == to compare")
+        node = self._choice()
+        if self._token.kind != "end":
+            self._refuse_token()
+        return node
+
+    def _choice(self) -> Node:
+        self._deeper()
+        node = self._binary(1)
+        if self._take("?"):
+            yes = self._choice()
+            if not self._take(":"):
+                raise MathError("a choice is written condition ? a : b; the ':' is missing")
+            node = self._make("?", node, yes, self._choice())
+        self._depth -= 1
+        return node
+
+    def _binary(self, loosest: int) -> Node:
+        left = last = self._juxtaposed()
+        while (level := _BINARY.get(self._token.text, 0)) >= loosest:
+            operator = self._token.text
+            self._position += 1
+            if operator == "of" and not _is_percent(last):
+                raise MathError("'of' is understood only after a percentage, as in 15% of 45")
+            last = right = self._binary(level + 1)
+            if level == _SUM and _is_percent(right):
+                right = self._make("*", left, right)  # 200 + 10% is 220, as in mathjs
+            left = self._make(_SAME.get(operator, operator), left, right)
+            if level == _COMPARISON == _BINARY.get(self._token.text):
+                raise MathError("comparisons cannot be chained: write a < b and b < c")
+        return left
+
+    def _juxtaposed(self) -> Node:
+        """Read factors that stand side by side: 2 pi, 3(4 + 5), (2)(3)."""
+        node = self._percentage()
+        while self._is_fraction_factor(node):
+            self._position += 1
+            node = self._make("/", node, self._percentage())
+        while self._begins_factor():
+            node = self._make("*", node, self._percentage())
+        return node
+
+    def _is_fraction_factor(self, node: Node) -> bool:
+        """Return whether this is 1/2 pi or 8/2(3): a division of two numbers is done before such a product."""
+        if self._token.text != "/" or self._next.kind != "number":
+            return False
+        unsigned = node.arguments[0] if isinstance(node, Operation) and node.name == "negative" else node
+        if not isinstance(unsigned, Number) or self._tokens[self._position - 1].kind != "number":
+            return False
+        after = self._tokens[self._position + 2]
+        return after.text == "(" or (after.kind == "name" and after.text not in _WORDS)
+
+    def _begins_factor(self) -> bool:
+        token = self._token
+        if token.kind == "number":
+            before = self._tokens[self._position - 1]
+            if before.kind == "number":
+                raise MathError(f"an operator is missing between {before.text} and {token.text}")
+            return before.kind == "name" or before.text in (")", "!")
+        return token.text == "(" or (token.kind == "name" and token.text not in _WORDS)
+
+    def _percentage(self) -> Node:
+        node = self._prefixed()
+        if self._token.text == "%" and not self._is_modulo():
+            self._position += 1
+            node = self._make("%", node)
+        return node
+
+    def _is_modulo(self) -> bool:
+        """Return whether this % divides: 7 % 3 and 5 % -3 do; 17% - 5, 17%-5 and 15% of 45 do not."""
+        follower = self._next
+        if follower.text in ("+", "-"):
+            return self._token.spaced
+        if follower.kind == "name":
+            return follower.text == "not" or self._is_named(self._position + 1)
+        return follower.kind == "number" or follower.text == "("
+
+    def _is_named(self, position: int) -> bool:
+        """Return whether the name there stands for a value or a function: mod does in mod(7, 3) only."""
+        text = self._tokens[position].text
+        return text not in _WORDS or (text == "mod" and self._tokens[position + 1].text == "(")
+
+    def _prefixed(self) -> Node:
+        operator = self._token.text
+        if operator not in _PREFIXES:
+            return self._power()
+        self._position += 1
+        self._deeper()
+        node = self._prefixed()
+        self._depth -= 1
+        return self._make(_PREFIXES[operator], node)
+
+    def _power(self) -> Node:
+        node = self._primary()
+        while self._take("!"):
+            node = self._make("!", node)
+        if self._take("^") or self._take("**"):
+            self._deeper()
+            node = self._make("^", node, self._prefixed())
+            self._depth -= 1
+        return node
+
+    def _primary(self) -> Node:
+        token = self._token
+        if token.kind == "number":
+            self._position += 1
+            return _number(token.text)
+        if token.kind == "name" and self._is_named(self._position):
+            self._position += 1
+            return self._named(token.text)
+        if not self._take("("):
+            self._refuse_token()
+        node = self._choice()
+        self._close("an opening parenthesis is never closed")
+        return _unpercented(node)
+
+    def _named(self, name: str) -> Node:
+        if name in CONSTANTS:
+            return Number(CONSTANTS[name])
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise unknown(name, [*FUNCTIONS, *CONSTANTS])
+        if not self._take("("):
+            raise MathError(f"{name} is a function: write {name}(…)")
+        arguments = [self._choice()] if self._token.text != ")" else []
+        while self._take(","):
+            arguments.append(self._choice())
+        self._close(f"the parenthesis after {name} is never closed")
+        if not function.fewest <= len(arguments) <= function.most:
+            raise MathError(f"{name} takes {_counted(function.fewest, function.most)}, got {len(arguments)}")
+        return self._make(name, *arguments)
+
+    def _close(self, never: str) -> None:
+        if not self._take(")"):
+            if self._token.kind == "end":
+                raise MathError(never)
+            self._refuse_token()
+
+    def _refuse_token(self) -> NoReturn:
+        text = self._token.text
+        if self._token.kind == "end":
+            raise MathError("the expression ends where a number is expected")
+        if text in _REFUSED:
+            raise MathError(_REFUSED[text])
+        if text in REASONS:
+            raise unknown(text, ())
+        raise MathError(f"unexpected '{text}' at character {self._token.place}")
+
+
+_REFUSED = {
+    ",": "a comma separates the arguments of a function; write 1234.5 for 1,234.5",
+    "//": "'//' is not an operator; write floor(a / b)",
+    "<<": "bitwise operators are not supported; write * 2^n",
+    ">>": "bitwise operators are not supported; write floor(a / 2^n)",
+    ".": "a '.' belongs inside a number: attributes and element-wise operators are not supported",
+    ":": "ranges are not supported",
+}
+
+
+def _is_percent(node: Node) -> bool:
+    return isinstance(node, Operation) and node.name == "%"
+
+
+def _unpercented(node: Node) -> Node:
+    """Return a percentage in parentheses as the plain fraction it is: 200 + (10%) is 200.1."""
+    if isinstance(node, Operation) and node.name == "%":
+        return Operation("/", (*node.arguments, Number(100.0)))
+    return node
+
+
+def _number(text: str) -> Number:
+    value = float(text)
+    if value == float("inf"):
+        raise MathError(f"the number {text if len(text) <= 40 else text[:39] + '…'} is too large")
+    return Number(value)
+
+
+def _counted(fewest: int, most: int) -> str:
+    if most == fewest:
+        return f"{fewest} argument" + "s" * (fewest != 1)
+    return f"{fewest} or {most} arguments" if most == 2 else f"at least {fewest} argument" + "s" * (fewest != 1)

@@ -1,0 +1,79 @@
+"""Handlers of few lines: calculate, echo, date and time, unique ids."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import difflib
+import uuid
+import zoneinfo
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import ToolContext
+
+from . import engine, parameters
+from .arithmetic import evaluate
+from .errors import ParameterError
+
+
+async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return {"result": value} for params["expression"] (requirements TC-63, TC-64).
+
+    Runs on the event loop: an evaluation is bounded to some milliseconds. Loading numexpr is not, so that is done
+    beside it.
+    """
+    expression = params.get("expression")
+    if not isinstance(expression, str) or not expression.strip():
+        raise ParameterError('math_eval requires a non-empty string "expression" parameter')
+    if not engine.is_loaded():
+        await asyncio.to_thread(engine.load)
+    return {"result": evaluate(expression)}
+
+
+async def echo(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return {"echo": params} (requirement TC-65)."""
+    return {"echo": dict(params)}
+
+
+async def get_current_datetime(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return the present moment in params["timezone"], an IANA name; UTC if absent or empty."""
+    name = parameters.text(params, "timezone", default="", most=100).strip() or "UTC"
+    try:
+        zone = zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # the last for a folder such as "Europe"
+        near = await asyncio.to_thread(_nearest_zones, name)
+        hint = f"; near names: {', '.join(near)}" if near else ""
+        raise ParameterError(f"unknown timezone {name!r}: an IANA name such as Europe/Berlin is needed{hint}") from None
+    now = datetime.datetime.now(zone).replace(microsecond=0)
+    return {
+        "iso": now.isoformat(),
+        "date": now.date().isoformat(),
+        "time": now.time().isoformat(),
+        "weekday": _WEEKDAYS[now.weekday()],
+        "timezone": name,
+        "utc_offset": now.isoformat()[-6:],
+    }
+
+
+# strftime("%A") would follow the machine's locale.
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def _nearest_zones(name: str) -> list[str]:
+    """Return up to three zone names like this one; "new york" finds America/New_York."""
+    wanted = name.casefold().replace(" ", "_")
+    full: dict[str, str] = {}
+    by_city: dict[str, str] = {}
+    for zone in sorted(zoneinfo.available_timezones()):
+        full[zone.casefold()] = zone
+        by_city.setdefault(zone.casefold().rpartition("/")[2], zone)
+    near = [full[wanted]] if wanted in full else []
+    near += [by_city[c] for c in difflib.get_close_matches(wanted.rpartition("/")[2], by_city, n=3, cutoff=0.75)]
+    near += [full[z] for z in difflib.get_close_matches(wanted, full, n=3, cutoff=0.7)]
+    return list(dict.fromkeys(near))[:3]
+
+
+async def generate_uuid(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return {"uuid": a random UUID, version 4}."""
+    return {"uuid": str(uuid.uuid4())}

@@ -1,0 +1,64 @@
+"""The implementation type "builtin": a tool is run by a registered handler, looked up by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import ToolContext, ToolDefinition, ToolHandler
+
+KIND = "builtin"
+
+
+@attrs.frozen(kw_only=True)
+class BuiltinSettings:
+    """The implementation table of a builtin tool.
+
+    Attributes:
+        handler: Name of a handler of kind "builtin". Absent: the tool's own handler key, else its name.
+    """
+
+    handler: str | None = None
+
+
+class HandlerNotFoundError(LookupError):
+    """No handler of that name is installed (requirements TC-45, TE-11)."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name, self.known = name, tuple(sorted(known))
+        close = difflib.get_close_matches(name, self.known, n=1)
+        hint = f" (did you mean '{close[0]}'?)" if close else f" (known: {', '.join(self.known) or 'none'})"
+        super().__init__(f"Builtin handler '{name}' not found{hint}")
+
+
+async def run(settings: BuiltinSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    """Run the tool's handler with the parameters and return what it returns."""
+    return await context.call(find(settings, context.tool, context.handlers), params)
+
+
+def check(
+    settings: BuiltinSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
+) -> str | None:
+    """Return the sentence run would raise, so that a config is refused before anyone calls the tool."""
+    try:
+        find(settings, tool, handlers)
+    except HandlerNotFoundError as error:
+        return str(error)
+    return None
+
+
+def find(
+    settings: BuiltinSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
+) -> ToolHandler:
+    """Return the tool's handler: implementation.handler wins over the tool's handler key, that over its name.
+
+    Raises:
+        HandlerNotFoundError: No plugin has registered it.
+    """
+    name = settings.handler or tool.handler or tool.name
+    handler = handlers.get((KIND, name))
+    if handler is None:
+        raise HandlerNotFoundError(name, (known for kind, known in handlers if kind == KIND))
+    return handler

@@ -1,0 +1,125 @@
+"""Handlers that work on a text of up to 100,000 characters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flexchat.plugin import ToolContext
+
+from .errors import ParameterError
+from .parameters import MAX_TEXT, choice, flag, text
+
+MAX_ITEMS = 1_000
+"""Parts or matches that are given back; the count is always of all."""
+
+MAX_PATTERN = 500
+"""Characters of a regular expression."""
+
+MAX_WORK = 100_000_000
+"""Length of the text times the size of RE2's program for the pattern: about a second."""
+
+SEARCH_TIME_S = 1.0
+"""RE2 finds one match in linear time; a pattern such as a.*b|a may read the whole text again for each."""
+
+
+async def text_length(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return how many characters (Unicode code points), words and lines params["text"] has."""
+    subject = text(params, "text")
+    return {"characters": len(subject), "words": len(subject.split()), "lines": len(subject.splitlines())}
+
+
+def _swapped_words(separator: str) -> Callable[[str], str]:
+    return lambda subject: separator.join(subject.casefold().split())
+
+
+CASES: Mapping[str, Callable[[str], str]] = {
+    "upper": str.upper,
+    "lower": str.lower,
+    "title": lambda subject: "".join(_titled(subject)),
+    "sentence": lambda subject: subject[:1].upper() + subject[1:].lower(),
+    "snake": _swapped_words("_"),
+    "kebab": _swapped_words("-"),
+}
+
+
+def _titled(subject: str) -> list[str]:
+    # str.title() would make "don't" into "Don'T".
+    begins, letters = True, []
+    for character in subject:
+        letters.append(character.upper() if begins else character.lower())
+        begins = not (character.isalnum() or character in "'’")
+    return letters
+
+
+async def text_case(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Return params["text"] in the case that params["case"] names, a key of CASES."""
+    return {"text": choice(params, "case", CASES)(text(params, "text"))}
+
+
+async def text_replace(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Replace every occurrence of params["find"], literally, by params["replace"]."""
+    subject, find, replacement = text(params, "text"), text(params, "find"), text(params, "replace", default="")
+    if not find:
+        raise ParameterError("'find' must not be empty")
+    count = subject.count(find)
+    length = len(subject) + count * (len(replacement) - len(find))
+    if length > MAX_TEXT:
+        raise ParameterError(f"the result would have {length} characters, {MAX_TEXT} are allowed")
+    return {"text": subject.replace(find, replacement), "count": count}
+
+
+async def text_split(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Cut params["text"] at params["separator"]; at runs of white space if that is absent."""
+    subject, separator = text(params, "text"), text(params, "separator", default="")
+    parts = subject.split(separator or None)
+    return _counted("parts", parts[:MAX_ITEMS], len(parts))
+
+
+def text_search(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Find params["pattern"], an RE2 regular expression, in params["text"]; positions count characters from 0.
+
+    A plain def, which runs in a thread: it may take SEARCH_TIME_S.
+    """
+    import re2
+
+    subject, pattern = text(params, "text"), text(params, "pattern", most=MAX_PATTERN)
+    options = re2.Options()
+    options.case_sensitive = not flag(params, "ignore_case")
+    options.log_errors = False
+    try:
+        compiled = re2.compile(pattern, options)
+        if compiled.programsize * len(subject) > MAX_WORK:
+            raise ParameterError("the pattern is too large for this text: use smaller repetition counts")
+        return _matches(compiled.finditer(subject))
+    except re2.error as error:
+        raise ParameterError(_refusal(error)) from None
+    except UnicodeEncodeError:
+        raise ParameterError("the text or the pattern has half of a character (a lone surrogate)") from None
+
+
+def _matches(found: Iterator[Any]) -> dict[str, Any]:
+    ends, count, matches = time.monotonic() + SEARCH_TIME_S, 0, []
+    for match in found:
+        count += 1
+        if count <= MAX_ITEMS:
+            groups = list(match.groups())
+            matches.append({"text": match[0], "start": match.start(), "end": match.end(), "groups": groups})
+        if time.monotonic() > ends:
+            raise ParameterError(f"the search was given up after {SEARCH_TIME_S:.0f} s: make the pattern more exact")
+    return _counted("matches", matches, count)
+
+
+def _refusal(error: Exception) -> str:
+    reason = error.args[0] if error.args else ""
+    reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+    return (
+        f"the pattern cannot be used: {reason} (RE2 syntax: no back-references such as \\1, "
+        "no look-ahead or look-behind such as (?=…), (?<!…))"
+    )
+
+
+def _counted(name: str, items: list[Any], count: int) -> dict[str, Any]:
+    cut = {"truncated": True} if count > len(items) else {}
+    return {name: items, "count": count, **cut}

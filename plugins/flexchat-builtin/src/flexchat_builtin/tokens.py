@@ -1,0 +1,105 @@
+"""Cuts an expression into tokens; anything that is not arithmetic is refused here, by its character."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+import attrs
+
+from .errors import MathError
+
+MAX_CHARACTERS = 1_000
+
+_ILLEGAL = re.compile(r"[^0-9A-Za-z_+\-*/%^().,<>=!?: \t]")
+_RADIX = re.compile(r"(?<![0-9A-Za-z_.])0[xXbBoO][0-9A-Za-z]")
+_TOKEN = re.compile(
+    r"(?P<space>[ \t]*)(?:"
+    r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<operator>\*\*|//|<<|>>|[=!<>]=|[-+*/%^(),<>=!?:.])"
+    r"|(?P<end>$))"
+)
+
+_INSTEAD = {
+    "×": "write * for multiplication",
+    "·": "write * for multiplication",
+    "÷": "write / for division",
+    "−": "write the plain minus sign -",
+    "–": "write the plain minus sign -",
+    "π": "write pi",
+    "√": "write sqrt(…)",
+    "²": "write ^2",
+    "³": "write ^3",
+    "°": "angles are in radians; 45 degrees is 45 * pi / 180",
+    "≤": "write <=",
+    "≥": "write >=",
+    "≠": "write !=",
+    "[": "matrices and lists are not supported",
+    "]": "matrices and lists are not supported",
+    "{": "objects and sets are not supported",
+    "}": "objects and sets are not supported",
+    "'": "text is not supported, only numbers",
+    '"': "text is not supported, only numbers",
+    ";": "only one expression is calculated at a time",
+    "\n": "only one expression is calculated at a time",
+    "\r": "only one expression is calculated at a time",
+    "|": "bitwise operators are not supported; write or, or abs(…) for an absolute value",
+    "&": "bitwise operators are not supported; write and",
+    "~": "bitwise operators are not supported; write not",
+    "$": "write amounts of money without the currency sign",
+    "€": "write amounts of money without the currency sign",
+    "£": "write amounts of money without the currency sign",
+}
+
+
+@attrs.frozen(kw_only=True)
+class Token:
+    """One piece of an expression.
+
+    Attributes:
+        place: Its first character, counted from 1; for messages.
+        spaced: Whether a blank stands before it: 5 % -3 and 5% - 3 differ by that alone.
+    """
+
+    kind: Literal["number", "name", "operator", "end"]
+    text: str
+    place: int
+    spaced: bool
+
+
+def tokens_of(expression: str) -> tuple[Token, ...]:
+    """Return the tokens of an expression; the last is of kind "end".
+
+    Raises:
+        MathError: Too long, or a character that no number, name or operator has.
+    """
+    if len(expression) > MAX_CHARACTERS:
+        raise MathError(f"the expression has {len(expression)} characters, {MAX_CHARACTERS} are allowed")
+    expression = expression.strip()
+    if found := _ILLEGAL.search(expression):
+        character = found[0]
+        raise MathError(
+            f"{ascii_name(character)} at character {found.start() + 1} is not understood"
+            + (f": {_INSTEAD[character]}" if character in _INSTEAD else "")
+        )
+    if found := _RADIX.search(expression):
+        raise MathError(f"hexadecimal, octal and binary numbers are not supported ({found[0]}…)")
+    return tuple(_cut(expression))
+
+
+def _cut(expression: str) -> Iterator[Token]:
+    position, kind = 0, ""
+    while kind != "end":
+        found = _TOKEN.match(expression, position)
+        assert found is not None  # every legal character is an operator or begins another token
+        kind = found.lastgroup or ""
+        start = found.start(kind)
+        yield Token(kind=kind, text=found[kind], place=start + 1, spaced=start > position)  # type: ignore[arg-type]
+        position = found.end()
+
+
+def ascii_name(character: str) -> str:
+    """Return a character so that it can be read in a message: quoted, or by its code if it has no shape."""
+    return f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
