@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import attrs
 from flexchat.plugin import (
     AssistantMessage,
     ChatEvent,
@@ -226,6 +227,8 @@ class AnswerDraft:
             "provider_data": ProviderData(scope=SCOPE, origin=self._origin, data=draft.extra),
         }
         call = ToolCall.from_text(draft.name, draft.arguments, **rest)
+        if draft.arguments.strip() == "null":  # Groq, for a tool without parameters
+            return attrs.evolve(call, arguments={}, error=None)
         # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
         is_cut = finish == "length" or self.raw_finish is None
         if is_cut and (call.arguments is None or (is_last and not draft.arguments.strip())):

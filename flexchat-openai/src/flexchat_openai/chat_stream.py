@@ -45,7 +45,7 @@ class ChatStream:
         if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
             self._is_first = False
             if start.startswith((b"{", b"[")):
-                self._whole = []  # a server that does not stream: no event begins like this
+                self._whole, piece = [], start  # a server that does not stream: no event begins like this
         if self._whole is not None:
             self._whole.append(piece)
             return
@@ -60,7 +60,7 @@ class ChatStream:
     def end(self) -> Iterator[ChatEvent]:
         """Yield what is left; the last event is StreamEnd. Raises as feed."""
         if self._whole is not None:
-            yield from self._whole_answer(b"".join(self._whole))
+            yield from whole_answer(b"".join(self._whole), self._origin, self._failed, self._unreadable)
             return
         for event in self._decoder.close():
             if not self.is_done:
@@ -119,9 +119,6 @@ class ChatStream:
             raise self._failed(body)
         self.is_done = self._is_over = True
         yield StreamEnd(result)
-
-    def _whole_answer(self, body: bytes) -> Iterator[ChatEvent]:
-        yield from whole_answer(body, self._origin, self._failed, self._unreadable)
 
 
 def whole_answer(

@@ -19,7 +19,7 @@ def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -
 
 def _web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
     if not value.startswith(("http://", "https://")):
-        raise ValueError(f"{attribute.name} must start with http:// or https://, got {value.split('://')[0][:40]!r}")
+        raise ValueError(f"{attribute.name} must start with http:// or https://")
 
 
 def _sendable(instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:

@@ -97,14 +97,15 @@ def service_error(
     report = _report(body)
     if status is None or status < 400:
         status = int(report.code) if report.code.isdigit() and 400 <= int(report.code) <= 599 else None
-    text = mask(" ".join(report.text.split()))[:_LONGEST_TEXT] or "no reason given"
+    # Cut before it is masked too: what masks is slow on a long page.
+    text = mask(" ".join(report.text[: 4 * _LONGEST_TEXT].split()))[:_LONGEST_TEXT] or "no reason given"
     known: dict[str, Any] = {
         "provider": "openai",
         "model": model,
         "status": status,
         "code": report.code or report.type or None,
         "request_id": headers.get("x-request-id"),
-        "retry_after_s": retry_after_s(headers),
+        "retry_after_s": retry_after_s(headers) or None,  # 0 is sent by services that mean "some time"
     }
     error = _classified(report, status, text, host, known)
     wish = should_retry(headers)
@@ -128,7 +129,9 @@ def _classified(report: _Report, status: int | None, text: str, host: str, known
     if status == 403:
         return ProviderAuthError(f"{host} does not allow this: {text}", **known)
     if status == 429 or (status is None and report.names(*_RATE_CODES)):
-        return ProviderRateLimitError(f"{host} is asked too often: {text}", **known)
+        error = ProviderRateLimitError(f"{host} is asked too often: {text}", **known)
+        error.retryable = not report.says("request too large")  # for the rate that is allowed: waiting changes nothing
+        return error
     if status == 404:
         return _not_found(report, text, host, known)
     if status == 408:

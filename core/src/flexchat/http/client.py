@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from .trouble import connection_trouble
 MAX_BODY_BYTES = 16 * 2**20
 MAX_STREAM_BYTES = 64 * 2**20
 MAX_ERROR_BYTES = 64 * 2**10
+_HOST = re.compile(rb"[A-Za-z0-9._:-]+")
 # A stream's last bytes follow its last event at once, or the server keeps the connection to itself.
 _FINISH_S = 0.2
 
@@ -60,7 +62,7 @@ class HttpClient:
 
     Args:
         provider: The provider type's name, for errors.
-        base_url: Where all paths start.
+        base_url: Where all paths start; a query stays behind each of them.
         headers: Sent with every request, the key among them.
         secrets: Texts that no error may contain.
         transport: None for real connections; httpx.MockTransport and its like in tests.
@@ -82,12 +84,13 @@ class HttpClient:
         self.provider = provider
         self.timeouts = timeouts or Timeouts()
         self.mask = key_mask(secrets)
-        self._base_url = base_url.rstrip("/")
+        address, mark, query = base_url.partition("?")
+        self._address, self._query = address.rstrip("/"), mark + query  # Azure wants ?api-version=… everywhere
         try:
-            url = httpx.URL(self._base_url)
+            url = httpx.URL(self._address)
         except (httpx.InvalidURL, ValueError, TypeError):
             url = httpx.URL("")
-        if url.scheme not in ("http", "https") or not url.host:
+        if url.scheme not in ("http", "https") or not _HOST.fullmatch(url.raw_host):
             raise ProviderRequestError(
                 f"base_url {self.mask(base_url)!r} is no http or https address", provider=provider
             )
@@ -136,7 +139,7 @@ class HttpClient:
         if url is None:
             if len(self._urls) >= 64:
                 self._urls.clear()
-            url = self._urls[path] = httpx.URL(self._base_url + path)
+            url = self._urls[path] = httpx.URL(self._address + path + self._query)
         request = httpx.Request(
             method, url, headers=self._headers, stream=BodyStream(body), extensions=self._extensions
         )

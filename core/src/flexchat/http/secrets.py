@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ..domain.masking import MASK, Mask
 
 # What services quote of a key they refuse: "sk-abc", "sk-ab********wxyz". Shorter than what Mask looks for.
-_QUOTED_KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|org)-[\w*-]*|[\w-]*\*{3,}[\w-]*", re.ASCII)
+_QUOTED_KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|org)-[\w*-]*|(?<![\w-])[\w-]*\*{3,}[\w-]*", re.ASCII)
 
 
 def key_mask(secrets: Iterable[str] = ()) -> Callable[[str], str]:

@@ -35,7 +35,8 @@ def connection_trouble(
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
     for cause in causes:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            text = f"the certificate of {host} is not trusted: {cause.verify_message}; SSL_CERT_FILE can name others"
+            reason = getattr(cause, "verify_message", why)
+            text = f"the certificate of {host} is not trusted: {reason}; SSL_CERT_FILE can name others"
             return ProviderConnectionError(text, retryable=False)
     if any(isinstance(c, ssl.SSLError) for c in causes):
         text = f"no TLS connection with {host}: does base_url say https where the server speaks http?"

@@ -1,0 +1,548 @@
+"""Streams of every server end in the right answer: the regular form, and each known deviation."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from flexchat.plugin import (
+    ChatEvent,
+    ChatResult,
+    ProviderError,
+    ProviderOverloadedError,
+    ProviderProtocolError,
+    ReasoningDelta,
+    ReasoningPart,
+    StreamEnd,
+    TextDelta,
+    TextPart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from flexchat_openai.chat_stream import ChatStream, whole_answer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+HERE = "https://here.example"
+DONE = b"data: [DONE]\n\n"
+
+
+def failed(body: object) -> ProviderError:
+    return ProviderOverloadedError(json.dumps(body))
+
+
+def events_of(*pieces: bytes) -> list[ChatEvent]:
+    stream = ChatStream(HERE, failed, ProviderProtocolError)
+    return [event for piece in pieces for event in stream.feed(piece)] + list(stream.end())
+
+
+def whole(message: dict[str, Any], finish: str | None = "stop", **frame: Any) -> ChatResult:
+    body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **frame}).encode()
+    last = list(whole_answer(body, HERE, failed, ProviderProtocolError))[-1]
+    assert isinstance(last, StreamEnd)
+    return last.result
+
+
+def sse(*chunks: Any) -> bytes:
+    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+
+
+def chunk(delta: Any = None, finish: str | None = None, **frame: Any) -> dict[str, Any]:
+    return {"id": "r", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}], **frame}
+
+
+def fragment(
+    index: int | None = None, call_id: Any = None, name: Any = None, arguments: Any = None, **extra: Any
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"function": {}, **extra}
+    if index is not None:
+        found["index"] = index
+    if call_id is not None:
+        found["id"] = call_id
+    if name is not None:
+        found["function"]["name"] = name
+    if arguments is not None:
+        found["function"]["arguments"] = arguments
+    return found
+
+
+def streamed(*deltas: Any, finish: str | None = "tool_calls") -> ChatResult:
+    last = events_of(sse(*[chunk(d) for d in deltas], chunk({}, finish)), DONE)[-1]
+    assert isinstance(last, StreamEnd)
+    return last.result
+
+
+def calls(*fragments: dict[str, Any], finish: str | None = "tool_calls") -> list[tuple[str, Any, str | None]]:
+    result = streamed(*[{"tool_calls": [f]} for f in fragments], finish=finish)
+    return [
+        (c.name, c.raw_arguments if c.arguments is None else dict(c.arguments), c.wire_id) for c in result.tool_calls
+    ]
+
+
+def without_our_ids(events: object) -> str:
+    return re.sub(r"id='call_[\w-]{22}'", "id", repr(events))
+
+
+def test_the_regular_stream() -> None:
+    """Two calls that interleave, with usage behind the finish reason: OpenAI's own form."""
+    stream = sse(
+        chunk({"role": "assistant", "content": None}),
+        chunk({"tool_calls": [fragment(0, "a", "f", "", type="function")]}),
+        chunk({"tool_calls": [fragment(0, arguments='{"x":')]}),
+        chunk({"tool_calls": [fragment(1, "b", "g", "", type="function")]}),
+        chunk({"tool_calls": [fragment(0, arguments="1}"), fragment(1, arguments="{}")]}),
+        chunk({}, "tool_calls"),
+        {"id": "r", "model": "m", "choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}},
+    )
+
+    events = events_of(stream, DONE)
+
+    end = events[-1]
+    assert isinstance(end, StreamEnd)
+    first, second = end.result.tool_calls
+    assert events[:-1] == [
+        ToolCallStart(0, "f"),
+        ToolCallDelta(0, '{"x":'),
+        ToolCallDelta(0, "1}"),
+        ToolCallStart(1, "g"),
+        ToolCallDelta(1, "{}"),
+        ToolCallEnd(0, first),
+        ToolCallEnd(1, second),
+    ]
+    assert (first.arguments, first.wire_id, second.arguments, second.wire_id) == ({"x": 1}, "a", {}, "b")
+    assert (end.result.finish_reason, end.result.model, end.result.response_id) == ("tool_calls", "m", "r")
+    assert end.result.usage is not None
+    assert (end.result.usage.input_tokens, end.result.usage.output_tokens) == (3, 4)
+    assert end.result.warnings == ()
+
+
+def test_text_arrives_piece_by_piece() -> None:
+    """Deltas join to the content; an empty one is none."""
+    events = events_of(
+        sse(chunk({"role": "assistant", "content": ""}), chunk({"content": "Hel"}), chunk({"content": "lo"}, "stop")),
+        DONE,
+    )
+
+    assert events[:-1] == [TextDelta(0, "Hel"), TextDelta(0, "lo")]
+    assert isinstance(events[-1], StreamEnd)
+    assert events[-1].result.content == "Hello"
+    assert events[-1].result.finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    ("fragments", "expected"),
+    [
+        pytest.param(
+            [fragment(None, "a", "f", '{"x":'), fragment(None, None, None, "1}"), fragment(None, "b", "g", "{}")],
+            [("f", {"x": 1}, "a"), ("g", {}, "b")],
+            id="no index, ids",
+        ),
+        pytest.param(
+            [fragment(None, None, "f", '{"x":'), fragment(None, None, None, "1}"), fragment(None, None, "g", "{}")],
+            [("f", {"x": 1}, None), ("g", {}, None)],
+            id="no index, no ids",
+        ),
+        pytest.param(
+            [
+                fragment(None, i, n, a)
+                for i, n, a in (("a", "f", "{"), ("b", "g", "{"), ("a", None, "}"), ("b", None, "}"))
+            ],
+            [("f", {}, "a"), ("g", {}, "b")],
+            id="no index, ids interleave",
+        ),
+        pytest.param(
+            [fragment(0, "a", "f", '{"a":1}'), fragment(0, "b", "f", '{"a":2}')],
+            [("f", {"a": 1}, "a"), ("f", {"a": 2}, "b")],
+            id="index always 0, new id",
+        ),
+        pytest.param(
+            [fragment(0, None, "f", '{"a":1}'), fragment(0, None, "f", '{"a":2}')],
+            [("f", {"a": 1}, None), ("f", {"a": 2}, None)],
+            id="index always 0, no ids, whole calls",
+        ),
+        pytest.param(
+            [fragment(0, "", "f", '{"a":1}')],
+            [("f", {"a": 1}, None)],
+            id="empty id",
+        ),
+        pytest.param(
+            [fragment(0, "a", "f", ""), fragment(0, "a", None, '{"a"'), fragment(0, "a", None, ":1}")],
+            [("f", {"a": 1}, "a")],
+            id="id repeated",
+        ),
+        pytest.param(
+            [fragment(0, "a", "f", '{"a"'), fragment(1, "a", None, ":1}")],
+            [("f", {"a": 1}, "a")],
+            id="index counts fragments",
+        ),
+        pytest.param(
+            [fragment(0, "x", "f", '{"a":1}'), fragment(1, "x", "g", '{"a":2}')],
+            [("f", {"a": 1}, "x"), ("g", {"a": 2}, None)],
+            id="one id for two calls",
+        ),
+        pytest.param([fragment(0, 7, "f", "{}")], [("f", {}, "7")], id="id is a number"),
+        pytest.param([fragment(0, "a", "f", {"a": 1})], [("f", {"a": 1}, "a")], id="arguments are an object"),
+        pytest.param([fragment(0, "a", "f", "")], [("f", {}, "a")], id="arguments are empty"),
+        pytest.param([fragment(0, "a", "f")], [("f", {}, "a")], id="no arguments"),
+        pytest.param([fragment(0, "a", "f", "null")], [("f", {}, "a")], id="arguments are null"),
+        pytest.param(
+            [fragment(0, "a", "get", ""), fragment(0, None, "get", "{"), fragment(0, None, "get", "}")],
+            [("get", {}, "a")],
+            id="name repeated",
+        ),
+        pytest.param(
+            [fragment(0, "a", "get", ""), fragment(0, None, "get_x", "{}")],
+            [("get_x", {}, "a")],
+            id="name grows",
+        ),
+        pytest.param(
+            [fragment(0, "a", "get", ""), fragment(0, None, "_x", "{}")],
+            [("get_x", {}, "a")],
+            id="name in pieces",
+        ),
+        pytest.param([fragment(0), fragment(0, "a", "f", "{}")], [("f", {}, "a")], id="fragment of nothing"),
+        pytest.param([fragment(0, "a", "f", "[1]")], [("f", "[1]", "a")], id="arguments are an array"),
+    ],
+)  # fmt: skip
+def test_every_known_way_of_sending_calls(
+    fragments: list[dict[str, Any]], expected: list[tuple[str, Any, str | None]]
+) -> None:
+    """Deviations of compatible servers, one a row."""
+    assert calls(*fragments) == expected
+
+
+def test_our_ids_are_unique_whatever_the_servers() -> None:
+    """A server that counts call_0 in every answer does not confuse two turns."""
+    ids = {
+        call.id for _ in range(3) for call in streamed({"tool_calls": [fragment(0, "call_0", "f", "{}")]}).tool_calls
+    }
+
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize("finish", ["stop", "function_call", "tool_calls", "eos", ""])
+def test_calls_make_the_finish_reason(finish: str) -> None:
+    """Whatever the server says: an answer with calls asks for tools."""
+    result = streamed({"tool_calls": [fragment(0, "a", "f", "{}")]}, finish=finish)
+
+    assert (result.finish_reason, result.raw_finish) == ("tool_calls", finish or None)
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("MAX_TOKENS", "length"),
+        ("eos", "stop"),
+        ("content_filter", "content_filter"),
+        ("odd", "odd"),
+    ],
+)
+def test_finish_reasons_are_said_in_our_words(raw: str, reason: str) -> None:
+    """Known words are translated, others kept."""
+    assert streamed({"content": "x"}, finish=raw).finish_reason == reason
+
+
+def test_filtered_answers_keep_their_reason_beside_calls() -> None:
+    """content_filter is stronger than the presence of calls."""
+    assert (
+        streamed({"tool_calls": [fragment(0, "a", "f", "{}")]}, finish="content_filter").finish_reason
+        == "content_filter"
+    )
+
+
+@pytest.mark.parametrize("arguments", ['{"a":', ""])
+def test_a_call_cut_by_the_token_limit_does_not_run(arguments: str) -> None:
+    """Of two calls the whole one can be read; the cut one says why it did not run, nothing at all included."""
+    first, second = fragment(0, "a", "f", "{}"), fragment(1, "b", "g", arguments)
+
+    result = streamed({"tool_calls": [first, second]}, finish="length")
+
+    assert result.finish_reason == "length"
+    assert [call.arguments for call in result.tool_calls] == [{}, None]
+    assert "output limit" in (result.tool_calls[1].error or "")
+
+
+def test_a_refusal_is_a_finish_reason() -> None:
+    """The model's no is kept as such, streamed and whole."""
+    assert streamed({"refusal": "I "}, {"refusal": "won't"}, finish="stop").message.refusal == "I won't"
+    assert whole({"content": None, "refusal": "no"}).finish_reason == "refusal"
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_is_kept_with_the_name_of_its_field(field: str) -> None:
+    """Thought arrives as such and stands before the text; its field's name is remembered for the way back."""
+    events = events_of(
+        sse(chunk({"content": "", field: "hm"}), chunk({field: "!"}), chunk({"content": "ok"}, "stop")), DONE
+    )
+
+    assert events[:-1] == [ReasoningDelta(0, "hm"), ReasoningDelta(0, "!"), TextDelta(1, "ok")]
+    assert isinstance(events[-1], StreamEnd)
+    thought = events[-1].result.message.parts[0]
+    assert isinstance(thought, ReasoningPart)
+    assert thought.provider_data is not None
+    assert thought.provider_data.data == {"message": {field: "hm!"}}
+
+
+def test_the_same_reasoning_under_two_names_is_read_once() -> None:
+    """vLLM may send both."""
+    result = streamed({"reasoning_content": "hm", "reasoning": "hm"}, {"content": "ok"}, finish="stop")
+
+    assert [part.text for part in result.message.parts if isinstance(part, ReasoningPart | TextPart)] == ["hm", "ok"]
+
+
+def test_reasoning_details_are_kept_and_joined() -> None:
+    """OpenRouter's details go back as they came: pieces of a text joined, its signature kept."""
+    detail = {"type": "reasoning.text", "index": 0}
+    result = streamed(
+        {"reasoning": "a", "reasoning_details": [{**detail, "text": "a", "signature": None}]},
+        {"reasoning": "b", "reasoning_details": [{**detail, "text": "b", "signature": "s"}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "e"}]},
+        {"content": "ok"},
+        finish="stop",
+    )
+
+    data = result.message.parts[0].provider_data  # type: ignore[union-attr]
+    assert data is not None
+    assert data.data["message"] == {
+        "reasoning": "ab",
+        "reasoning_details": [
+            {**detail, "text": "ab", "signature": "s"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "e"},
+        ],
+    }
+
+
+def test_what_stands_beside_a_call_is_kept() -> None:
+    """Gemini's layer wants its extra_content back."""
+    (call,) = streamed({"tool_calls": [fragment(0, "", "f", "{}", type="function", extra_content={"s": 1})]}).tool_calls
+
+    assert call.provider_data is not None
+    assert call.provider_data.data == {"extra_content": {"s": 1}}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"choices": None},
+        {"choices": []},
+        {},
+        {"choices": [None]},
+        {"choices": [{"index": 0, "delta": None}]},
+        {"choices": [{"index": 1, "delta": {"content": "other"}}]},
+        {"model": ""},
+        {"usage": {"prompt_tokens": None}},
+        {"choices": [{"delta": {"content": 5, "tool_calls": [None], "function_call": None, "annotations": 1}}]},
+    ],
+)
+def test_odd_chunks_between_good_ones_are_passed_over(odd: dict[str, Any]) -> None:
+    """What holds nothing for us does no harm."""
+    events = events_of(sse(odd, chunk({"content": "a"}), odd, chunk({"content": "b"}, "stop"), odd), DONE)
+
+    assert isinstance(events[-1], StreamEnd)
+    assert (events[-1].result.content, events[-1].result.finish_reason) == ("ab", "stop")
+
+
+def test_content_as_a_list_of_parts_is_joined() -> None:
+    """Mistral's form, with its thoughts apart."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    result = streamed({"content": [thinking, {"type": "text", "text": "a"}, "b"]}, finish="stop")
+
+    assert result.content == "ab"
+    assert isinstance(result.message.parts[0], ReasoningPart)
+
+
+def test_the_old_function_call_is_a_call() -> None:
+    """The form before tool_calls, whole and in pieces."""
+    result = streamed(
+        {"function_call": {"name": "f", "arguments": '{"a":'}},
+        {"function_call": {"arguments": "1}"}},
+        finish="function_call",
+    )
+
+    assert [(c.name, c.arguments) for c in result.tool_calls] == [("f", {"a": 1})]
+    assert whole({"function_call": {"name": "f", "arguments": "{}"}}, "function_call").finish_reason == "tool_calls"
+
+
+def test_usage_is_found_where_servers_put_it() -> None:
+    """In every chunk (the last counts), and in Groq's own corner."""
+    cumulative = [chunk({"content": "a"}, usage={"prompt_tokens": 1}), chunk({}, "stop", usage={"prompt_tokens": 2})]
+    groq = [chunk({"content": "a"}, "stop", x_groq={"usage": {"prompt_tokens": 2, "completion_tokens": True}})]
+
+    for chunks in (cumulative, groq):
+        end = events_of(sse(*chunks), DONE)[-1]
+        assert isinstance(end, StreamEnd)
+        assert end.result.usage is not None
+        assert (end.result.usage.input_tokens, end.result.usage.output_tokens) == (2, None)
+
+
+@pytest.mark.parametrize("end", [b"", DONE])
+def test_an_end_without_a_reason_is_a_warning(end: bytes) -> None:
+    """Some servers give none: the text counts, the doubt is said."""
+    last = events_of(sse(chunk({"content": "a"})), end)[-1]
+
+    assert isinstance(last, StreamEnd)
+    assert (last.result.content, last.result.finish_reason) == ("a", None)
+    assert "without a finish reason" in last.result.warnings[0]
+
+
+def test_a_finish_reason_needs_no_done() -> None:
+    """A stream that just ends after its reason is complete, without its last line end too."""
+    for stream in (sse(chunk({"content": "a"}, "stop")), sse(chunk({"content": "a"}, "stop")).rstrip()):
+        last = events_of(stream)[-1]
+        assert isinstance(last, StreamEnd)
+        assert (last.result.finish_reason, last.result.warnings) == ("stop", ())
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"",
+        DONE,
+        b": only comments\n\n",
+        sse({"choices": None}, {"choices": []}) + DONE,
+        sse(chunk({"content": "a"})) + b'data: {"choices": [{"del',
+        b"data: \xff\xfe\n\n",
+        b"data: [1]\n\n",
+        b"data: " + b"[" * 200_000 + b"\n\n",
+        b"<html>no</html>",
+        b'{"choices": [',
+        b'{"hello": 1}',
+        b'{"choices": []}',
+        b"[]",
+        b"x" * (9 * 2**20),
+    ],
+)
+def test_what_is_no_answer_is_an_error_of_ours(stream: bytes) -> None:
+    """Nothing at all, cut or damaged JSON, bad UTF-8, a page, an endless line: never a silent success."""
+    with pytest.raises(ProviderProtocolError):
+        events_of(*[stream[i : i + 2**16] for i in range(0, len(stream), 2**16)])
+
+
+def test_text_before_damage_has_been_passed_on() -> None:
+    """The events before a broken one arrive before the error."""
+    stream = ChatStream(HERE, failed, ProviderProtocolError)
+    events = stream.feed(sse(chunk({"content": "a"})) + b"data: {\n\n")
+
+    assert next(events) == TextDelta(0, "a")
+    with pytest.raises(ProviderProtocolError):
+        next(events)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        b'data: {"error": {"message": "m"}}\n\n',
+        b'data: {"error": "m"}\n\n',
+        b'data: {"object": "error", "message": "m"}\n\n',
+        b'event: error\ndata: {"message": "m"}\n\n',
+        b'data: {"choices": [{"delta": {}, "finish_reason": "error", "error": {"message": "m"}}]}\n\n',
+        b'{"error": {"message": "m"}}',
+    ],
+)
+def test_an_error_inside_a_stream_is_raised(error: bytes) -> None:
+    """With status 200, in all its forms."""
+    with pytest.raises(ProviderOverloadedError):
+        events_of(error)
+
+
+def test_groqs_refusal_of_a_bad_call_is_an_answer() -> None:
+    """tool_use_failed means: the model wrote a call that cannot be used."""
+    body = {"error": {"code": "tool_use_failed", "message": "bad", "failed_generation": "<f>"}}
+
+    for events in (
+        events_of(sse(body), DONE),
+        list(whole_answer(json.dumps(body).encode(), HERE, failed, ProviderProtocolError)),
+    ):
+        assert isinstance(events[-1], StreamEnd)
+        assert events[-1].result.finish_reason == "malformed_tool_call"
+        assert "bad" in events[-1].result.warnings[0]
+
+
+def test_a_server_that_does_not_stream_is_understood() -> None:
+    """Plain JSON where a stream was asked for gives the same events, whatever stands before it."""
+    body = {"model": "m", "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}
+
+    events = events_of(b"\xef\xbb\xbf\n" + json.dumps(body).encode())
+
+    assert events[0] == TextDelta(0, "a")
+    assert isinstance(events[-1], StreamEnd)
+
+
+def test_sound_is_left_out_with_a_warning() -> None:
+    """What we cannot hand on is said."""
+    assert "sound" in streamed({"audio": {"data": "x"}}, finish="stop").warnings[0]
+
+
+texts = st.text(min_size=1, max_size=8)
+arguments = st.dictionaries(st.text(max_size=4), st.integers() | st.text(max_size=4) | st.none(), max_size=3).map(
+    json.dumps
+)
+messages = st.fixed_dictionaries(
+    {"content": texts | st.none()},
+    optional={
+        "reasoning_content": texts,
+        "tool_calls": st.lists(st.tuples(st.text("abc", min_size=1, max_size=5), arguments), min_size=1, max_size=3),
+    },
+)
+
+
+def cut(text: str, sizes: Iterable[int]) -> list[str]:
+    pieces, at = [], 0
+    for size in sizes:
+        pieces.append(text[at : at + size])
+        at += size
+    return [*pieces, text[at:]]
+
+
+@settings(max_examples=150)
+@given(messages, st.lists(st.integers(1, 4), max_size=4), st.integers(1, 40))
+def test_a_streamed_answer_equals_the_whole_one(message: dict[str, Any], sizes: list[int], step: int) -> None:
+    """Law: however an answer is cut into deltas and bytes, StreamEnd holds what an unstreamed exchange returns."""
+    written = [
+        {"id": f"id{n}", "type": "function", "function": {"name": name, "arguments": args}}
+        for n, (name, args) in enumerate(message.pop("tool_calls", []))
+    ]
+    finish = "tool_calls" if written else "stop"
+    deltas: list[dict[str, Any]] = [{"role": "assistant"}]
+    for field in ("reasoning_content", "content"):
+        deltas += [{field: piece} for piece in cut(message.get(field) or "", sizes)]
+    for index, call in enumerate(written):
+        function = call["function"]
+        deltas.append({"tool_calls": [{**call, "index": index, "function": {**function, "arguments": ""}}]})
+        deltas += [{"tool_calls": [fragment(index, arguments=p)]} for p in cut(function["arguments"], sizes)]
+    stream = sse(*[chunk(d) for d in deltas], chunk({}, finish)) + DONE
+
+    events = events_of(*[stream[i : i + step] for i in range(0, len(stream), step)])
+    result = whole({**message, **({"tool_calls": written} if written else {})}, finish, id="r", model="m")
+
+    assert isinstance(events[-1], StreamEnd)
+    assert without_our_ids(events[-1].result) == without_our_ids(result)
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (message["content"] or "")
+
+
+keys = (
+    "choices delta message content tool_calls function name arguments index id error usage finish_reason "
+    "reasoning_details type text thinking x_groq refusal annotations"
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(keys.split()), inner, max_size=4),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(json_values.map(lambda v: {"choices": [{"delta": v}]}) | json_values, max_size=4), st.booleans())
+def test_any_json_gives_an_answer_or_an_error_of_ours(values: list[Any], as_stream: bool) -> None:
+    """Law: no shape of JSON, however odd, raises anything but a ProviderError."""
+    body = sse(*values) if as_stream else json.dumps({"choices": [{"message": v} for v in values]}).encode()
+
+    try:
+        events = events_of(body)
+    except ProviderError:
+        return
+    assert isinstance(events[-1], StreamEnd)
