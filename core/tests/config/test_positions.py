@@ -4,11 +4,10 @@ import json
 import random
 
 import tomli
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from flexchat.config.document import walk
 from flexchat.config.positions import locate_json, locate_toml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 KEYS = st.sampled_from(["a", "b", "a-b", "1", "x y", "é", 'q"', "back\\slash", "", "tab\t", "[x]", "a.b", "#", "'"])
 SCALARS = (

@@ -115,7 +115,7 @@ class _Checker:
 
     def _model_choice(self, place: Place, table: dict[str, Any]) -> None:
         name = table.get("llm")
-        if not isinstance(name, str) or self._llms is None:
+        if not isinstance(name, str) or not self._llms:
             return
         if name not in self._llms:
             self._unknown((*place, "llm"), "LLM", name, self._llms)

@@ -142,7 +142,8 @@ def spoken_type(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(spoken_type(arg) for arg in args if arg is not type(None))
     if is_list_type(kind):
-        return "a list" if not args or args[0] is Any else f"a list of {spoken_type(args[0]).removeprefix('a ')}"
+        plural = {str: "text", int: "whole numbers", float: "numbers"}.get(args[0] if args else Any)
+        return f"a list of {plural or 'tables'}" if plural or (args and attrs.has(args[0])) else "a list"
     return "a table"
 
 

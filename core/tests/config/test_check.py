@@ -1,0 +1,171 @@
+"""What one part of a configuration says about another."""
+
+from typing import Any
+
+import pytest
+from flexchat.config.check import check, keys_in_the_file
+from flexchat.config.document import document_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+GPT = {"provider": "openai", "default_model": "m"}
+ANYTHING = {"llm": "gpt"}
+
+
+def checked(given: tuple[str, ...] = (), **data: Any) -> tuple[list[str], list[str]]:
+    found = check(document_of({"llms": {"gpt": GPT}, "responses": [ANYTHING], **data}), given)
+    return [str(p) for p in found[0]], [str(n) for n in found[1]]
+
+
+def test_a_sound_configuration_passes():
+    assert checked() == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ({"llms": {}}, "llms: no model service is configured: add an entry to 'llms'"),
+        ({"responses": []}, "responses: no response rule is configured: add an entry to 'responses'"),
+        (
+            {"responses": [{"llm": "gtp"}]},
+            "responses[0].llm: no LLM is called 'gtp' (did you mean 'gpt'?); configured: gpt",
+        ),
+        (
+            {"topic": {"provider": {"llm": "x"}}},
+            "topic.provider.llm: no LLM is called 'x'; configured: gpt",
+        ),
+        (
+            {"intent": {"provider": {"llm": "x"}}},
+            "intent.provider.llm: no LLM is called 'x'; configured: gpt",
+        ),
+        ({"embedding": {"llm": "x"}}, "embedding.llm: no LLM is called 'x'; configured: gpt"),
+        (
+            {"llms": {"gpt": {"provider": "openai"}}},
+            "responses[0]: no model: write 'model' here, or 'default_model' in llms.gpt",
+        ),
+        (
+            {"responses": [{**ANYTHING, "match": {"topic": "x"}}]},
+            "responses: nothing would answer a message that fits no rule: add a rule without 'match' at the end",
+        ),
+        (
+            {"tools": {"registry": [{"name": "w"}]}, "responses": [{**ANYTHING, "tools": {"allowed_tools": ["W"]}}]},
+            "responses[0].tools.allowed_tools[0]: no tool in tools.registry is called 'W' (did you mean 'w'?); "
+            "configured: w",
+        ),
+        (
+            {"responses": [{**ANYTHING, "tools": {"allowed_tools": []}}]},
+            "responses[0].tools.allowed_tools: an empty list is ambiguous: leave the key out to offer all tools, or "
+            "write enabled = false for none",
+        ),
+    ],
+)
+def test_what_does_not_hold_together_is_a_problem(data, text):
+    """C23 and the original's own validation among them."""
+    assert checked(**data)[0] == [text]
+
+
+@pytest.mark.parametrize(
+    ("match", "text"),
+    [
+        ({"topc": "x"}, "unknown key 'topc' (did you mean 'topic'?)"),
+        ({"qqq": "x"}, "unknown key 'qqq' (known: topic, user_message, rag_results, intent, service, collection, "),
+        ({"documents": "x"}, "unknown key 'documents'"),
+        ({"topic_regexp": "/(/"}, ".topic_regexp: this is not a regular expression: missing )"),
+        ({"topic_regexp": "a{99999999999}"}, ".topic_regexp: this is not a regular expression"),
+        ({"topic_regexp": "(" * 5000}, ".topic_regexp: this is not a regular expression"),
+        ({"topic_contains": 3}, ".topic_contains: expected text, got the number 3"),
+        ({"reasoning": "yes"}, '.reasoning: expected true or false, got the text "yes"'),
+        ({"rag_results": "mach"}, 'expected one of "match", "partial", "none", "any", got the text "mach" (did'),
+        ({"service": "dosc"}, ".service: no document store is called 'dosc' (did you mean 'docs'?)"),
+    ],
+)
+def test_a_condition_that_cannot_be_met_is_a_problem(match, text):
+    (problem,), _ = checked(responses=[{**ANYTHING, "match": match}, ANYTHING], rag_services={"docs": {}})
+
+    assert text in problem
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"rag_results": "any"},
+        {"service": "docs", "collection_contains": "x"},
+        {"intent_regexp": "/(weather|forecast)/gi", "topic": "", "user_message_regexp": "[[a]"},
+        {"intent_regexp": "(?<name>x)"},
+    ],
+)
+def test_conditions_of_the_original_pass(match):
+    rules = [{**ANYTHING, "match": match}, ANYTHING]
+
+    assert checked(responses=rules, rag_services={"docs": {}}) == ([], [])
+
+
+def test_tools_given_in_code_may_be_named():
+    rule = {**ANYTHING, "tools": {"allowed_tools": ["mine", "w"]}}
+
+    assert checked(("mine",), responses=[rule], tools={"registry": [{"name": "w"}]}) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("rules", "note"),
+    [
+        (
+            [ANYTHING, {**ANYTHING, "match": {"topic": "x"}}],
+            "responses[1]: never reached: the rule without 'match' answers everything before it",
+        ),
+        (
+            [{**ANYTHING, "match": {"reasoning": True}}, ANYTHING],
+            "responses[0].match: no phase decides 'reasoning' yet, so this rule never fits",
+        ),
+        (
+            [{**ANYTHING, "match": {"service": "docs"}}, ANYTHING],
+            "responses[0].match.service: no document store is configured (rag_services), so this rule never fits",
+        ),
+        (
+            [{**ANYTHING, "match": {"topic_regexp": "/x/s"}}, ANYTHING],
+            "responses[0].match.topic_regexp: the flags after the last / are g, i, m, u and y; with any other both / "
+            "are taken literally",
+        ),
+    ],
+)
+def test_what_works_but_is_hardly_meant_is_a_note(rules, note):
+    assert checked(responses=rules) == ([], [note])
+
+
+def test_a_key_written_in_the_file_is_a_note_without_the_key():
+    """What local servers take for a key is none, nor is a placeholder."""
+    document = document_of(
+        {
+            "llms": {
+                "token-service": {"base_url": "http://long.example.com"},
+                "my gpt": {"api_key": "sk-do-not-show-this"},
+                "local": {"api_key": "ollama"},
+                "good": {"api_key": "${OPENAI_API_KEY}"},
+            },
+            "rag_services": {"docs": {"auth": {"type": "bearer", "token": "do-not-show-this"}}},
+        }
+    )
+
+    notes = [str(note) for note in keys_in_the_file(document)]
+
+    assert notes == [
+        'llms."my gpt".api_key: the secret stands in the file; better write "${MY_GPT_API_KEY}" and set that '
+        "environment variable",
+        'rag_services.docs.auth.token: the secret stands in the file; better write "${DOCS_TOKEN}" and set that '
+        "environment variable",
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.sampled_from(["llm", "match", "tools", "name", "a"]), v),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["llms", "responses", "tools", "topic", "embedding", "rag_services"]), JSON))
+def test_values_of_any_type_are_passed_over(data):
+    """Structuring reports them; here they raise nothing and are not reported twice."""
+    problems, notes = check(document_of(data))
+
+    assert all(" got a table" not in p.text and " got a list" not in p.text for p in (*problems, *notes))
