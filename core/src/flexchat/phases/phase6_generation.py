@@ -30,7 +30,7 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.history import repair_history
-from ..errors import TurnTimeoutError, UnknownServiceError
+from ..errors import ProviderTimeoutError, TurnTimeoutError, UnknownServiceError
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
 from ..tools.manager import ToolManager
@@ -254,13 +254,18 @@ class ResponseGenerator:
         result: ChatResult | None = None
         if turn.streamed and hasattr(provider, "stream_chat"):
             stream: Any = provider.stream_chat(turn.messages, turn.model, options)
-            async with contextlib.aclosing(stream):
-                async for event in stream:
-                    if type(event) is StreamEnd:
-                        result = event.result
-                    elif time.monotonic() > turn.deadline:
-                        raise TurnTimeoutError(self._limits.turn_timeout_ms, "the model's answer")
-                    yield event
+            try:
+                async with contextlib.aclosing(stream):
+                    async for event in stream:
+                        if type(event) is StreamEnd:
+                            result = event.result
+                        elif time.monotonic() > turn.deadline:
+                            raise TurnTimeoutError(self._limits.turn_timeout_ms, "the model's answer")
+                        yield event
+            except ProviderTimeoutError:
+                if turn.time_left() > 0:
+                    raise
+                raise TurnTimeoutError(self._limits.turn_timeout_ms, "the model's answer") from None
         else:
             try:
                 async with asyncio.timeout(left) as deadline:

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 
+STILL_RUNNING = "it may still be running"
+"""Note on the CancelledError of a function whose thread goes on."""
+
+
 async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
     """Run function(*args) in a thread of its own and return what it returns.
 
@@ -41,5 +45,10 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
         except RuntimeError:
             pass  # the loop is closed: nobody waits any more
 
-    threading.Thread(target=work, name=f"flexchat {getattr(function, '__name__', 'tool')}", daemon=True).start()
-    return await done
+    thread = threading.Thread(target=work, name=f"flexchat {getattr(function, '__name__', 'tool')}", daemon=True)
+    thread.start()
+    try:
+        return await done
+    except asyncio.CancelledError as cancelled:
+        cancelled.add_note(STILL_RUNNING)  # the waiting ends here, the thread does not
+        raise

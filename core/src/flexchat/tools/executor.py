@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import logging
 import secrets
 import time
@@ -18,6 +17,7 @@ from ..domain.masking import Mask
 from ..errors import did_you_mean
 from ..plugin.contracts import ImplementationType, Retriever, ToolContext, ToolHandler
 from ..plugin.events import EventHooks
+from ..plugin.threads import STILL_RUNNING
 from ..schema.check import ArgumentChecker
 from .registry import ToolRegistry
 from .results import as_json
@@ -128,17 +128,9 @@ class ToolExecutor:
         except (Exception, SystemExit) as error:  # noqa: BLE001  a tool that ends the program is a tool that failed
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", tool.name, limit_ms)
-                return ToolResult.failed(
-                    tool.name, f"Tool execution timed out after {limit_ms}ms{self._left(prepared)}"
-                )
+                return ToolResult.failed(tool.name, f"Tool execution timed out after {limit_ms}ms{_left(error)}")
             return ToolResult.failed(tool.name, self._error_text(tool, error))
         return ToolResult(success=True, tool_name=tool.name, result=plain, encoded=encoded)
-
-    def _left(self, prepared: _Prepared) -> str:
-        """A coroutine was cancelled; a thread cannot be stopped, and the model should know."""
-        function = getattr(prepared.settings, "function", None)
-        in_thread = callable(function) and not inspect.iscoroutinefunction(function)
-        return " (it may still be running)" if in_thread else ""
 
     def _error_text(self, tool: ToolDefinition, error: BaseException) -> str:
         text = str(error) if str(error).strip() else type(error).__name__
@@ -183,6 +175,12 @@ def _structured(settings: Mapping[str, Any], implementation: ImplementationType)
     if problems:
         raise ValueError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
     return value
+
+
+def _left(error: BaseException) -> str:
+    """Say what a timeout left behind: a coroutine was cancelled, a thread cannot be, and the model should know."""
+    notes = getattr(error.__cause__, "__notes__", ())
+    return f" ({STILL_RUNNING})" if STILL_RUNNING in notes else ""
 
 
 def _own(params: Mapping[str, Any]) -> dict[str, Any]:

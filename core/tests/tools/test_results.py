@@ -1,0 +1,109 @@
+"""What a tool returned becomes JSON or an explained error, and the model is shown a bounded part of it."""
+
+import dataclasses
+import datetime
+import enum
+import json
+import uuid
+from decimal import Decimal
+from pathlib import PurePosixPath
+
+import attrs
+import pytest
+from flexchat.domain import ToolResult
+from flexchat.tools.results import as_json, for_the_model
+from hypothesis import given
+from hypothesis import strategies as st
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@attrs.frozen
+class Point:
+    x: int
+    y: int
+
+
+@dataclasses.dataclass
+class Pair:
+    left: Point
+    right: str
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@given(plain)
+def test_json_data_stays_as_it_is(value):
+    """The value and its text say the same."""
+    kept, text = as_json(value)
+
+    assert kept == value
+    assert json.loads(text) == value
+
+
+def test_what_has_one_obvious_form_is_converted():
+    """Deeply, and the record then holds plain data."""
+    when = datetime.datetime(2026, 11, 21, 10, 30, tzinfo=datetime.UTC)
+    value = {"when": when, "id": uuid.UUID(int=1), "c": Colour.RED, "p": Pair(Point(1, 2), "r"), "t": (1, {2})}
+    value["path"] = PurePosixPath("a/b")
+
+    kept, text = as_json(value)
+
+    assert kept == json.loads(text)
+    assert kept == {
+        "when": "2026-11-21T10:30:00+00:00",
+        "id": "00000000-0000-0000-0000-000000000001",
+        "c": "red",
+        "p": {"left": {"x": 1, "y": 2}, "right": "r"},
+        "t": [1, [2]],
+        "path": "a/b",
+    }
+
+
+def loop() -> list:
+    items: list = []
+    items.append(items)
+    return items
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"a": float("inf")}, object(), Decimal(1), b"x", loop(), print])
+def test_what_has_no_json_form_is_refused(value):
+    """With a sentence."""
+    with pytest.raises(ValueError, match="the tool returned something that is not JSON"):
+        as_json(value)
+
+
+@given(value=plain, size=st.integers(200, 400))
+def test_the_model_sees_all_or_head_marker_and_tail(value, size):
+    """Always the specified envelope, never much longer than asked for."""
+    kept, encoded = as_json(value)
+    result = ToolResult(success=True, tool_name="t", result=kept, encoded=encoded)
+
+    body = json.loads(for_the_model(result, size))
+
+    assert body["success"] is True
+    if len(encoded) <= size:
+        assert body["result"] == value
+    else:
+        assert len(body["result"]) <= size + 80
+
+
+def test_a_long_error_is_cut_too():
+    """A tool that raises a book."""
+    body = json.loads(for_the_model(ToolResult.failed("t", "e" * 10_000), 300))
+
+    assert len(body["error"]) < 400
+    assert body["success"] is False
+
+
+def test_a_lone_surrogate_is_replaced():
+    """No provider takes one."""
+    result = ToolResult(success=True, tool_name="t", result="a\ud800b", encoded='"a\ud800b"')
+
+    assert json.loads(for_the_model(result, 300))["result"] == "a?b"
