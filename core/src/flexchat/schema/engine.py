@@ -103,7 +103,23 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         if allowed is False:
             yield ValidationError(name)
         else:
-            yield from validator.descend(value, allowed, path=name)
+            yield from _below(validator, value, allowed, name)
+
+
+def _below(validator: Any, value: Any, schema: Any, name: str) -> Iterator[ValidationError]:
+    """Go into a property. jsonschema forgets the name where the schema is just false."""
+    if schema is False:
+        nothing: Any = None  # what jsonschema itself says of a schema that is false
+        yield ValidationError("not allowed", validator=nothing, path=(name,), instance=value, schema=False)
+    else:
+        yield from validator.descend(value, schema, path=name, schema_path=name)
+
+
+def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    if isinstance(instance, dict):
+        for name, subschema in properties.items():
+            if name in instance:
+                yield from _below(validator, instance[name], subschema, name)
 
 
 def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -112,7 +128,7 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: An
     for pattern, subschema in patterns.items():
         for name, value in instance.items():
             if search(pattern, name):
-                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+                yield from _below(validator, value, subschema, name)
 
 
 def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -149,6 +165,7 @@ def _made(base: Any) -> Any:
     own: dict[str, _Keyword] = {
         **base.VALIDATORS,
         "required": _required,
+        "properties": _properties,
         "additionalProperties": _additional_properties,
         "patternProperties": _pattern_properties,
         "pattern": _pattern,

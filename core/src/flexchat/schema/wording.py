@@ -25,11 +25,11 @@ _TYPES = {
     "null": "null",
 }
 _BOUNDS = {
-    "minimum": "at least",
-    "maximum": "at most",
-    "exclusiveMinimum": "greater than",
-    "exclusiveMaximum": "less than",
-    "multipleOf": "a multiple of",
+    "minimum": "at least ",
+    "maximum": "at most ",
+    "exclusiveMinimum": "greater than ",
+    "exclusiveMaximum": "less than ",
+    "multipleOf": "a multiple of ",
     "const": "",
 }
 _COUNTS = {
@@ -94,7 +94,7 @@ def sentence(error: Any) -> str:
     if keyword == "enum":
         return f"{name} must be one of: {_options(expected)} (got {quoted(value)}{_nearest(value, expected)})"
     if keyword in _BOUNDS:
-        return f"{name} must be {_BOUNDS[keyword]} {quoted(expected)} (got {quoted(value)})".replace("  ", " ", 1)
+        return f"{name} must be {_BOUNDS[keyword]}{quoted(expected)} (got {quoted(value)})"
     if keyword in _COUNTS:
         bound, unit = _COUNTS[keyword]
         plural = "" if expected == 1 else "s"
@@ -124,7 +124,9 @@ def branches(error: Any) -> list[list[Any]]:
     """Return the errors below an anyOf or oneOf, a list for each alternative."""
     found: dict[Any, list[Any]] = {}
     for inner in error.context or ():
-        found.setdefault(inner.relative_schema_path[0], []).append(inner)
+        # jsonschema gives no path to an alternative that is just false.
+        alternative = inner.relative_schema_path[0] if inner.relative_schema_path else id(inner)
+        found.setdefault(alternative, []).append(inner)
     return [*found.values()]
 
 
@@ -137,7 +139,9 @@ def _union(error: Any, name: str, value: Any) -> str:
         types = [
             t for found in alternatives for e in found if e.validator == "type" for t in _listed(e.validator_value)
         ]
-        return f"{name} must be {_any_of_types(types)} (got {_with_type(value)})"
+        if types:
+            return f"{name} must be {_any_of_types(types)} (got {_with_type(value)})"
+        return f"{name} is not allowed here (got {quoted(value)})"
     if all(_is_about_whole(found[0], "const", "enum") for found in of_type):
         values = [v for found in of_type for v in _options_of(found[0])]
         return f"{name} must be one of: {_options(values)} (got {quoted(value)}{_nearest(value, values)})"
@@ -204,7 +208,7 @@ def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> str:
 
 def _close(name: str, known: Sequence[str]) -> str | None:
     """Return the known name that is most like this one; case, ``_`` and ``-`` do not count."""
-    folded = {_folded(each): each for each in known[:200] if len(each) <= 100}
+    folded = {_folded(each): each for each in known[:100] if len(each) <= 100}
     close = difflib.get_close_matches(_folded(name[:100]), folded, n=1, cutoff=0.7)
     return folded[close[0]] if close else None
 

@@ -1,0 +1,173 @@
+"""Texts that spell what the schema wants."""
+
+import copy
+
+import pytest
+from flexchat.schema.check import ArgumentChecker
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def checked(schema, value):
+    return ArgumentChecker({"type": "object", "properties": {"x": schema}}).check({"x": value})
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "read"),
+    [
+        ({"type": "integer"}, "2", 2),
+        ({"type": "integer"}, "-7", -7),
+        ({"type": "integer"}, "2.0", 2),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "number"}, "1e3", 1000),
+        ({"type": "boolean"}, "true", True),
+        ({"type": "boolean"}, "false", False),
+        ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
+        ({"type": "object"}, ' {"a": "b"} ', {"a": "b"}),
+        ({"type": ["integer", "null"]}, "3", 3),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "3", 3),
+        ({"anyOf": [{"type": "boolean"}, {"type": "array"}]}, "true", True),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"type": "integer", "enum": [1, 2]}, "2", 2),
+        ({"const": 7}, "7", 7),
+        ({"$ref": "#/$defs/none/anyOf/0"}, "4", 4),
+    ],
+)
+def test_a_text_is_read_as_what_it_spells(schema, sent, read):
+    """Small models write numbers, booleans and whole objects as texts; the note says so."""
+    found = ArgumentChecker(
+        {"type": "object", "properties": {"x": schema}, "$defs": {"none": {"anyOf": [{"type": "integer"}]}}}
+    ).check({"x": sent})
+
+    assert found.problems == ()
+    assert found.params == {"x": read}
+    assert type(found.params["x"]) is type(read)
+    assert len(found.notes) == 1
+
+
+def test_the_note_says_what_was_read():
+    """The record shows the adjustment."""
+    assert checked({"type": "integer"}, "2").notes == ('x: "2" read as 2',)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({"type": "integer"}, "2.7"),
+        ({"type": "integer"}, " 2x"),
+        ({"type": "integer"}, " 2"),
+        ({"type": "integer"}, "007"),
+        ({"type": "integer"}, "٣"),
+        ({"type": "integer"}, "true"),
+        ({"type": "integer"}, ""),
+        ({"type": "number"}, "NaN"),
+        ({"type": "number"}, "1e999"),
+        ({"type": "boolean"}, "1"),
+        ({"type": "boolean"}, "yes"),
+        ({"type": "boolean"}, 1),
+        ({"type": "null"}, "null"),
+        ({"type": ["integer", "null"]}, "null"),
+        ({"type": "string"}, 5),
+        ({"type": "string"}, True),
+        ({"type": "array"}, "1, 2"),
+        ({"type": "array", "items": {"type": "integer"}}, 5),
+        ({"type": "object"}, "[1]"),
+        ({"type": "integer"}, "9" * 5000),
+        ({"type": "array"}, "[" * 3000),
+    ],
+)
+def test_a_lossy_reading_is_refused(schema, sent):
+    """Nothing is rounded, trimmed or guessed."""
+    found = checked(schema, sent)
+
+    assert len(found.problems) == 1
+    assert found.params == {"x": sent}
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({"type": "string"}, "2"),
+        ({}, "2"),
+        ({"type": ["string", "integer"]}, "2"),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "2"),
+        ({"type": "integer"}, 5.0),
+        ({"enum": ["2", 2]}, "2"),
+    ],
+)
+def test_a_valid_value_is_not_touched(schema, sent):
+    """What the schema allows as it stands stays as it is."""
+    found = checked(schema, sent)
+
+    assert (found.problems, found.notes) == ((), ())
+    assert found.params["x"] is sent
+
+
+def test_readings_reach_into_objects_arrays_and_alternatives():
+    """Each changed place has its note, and the sent arguments are left alone."""
+    item = {"type": "object", "properties": {"qty": {"type": "integer"}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "items": item},
+            "one": {"anyOf": [item, {"type": "null"}]},
+            "text": {"type": "object", "properties": {"deep": {"type": "array", "items": {"type": "boolean"}}}},
+        },
+    }
+    sent = {"items": [{"qty": 1}, {"qty": "2"}], "one": {"qty": "3"}, "text": '{"deep": ["true"]}'}
+    before = copy.deepcopy(sent)
+
+    found = ArgumentChecker(schema).check(sent)
+
+    assert found.params == {"items": [{"qty": 1}, {"qty": 2}], "one": {"qty": 3}, "text": {"deep": [True]}}
+    assert found.notes == (
+        'items[1].qty: "2" read as 2',
+        'one.qty: "3" read as 3',
+        'text: "{\\"deep\\": [\\"true\\"]}" read as {"deep": [true]}',
+    )
+    assert sent == before
+
+
+def test_a_reading_that_is_still_wrong_is_spoken_of_as_what_it_spells():
+    """The model learns about the number, not that texts are no numbers; nothing is changed."""
+    found = checked({"type": "integer", "maximum": 7}, "9")
+
+    assert found.problems == ("x must be at most 7 (got 9)",)
+    assert found.params == {"x": "9"}
+
+
+def test_alternatives_that_read_differently_are_not_chosen_between():
+    """Where two alternatives would read a value in two ways, it stays and is refused."""
+    schema = {
+        "anyOf": [
+            {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string", "maxLength": 0}}},
+            {"type": "object", "properties": {"a": {"const": True}}},
+        ]
+    }
+
+    assert checked(schema, {"a": "5", "b": "z"}).problems
+
+
+def test_many_texts_are_read_and_few_notes_written():
+    """A long array of quoted numbers is read; the notes are cut."""
+    found = checked({"type": "array", "items": {"type": "integer"}}, ["5"] * 900)
+
+    assert found.params == {"x": [5] * 900}
+    assert len(found.notes) == 21
+
+
+@given(
+    st.one_of(st.integers(-(10**20), 10**20), st.booleans(), st.floats(allow_nan=False, allow_infinity=False)),
+    st.sampled_from(["integer", "number", "boolean"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_a_spelt_value_is_read_exactly_if_it_would_be_valid_itself(value, kind):
+    """Reading "v" gives v where v is valid, and a refusal where it is not."""
+    import json
+
+    bare, spelt = checked({"type": kind}, value), checked({"type": kind}, json.dumps(value))
+
+    assert bool(bare.problems) == bool(spelt.problems)
+    if not spelt.problems:
+        assert spelt.params["x"] == value
