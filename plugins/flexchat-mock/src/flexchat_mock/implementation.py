@@ -1,0 +1,169 @@
+"""The implementation type "mock": a tool that answers what its table says.
+
+A mock sits below validation: arguments that the schema refuses never reach it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
+
+from .absent import ABSENT
+
+
+class MockError(Exception):
+    """What a mock raises: the text its table gives, or that no case fits."""
+
+
+@attrs.frozen(kw_only=True)
+class MockAnswer:
+    """One answer of a sequence: a response or an error.
+
+    Attributes:
+        delay_ms: Milliseconds before this answer; None for the mock's own delay_ms.
+    """
+
+    response: Any = ABSENT
+    error: str | None = None
+    delay_ms: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class MockCase(MockAnswer):
+    """An answer to certain arguments.
+
+    Attributes:
+        when: Parameters and the values they must have; parameters it does not name may have any.
+    """
+
+    when: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class MockSettings:
+    """The implementation table of a mock tool.
+
+    The first of responses whose ``when`` fits answers. Where none fits, the one of mock_response, sequence and
+    error that is given does.
+
+    Attributes:
+        mock_response: Any JSON value, returned as it is.
+        responses: Answers by argument.
+        sequence: Answers one after another; the last one repeats. Counted per tool.
+        error: The tool fails with this text.
+        delay_ms: Milliseconds before every answer.
+    """
+
+    mock_response: Any = ABSENT
+    responses: tuple[MockCase, ...] = ()
+    sequence: tuple[MockAnswer, ...] = ()
+    error: str | None = None
+    delay_ms: int = 0
+    # The place in the sequence. next() on a count cannot be interrupted, so calls side by side get an answer each.
+    calls: Iterator[int] = attrs.field(factory=itertools.count, init=False, eq=False, repr=False)
+
+
+async def run(settings: MockSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    """Return the answer to these arguments, as data of the caller's own.
+
+    Raises:
+        MockError: The answer is an error, or there is none for these arguments.
+    """
+    answer = _answer(settings, params)
+    delay_ms = settings.delay_ms if answer.delay_ms is None else answer.delay_ms
+    if delay_ms > 0:
+        await asyncio.sleep(delay_ms / 1000)
+    if answer.error is not None:
+        raise MockError(answer.error)
+    return copy.deepcopy(answer.response)
+
+
+def _answer(settings: MockSettings, params: Mapping[str, Any]) -> MockAnswer:
+    for case in settings.responses:
+        if _fits(case.when, params):
+            return case
+    if settings.sequence:
+        return settings.sequence[min(next(settings.calls), len(settings.sequence) - 1)]
+    if settings.error is None and settings.mock_response is ABSENT:
+        cases = "; ".join(_json(case.when) for case in settings.responses)
+        raise MockError(f"the mock has no response for {_json(params)} (it has some for: {cases or 'nothing'})")
+    return MockAnswer(response=settings.mock_response, error=settings.error)
+
+
+def _fits(when: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    return all(key in params and _same(value, params[key]) for key, value in when.items())
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality as JSON has it: true is not 1, but 1 is 1.0."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(dict(value), ensure_ascii=False, default=str)
+
+
+def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
+    """Return what is contradictory in the settings, or None."""
+    given = [
+        name
+        for name, is_given in (
+            ("mock_response", settings.mock_response is not ABSENT),
+            ("sequence", bool(settings.sequence)),
+            ("error", settings.error is not None),
+        )
+        if is_given
+    ]
+    if len(given) > 1:
+        return f"{' and '.join(given)} exclude one another: keep one (responses may stand beside it)"
+    if not given and not settings.responses:
+        return "a mock needs one of mock_response, responses, sequence and error"
+    if settings.delay_ms < 0:
+        return f"delay_ms must be 0 or more, got {settings.delay_ms}"
+    answers: list[tuple[str, MockAnswer]] = [(f"responses[{i}]", case) for i, case in enumerate(settings.responses)]
+    answers += [(f"sequence[{i}]", answer) for i, answer in enumerate(settings.sequence)]
+    problems = (_problem(answer, place) for place, answer in answers)
+    return next(filter(None, problems), None) or _check_cases(settings.responses, tool)
+
+
+def _problem(answer: MockAnswer, place: str) -> str | None:
+    if (answer.response is ABSENT) == (answer.error is None):
+        return f"{place} needs either response or error" + (", not both" if answer.error is not None else "")
+    if answer.delay_ms is not None and answer.delay_ms < 0:
+        return f"{place}.delay_ms must be 0 or more, got {answer.delay_ms}"
+    return None
+
+
+def _check_cases(cases: tuple[MockCase, ...], tool: ToolDefinition) -> str | None:
+    known = tool.parameters.get("properties") or {}
+    for i, case in enumerate(cases):
+        unknown = [name for name in case.when if name not in known]
+        if unknown and known:
+            return f"responses[{i}].when names '{unknown[0]}', which is no parameter (parameters: {', '.join(known)})"
+        for j, earlier in enumerate(cases[:i]):
+            if _fits(earlier.when, case.when):
+                return f"responses[{i}] is never used: responses[{j}] fits whatever it fits"
+    return None
+
+
+MOCK = ImplementationType(
+    name="mock",
+    settings_class=MockSettings,
+    run=run,
+    check=check,
+    summary="answers what its table says: mock_response, responses by argument, sequence, error, delay_ms",
+)
+"""The record this package registers."""
