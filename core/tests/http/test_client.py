@@ -98,7 +98,9 @@ async def test_a_query_of_the_base_url_stays_behind_the_path() -> None:
     assert seen == ["https://a.example/openai/models?api-version=1"]
 
 
-@pytest.mark.parametrize("url", ["", "api.example", "ftp://api.example", "http://", "http://[", "https://a b/"])
+@pytest.mark.parametrize(
+    "url", ["", "api.example", "ftp://api.example", "http://", "http://[", "http://a:99999", "https://a b/"]
+)
 def test_an_unusable_base_url_is_refused(url: str) -> None:
     """What is no http address is said to be none, when the client is made."""
     with pytest.raises(ProviderRequestError, match="base_url"):
@@ -316,6 +318,16 @@ async def test_a_stream_has_its_own_limit(monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(ProviderProtocolError, match="10 MiB"):
         await read(client)
+
+
+async def test_a_stream_that_does_not_end_is_left_after_a_moment(answering: Answering) -> None:
+    """finish reads on for a fifth of a second, and no trouble in what is left reaches anybody."""
+    client = HttpClient("test", await answering(OK + b"\r\n", b"all", end="hold"), {})
+
+    async with client.stream("/x", b"{}") as answer:
+        assert await anext(answer) == b"all"
+        await answer.finish()
+    await client.aclose()
 
 
 async def test_no_error_holds_the_key() -> None:
