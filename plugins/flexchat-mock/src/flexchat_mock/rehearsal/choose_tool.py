@@ -130,7 +130,7 @@ def choose_tool(clause: Clause, tools: Sequence[Tool], *, enough: float = ENOUGH
         words, rare = words_score(tool, clause, tools)
         filled = fill_arguments(tool.schema, clause, tool.all_words)
         score = words + filled.evidence
-        if score < enough or (words == 0 and filled.evidence < ENOUGH):
+        if score < enough or (words == 0 and filled.evidence < enough):
             continue
         rank = (rare + filled.evidence + _AN_ARGUMENT * len(filled.arguments)) * (
             _INCOMPLETE if filled.missing else 1.0

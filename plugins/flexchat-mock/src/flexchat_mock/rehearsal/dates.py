@@ -10,8 +10,10 @@ import attrs
 
 from .vocabulary import NUMBER_WORDS
 
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july")
-_MONTHS += ("august", "september", "october", "november", "december")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTH = "(?P<month>" + "|".join(f"{m}|{m[:3]}\\b\\.?" for m in _MONTHS) + "|sept\\b\\.?)"
 _DAY = r"(?P<day>[0-3]?[0-9])(?:st|nd|rd|th)?"

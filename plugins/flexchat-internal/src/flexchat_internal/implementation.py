@@ -1,0 +1,83 @@
+"""The implementation type "internal": a handler that FlexChat's own services are handed to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
+
+KIND = "internal"
+
+
+@attrs.frozen(kw_only=True)
+class InternalSettings:
+    """The implementation table of an internal tool.
+
+    Attributes:
+        handler: Name of the handler; absent for the tool's own ``handler``, else its name.
+        service: The only entry of rag_services the handler sees; absent for all of them.
+    """
+
+    handler: str | None = None
+    service: str | None = None
+
+
+class InternalToolError(Exception):
+    """An internal tool cannot do its work; the text is for the model and the person who wrote the config."""
+
+
+async def run(settings: InternalSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
+    """Call the handler with the services it may use.
+
+    Raises:
+        InternalToolError: There is no such handler or service.
+    """
+    name = _handler_name(settings, context.tool)
+    handler = context.handlers.get((KIND, name))
+    if handler is None:
+        raise InternalToolError(_not_found(name, context.handlers))
+    if settings.service is not None:
+        context = attrs.evolve(context, retrievers=_only(settings.service, context))
+    return await context.call(handler, params)
+
+
+def _only(service: str, context: ToolContext) -> dict[str, Any]:
+    if service not in context.retrievers:
+        raise InternalToolError(
+            f"no document store is called '{service}' (configured in rag_services: {_listed(context.retrievers)})"
+        )
+    return {service: context.retrievers[service]}
+
+
+def check(
+    settings: InternalSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
+) -> str | None:
+    """Return that the handler does not exist, or None."""
+    name = _handler_name(settings, tool)
+    return None if (KIND, name) in handlers else _not_found(name, handlers)
+
+
+def _handler_name(settings: InternalSettings, tool: ToolDefinition) -> str:
+    return settings.handler or tool.handler or tool.name
+
+
+def _not_found(name: str, handlers: Mapping[tuple[str, str], ToolHandler]) -> str:
+    """The specified text, then what there is (requirements TC-46, TE-15)."""
+    known = sorted(handler for kind, handler in handlers if kind == KIND)
+    return f"Internal handler '{name}' not found (installed: {_listed(known)})"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+INTERNAL = ImplementationType(
+    name=KIND,
+    settings_class=InternalSettings,
+    run=run,
+    check=check,
+    summary="a handler that uses FlexChat's own services: handler, service",
+)
+"""The record this package registers."""

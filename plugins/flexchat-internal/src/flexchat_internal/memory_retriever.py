@@ -1,0 +1,172 @@
+"""The document store "memory": documents of the config or of text files, ranked by BM25.
+
+Read at the first query, kept until the app is closed. It knows words, not meanings.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat.plugin import Document, RetrievalHits
+
+# The usual constants of BM25 (Robertson and Zaragoza, 2009): how fast repetition stops to count, how much length does.
+_K1 = 1.2
+_B = 0.75
+
+_WORD = re.compile(r"[^\W_]+")
+_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_SUFFIXES = (".md", ".markdown", ".txt", ".rst")
+
+
+class MemoryStoreError(Exception):
+    """A document cannot be read; the text says which and why."""
+
+
+@attrs.frozen(kw_only=True)
+class MemoryDocument:
+    """One document of a config."""
+
+    text: str
+    title: str = "Untitled"
+    source: str | None = None
+    collection: str | None = None
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class MemoryConfig:
+    """A rag_services entry with provider = "memory".
+
+    Attributes:
+        documents: Documents, as they are.
+        paths: UTF-8 text or Markdown files, or folders of such files; each file is one document, titled by its
+            first heading, else by its name.
+        collection: The collection of documents and files that name none.
+        description: What the documents are about.
+    """
+
+    documents: tuple[MemoryDocument, ...] = ()
+    paths: tuple[str, ...] = ()
+    collection: str | None = None
+    description: str = ""
+
+
+class MemoryRetriever:
+    """Ranks documents by the words they share with a query."""
+
+    def __init__(self, config: MemoryConfig) -> None:
+        self._config = config
+        self._index: Index | None = None
+        self._lock = asyncio.Lock()
+
+    async def query(self, text: str, *, collection: str | None, top_k: int) -> RetrievalHits:
+        """Return the documents that share a word with text, best first, at most top_k.
+
+        A distance is 1 - score / best possible score: 0 is a document that could not fit better, 1 one without a
+        word in common (which is not returned).
+
+        Raises:
+            MemoryStoreError: A file cannot be read, or there is no such collection.
+        """
+        async with self._lock:
+            if self._index is None:
+                self._index = Index(await asyncio.to_thread(lambda: tuple(_documents(self._config))))
+        known = self._index.collections
+        if collection is not None and collection not in known:
+            raise MemoryStoreError(f"no collection is called '{collection}' (there are: {', '.join(known) or 'none'})")
+        found = self._index.search(text, collection, top_k)
+        return RetrievalHits(
+            documents=tuple(document for document, _ in found),
+            distances=tuple(distance for _, distance in found),
+            description=self._config.description,
+        )
+
+    async def aclose(self) -> None:
+        """Forget the documents."""
+        self._index = None
+
+
+class Index:
+    """Documents with their words counted."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self.documents = tuple(documents)
+        self._counts = [
+            Counter(_words(f"{d.title} {d.text}" if d.title != "Untitled" else d.text)) for d in self.documents
+        ]
+        self._lengths = [counts.total() for counts in self._counts]
+        self._average = sum(self._lengths) / len(self._lengths) if self._lengths else 0.0
+        self._holders = Counter(word for counts in self._counts for word in counts)
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The names of the collections, in order."""
+        return tuple(dict.fromkeys(d.collection for d in self.documents if d.collection is not None))
+
+    def search(self, text: str, collection: str | None, top_k: int) -> list[tuple[Document, float]]:
+        """Return the best documents and their distances; equal ones in the order they were given."""
+        words = {word: self._weight(word) for word in dict.fromkeys(_words(text))}
+        best = sum(words.values()) * (_K1 + 1)
+        scored = []
+        for place, document in enumerate(self.documents):
+            if collection is None or document.collection == collection:
+                score = sum(weight * self._frequency(word, place) for word, weight in words.items())
+                if score > 0:
+                    scored.append((document, max(0.0, 1 - score / best)))
+        scored.sort(key=lambda pair: pair[1])
+        return scored[: max(0, top_k)]
+
+    def _weight(self, word: str) -> float:
+        """How much a word says: the fewer documents have it, the more."""
+        holders = self._holders[word]
+        return math.log(1 + (len(self.documents) - holders + 0.5) / (holders + 0.5))
+
+    def _frequency(self, word: str, place: int) -> float:
+        """How often a document has a word, 0 to K1 + 1: repetition counts less and less, length against it."""
+        count = self._counts[place][word]
+        length = self._lengths[place] / self._average if self._average else 0.0
+        return count * (_K1 + 1) / (count + _K1 * (1 - _B + _B * length)) if count else 0.0
+
+
+def _words(text: str) -> Iterable[str]:
+    """The words of a text, plural and singular alike."""
+    for word in _WORD.findall(text.casefold()):
+        yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _documents(config: MemoryConfig) -> Iterable[Document]:
+    for entry in config.documents:
+        yield Document(
+            text=entry.text,
+            title=entry.title,
+            source=entry.source,
+            collection=entry.collection or config.collection,
+            metadata=entry.metadata,
+        )
+    for name in config.paths:
+        for path in _files(Path(name).expanduser()):
+            yield _read(path, config.collection)
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(p for p in path.rglob("*") if p.suffix.casefold() in _SUFFIXES and p.is_file())
+    return [path]
+
+
+def _read(path: Path, collection: str | None) -> Document:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise MemoryStoreError(f"'{path}' cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise MemoryStoreError(f"'{path}' is not UTF-8 text (byte {error.start})") from error
+    heading = _HEADING.search(text)
+    return Document(text=text, title=heading[1] if heading else path.stem, source=str(path), collection=collection)

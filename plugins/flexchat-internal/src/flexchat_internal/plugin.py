@@ -1,0 +1,42 @@
+"""What this package brings: the implementation type "internal", the handler "rag_query", the tool "search_documents",
+and the document store "memory".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import ImplementationType, RetrieverType, ToolDefinition, ToolHandler, hookimpl
+
+from .implementation import INTERNAL
+from .memory_retriever import MemoryConfig, MemoryRetriever
+from .rag_query import RAG_QUERY, SEARCH_DOCUMENTS
+
+
+@hookimpl
+def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
+    """Offer tools that use FlexChat's own services."""
+    yield INTERNAL
+
+
+@hookimpl
+def flexchat_register_tool_handlers() -> Iterable[ToolHandler]:
+    """Offer the search in the configured document stores."""
+    yield RAG_QUERY
+
+
+@hookimpl
+def flexchat_register_tools() -> Iterable[ToolDefinition]:
+    """Offer search_documents, which a config switches on by name."""
+    yield SEARCH_DOCUMENTS
+
+
+@hookimpl
+def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+    """Offer a document store that needs no service."""
+    yield RetrieverType(
+        name="memory",
+        config_class=MemoryConfig,
+        create=MemoryRetriever,
+        summary="documents of the config or of text files, ranked by their words (BM25)",
+    )

@@ -1,0 +1,111 @@
+"""The handler "rag_query": searches the configured document stores; and the tool "search_documents" that uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import Implementation, RetrievalHits, Retriever, ToolContext, ToolDefinition, ToolHandler
+
+DEFAULT_RESULTS = 5
+MOST_RESULTS = 20
+
+
+class RagQueryError(Exception):
+    """The search cannot be made; the text is for the model and the person who wrote the config."""
+
+
+async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    """Search all document stores of the context at once and return the nearest passages, best first.
+
+    Returns:
+        ``{"query", "results": [{"title", "source", "collection", "text", "distance"}]}``. A store that failed while
+        another answered is named in ``"failed"``. Distances of different stores compare only where the stores
+        measure alike.
+
+    Raises:
+        RagQueryError: No store, no query, a max_results that is not 1 to 20, or every store failed.
+    """
+    query, collection, count = _query(params), params.get("collection"), _count(params)
+    if not context.retrievers:
+        raise RagQueryError(
+            "no document store is configured, so nothing can be searched: add an entry to rag_services in the config"
+        )
+    stores = list(context.retrievers.items())
+    found = await asyncio.gather(
+        *(_ask(store, query, collection or None, count) for _, store in stores), return_exceptions=True
+    )
+    failed = {name: _reason(e) for (name, _), e in zip(stores, found, strict=True) if isinstance(e, Exception)}
+    if len(failed) == len(stores):
+        raise RagQueryError("the search failed: " + "; ".join(f"{name}: {text}" for name, text in failed.items()))
+    results = [entry for hits in found if isinstance(hits, RetrievalHits) for entry in _entries(hits)]
+    results.sort(key=lambda entry: entry["distance"])
+    answer: dict[str, Any] = {"query": query, "results": results[:count]}
+    return {**answer, "failed": failed} if failed else answer
+
+
+async def _ask(store: Retriever, query: str, collection: str | None, count: int) -> RetrievalHits:
+    return await store.query(query, collection=collection, top_k=count)
+
+
+def _query(params: Mapping[str, Any]) -> str:
+    query = params.get("query")
+    if not isinstance(query, str) or not query.strip():
+        raise RagQueryError("query must be a text that is not empty")
+    return query
+
+
+def _count(params: Mapping[str, Any]) -> int:
+    count = params.get("max_results", DEFAULT_RESULTS)
+    if (
+        isinstance(count, bool)
+        or not isinstance(count, int | float)
+        or count != int(count)
+        or not 1 <= count <= MOST_RESULTS
+    ):
+        raise RagQueryError(f"max_results must be a whole number from 1 to {MOST_RESULTS}, got {count!r}")
+    return int(count)
+
+
+def _entries(hits: RetrievalHits) -> list[dict[str, Any]]:
+    return [
+        {
+            "title": document.title,
+            "source": document.source,
+            "collection": document.collection,
+            "text": document.text,
+            "distance": distance,
+        }
+        for document, distance in zip(hits.documents, hits.distances, strict=True)
+    ]
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)
+"""The handler this package registers."""
+
+SEARCH_DOCUMENTS = ToolDefinition(
+    name="search_documents",
+    description="Search the document collections for passages about something",
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "description": "What to search for"},
+            "collection": {"type": "string", "description": "Search only this collection"},
+            "max_results": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MOST_RESULTS,
+                "default": DEFAULT_RESULTS,
+                "description": "How many passages to return at most",
+            },
+        },
+        "required": ["query"],
+    },
+    implementation=Implementation(type="internal", settings={"handler": "rag_query"}),
+)
+"""The tool this package offers ready-made."""
