@@ -99,7 +99,7 @@ async def test_a_query_of_the_base_url_stays_behind_the_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "api.example", "ftp://api.example", "http://", "http://[", "http://a:99999", "https://a b/"]
+    "url", ["", "api.example", "ftp://api.example", "http://", "http://[", "http://a:port", "https://a b/"]
 )
 def test_an_unusable_base_url_is_refused(url: str) -> None:
     """What is no http address is said to be none, when the client is made."""

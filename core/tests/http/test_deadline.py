@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-
 from flexchat.http.deadline import Deadline
 
 

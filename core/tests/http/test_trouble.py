@@ -4,7 +4,6 @@ import socket
 
 import httpx
 import pytest
-
 from flexchat.errors import (
     ProviderConnectionError,
     ProviderError,
