@@ -13,10 +13,8 @@ from flexchat.tools.manager import ToolManager
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers
 
-try:
-    from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
-except ImportError:
-    internal_types = lambda: ()
+
+from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
 from flexchat_mock.plugin import flexchat_register_implementation_types as mock_types
 from flexchat_mock.plugin import flexchat_register_providers as mock_providers
 from flexchat_mock.scripted import ScriptedProvider

@@ -12,6 +12,8 @@ from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
 from ..plugin.host import Records
 from .retry import RetryingProvider
 
+SHORTEST_KEY = 8  # local servers take "none" or "ollama" for a key: words an error text may need
+
 CORE_KEYS = {
     "llms": ("provider", "default_model", "description", "retries", "retry_delay_ms"),
     "rag_services": ("provider", "description"),
@@ -55,7 +57,8 @@ def secret_values(services: dict[str, Service]) -> frozenset[str]:
         for field in attrs.fields(type(service.settings))
         if field.metadata.get("secret")
     ]
-    return frozenset(value for value in fields if isinstance(value, str)) | secrets_of_environment()
+    long_enough = frozenset(value for value in fields if isinstance(value, str) and len(value) >= SHORTEST_KEY)
+    return long_enough | secrets_of_environment()
 
 
 def open_provider(service: Service, *, retries: int, retry_delay_ms: int) -> ChatProvider:
