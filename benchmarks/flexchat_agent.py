@@ -37,7 +37,13 @@ class Functions:
 
 def definition(name, description, parameters):
     implementation = Implementation(type="function", settings=Settings())
-    return ToolDefinition(name=name, description=description, parameters=parameters, implementation=implementation, repeatable=True)
+    return ToolDefinition(
+        name=name,
+        description=description,
+        parameters=parameters,
+        implementation=implementation,
+        repeatable=True,  # the mock model asks for the same weather up to a hundred times
+    )
 
 
 class Contestant:

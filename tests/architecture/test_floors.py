@@ -21,7 +21,6 @@ FLOORS = {
     "app": 6,
     "sync": 6.5,
     "cli": 7,
-    "testing": 7,
     "__init__": 6.9,  # the front door: it opens onto floor 6
     "__main__": 8,
 }
@@ -35,7 +34,6 @@ HOMES = {
     "re2": ("flexchat/schema/", "flexchat_builtin/"),
     "httpx": ("flexchat/http/", "flexchat_openai/provider.py"),
     "aiohttp": ("flexchat/http/",),
-    "httpx_aiohttp": ("flexchat/http/",),
     "numexpr": ("flexchat_builtin/",),
     "argparse": ("flexchat/cli/", "flexchat/plugin/contracts.py", "flexchat/plugin/hookspecs.py"),
 }

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from flexchat.app import check_config
 
 ROOT = Path(__file__).resolve().parents[2]

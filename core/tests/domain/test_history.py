@@ -1,11 +1,10 @@
 """A history is read in every form callers have, and repaired so that no provider refuses it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from flexchat.domain import AssistantMessage, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
 from flexchat.domain.history import read_history, repair_history
+from hypothesis import given
+from hypothesis import strategies as st
 
 CALLS = [ToolCall(name=f"t{n}", arguments={}, id=f"call_{n}") for n in range(4)]
 messages = st.one_of(

@@ -1,10 +1,9 @@
 """Secrets do not get out: those we know, and those that look like one."""
 
 import pytest
+from flexchat.domain.masking import Mask, secrets_of_environment
 from hypothesis import given
 from hypothesis import strategies as st
-
-from flexchat.domain.masking import Mask, secrets_of_environment
 
 
 @given(st.text(), st.text(min_size=6), st.text())

@@ -2,10 +2,9 @@
 
 import json
 
+from flexchat.domain import AssistantMessage, TextPart, ToolCall, ToolResult, Usage
 from hypothesis import given
 from hypothesis import strategies as st
-
-from flexchat.domain import AssistantMessage, TextPart, ToolCall, ToolResult, Usage
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

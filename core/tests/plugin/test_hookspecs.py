@@ -7,7 +7,6 @@ import types
 
 import attrs
 import pytest
-
 from flexchat import plugin
 from flexchat.plugin import hookspecs
 from flexchat.plugin.host import PluginHost
@@ -31,7 +30,7 @@ def test_an_example_loads(name):
     """Each example, as it stands, is an active plugin."""
     module = types.ModuleType("example")
     names = {n: getattr(plugin, n) for n in plugin.__all__}
-    stand_ins = {n: AnyConfig for n in ("ParrotConfig", "Parrot", "ShelfConfig", "Shelf")}
+    stand_ins = dict.fromkeys(("ParrotConfig", "Parrot", "ShelfConfig", "Shelf"), AnyConfig)
     vars(module).update(names, **stand_ins, random=random, attrs=attrs, encode_tools=lambda tools: [])
 
     exec(textwrap.dedent(EXAMPLES[name]), vars(module))

@@ -5,7 +5,6 @@ import types
 
 import attrs
 import pytest
-
 from flexchat.errors import PluginConflictError, PluginLoadError
 from flexchat.plugin import ImplementationType, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
@@ -22,7 +21,7 @@ def offering(*handlers: str, **attributes) -> types.ModuleType:
 
     @hookimpl
     def flexchat_register_tool_handlers():
-        return [ToolHandler(kind="builtin", name=name, call=lambda params, context: name) for name in handlers]
+        return [ToolHandler(kind="builtin", name=name, call=print) for name in handlers]
 
     module.flexchat_register_tool_handlers = flexchat_register_tool_handlers
     for name, value in attributes.items():

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-
 from flexchat.domain import AssistantMessage, ChatOptions, ChatResult, StreamEnd, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
 from flexchat.services.retry import RetryingProvider

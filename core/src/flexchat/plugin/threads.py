@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-
 STILL_RUNNING = "it may still be running"
 """Note on the CancelledError of a function whose thread goes on."""
 
