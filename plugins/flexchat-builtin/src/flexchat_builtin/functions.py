@@ -143,12 +143,21 @@ def _nth_root(x: float, root: float = 2.0) -> float:
         raise MathError("nthRoot needs a root other than 0")
     if x < 0 and root % 2 != 1:
         raise MathError("the root of a negative number must be odd (complex numbers are not supported)")
-    size = compute("^", abs(x), 1 / abs(root))
-    whole = float(round(size)) if size < LARGEST_EXACT else size
-    if compute("^", whole, abs(root)) == abs(x):
-        size = whole  # 64 ^ (1/3) is 3.9999999999999996
+    size = _tidy_root(compute("^", abs(x), 1 / abs(root)), abs(root), abs(x))
     size = math.copysign(size, x)
     return size if root > 0 else compute("/", 1.0, size)
+
+
+def _cube_root(x: float) -> float:
+    return math.copysign(_tidy_root(math.cbrt(abs(x)), 3.0, abs(x)), x)
+
+
+def _tidy_root(size: float, root: float, x: float) -> float:
+    """Return the whole number next to a root if that is the exact one: 64 ^ (1/3) is 3.9999999999999996."""
+    if not size < LARGEST_EXACT:
+        return size
+    whole = float(round(size))
+    return whole if compute("^", whole, root) == x else size
 
 
 def _sum(*values: float) -> float:
@@ -207,7 +216,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "mod": Function(modulo, 2, 2),
     "square": Function(lambda x: compute("*", x, x)),
     "cube": Function(lambda x: compute("*", compute("*", x, x), x)),
-    "cbrt": Function(math.cbrt),
+    "cbrt": Function(_cube_root),
     "nthRoot": Function(_nth_root, 1, 2),
     "hypot": Function(math.hypot, 1, MANY),
     "log": Function(_log, 1, 2),
