@@ -98,9 +98,7 @@ class Index:
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self.documents = tuple(documents)
-        self._counts = [
-            Counter(_words(f"{d.title} {d.text}" if d.title != "Untitled" else d.text)) for d in self.documents
-        ]
+        self._counts = [Counter(_words(f"{d.title} {d.text}")) for d in self.documents]
         self._lengths = [counts.total() for counts in self._counts]
         self._average = sum(self._lengths) / len(self._lengths) if self._lengths else 0.0
         self._holders = Counter(word for counts in self._counts for word in counts)

@@ -58,12 +58,8 @@ def _query(params: Mapping[str, Any]) -> str:
 
 def _count(params: Mapping[str, Any]) -> int:
     count = params.get("max_results", DEFAULT_RESULTS)
-    if (
-        isinstance(count, bool)
-        or not isinstance(count, int | float)
-        or count != int(count)
-        or not 1 <= count <= MOST_RESULTS
-    ):
+    whole = isinstance(count, int) or (isinstance(count, float) and count.is_integer())
+    if isinstance(count, bool) or not whole or not 1 <= count <= MOST_RESULTS:
         raise RagQueryError(f"max_results must be a whole number from 1 to {MOST_RESULTS}, got {count!r}")
     return int(count)
 

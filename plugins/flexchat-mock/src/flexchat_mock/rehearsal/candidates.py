@@ -60,12 +60,26 @@ def named(parameter: Parameter, clause: Clause, start: int) -> bool:
     """Return whether the parameter's own name stands right before a place: "limit 10", "subject: …"."""
     before = clause.before(start)
     for form in {parameter.name.casefold(), " ".join(name_words(parameter.name))}:
-        if re.search(rf"(?<!\w){re.escape(form)}\s*(?:is|are|=|:|of|as|to|at|named|called)?\s*[\"'“`]?$", before, re.I):
-            return True
+        sign = r"\s*(?P<sign>is|are|=|:|of|as|to|at|named|called)?\s*[\"'“`]?$"
+        match = re.search(rf"(?<!\w){re.escape(form)}{sign}", before, re.I)
+        if match:
+            return bool(match["sign"]) or not _is_imperative(clause, start - len(before) + match.start())
     last = re.search(r"([^\W_]+)\s*(?:is|=|:)?\s*[\"'“`]?$", before)
     return bool(
-        last and len(parameter.words) == 1 and stem(last[1]) in parameter.words and last[1].casefold() not in _NO_NAMES
+        last
+        and len(parameter.words) == 1
+        and stem(last[1]) in parameter.words
+        and last[1].casefold() not in _NO_NAMES
+        and not _is_imperative(clause, start - len(before) + last.start())
     )
+
+
+def _is_imperative(clause: Clause, place: int) -> bool:
+    """Whether a word begins the request: "replace" in "Replace x" is what to do, and no parameter's name."""
+    return all(w.text.casefold() in _POLITE for w in clause.words if w.end <= place)
+
+
+_POLITE = {"please", "can", "could", "would", "will", "you", "and", "then", "now", "i", "want", "to", "kindly", "let's"}
 
 
 # A parameter may be called "to" or "from"; as a word of the text that is a cue, not its name.

@@ -111,7 +111,7 @@ def _news(content: Any, arguments: Mapping[str, Any]) -> Any:
 
 def _spoken(value: Any, depth: int = 0) -> str:
     if isinstance(value, str):
-        return f'"{value}"' if depth == 0 or not value or any(c in value for c in ",;:\n") else value
+        return f'"{value}"' if depth == 0 or not value or any(c in value for c in (", ", "; ", ": ", "\n")) else value
     if isinstance(value, dict):
         if not value:
             return "nothing (an empty object)"

@@ -58,11 +58,13 @@ _IN_DESCRIPTION = (
     ("place", ("city", "place", "location", "country", "airport")),
     ("date", ("date",)),
 )
+_OTHER_EXPRESSIONS = {"regular", "regex", "regexp", "cron", "pattern"}
 # Cue words that lead to a parameter of that name or kind.
 _CUES = {
     "from": ("from",), "source": ("from",), "origin": ("from",), "departure": ("from",), "start": ("from", "since"),
     "to": ("to", "into", "in"), "target": ("to", "into", "in"), "destination": ("to",), "arrival": ("to",),
     "recipient": ("to",), "end": ("until", "to"), "since": ("since",), "until": ("until",),
+    "replace": ("with", "by"), "replacement": ("with", "by"), "separator": ("at", "by"), "delimiter": ("at", "by"),
     "author": ("by",), "artist": ("by",), "company": ("at", "of", "for"), "sender": ("from",),
 }  # fmt: skip
 _KIND_CUES = {
@@ -84,6 +86,7 @@ class Parameter:
     """A property of a tool's schema, as the text is searched for it.
 
     Attributes:
+        required: Whether it takes a guess, rather than nothing.
         types: The JSON types it may have, "null" left out.
         kind: For texts: what they are; "" if nothing says so.
         words: Stems of its name that mean something.
@@ -112,7 +115,10 @@ def parameters_of(schema: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[P
         _parameter(name, resolve(part, root), name in names)
         for name, part in (properties.items() if isinstance(properties, Mapping) else ())
     ]
-    return tuple(p for p in found if p is not None)
+    known = tuple(p for p in found if p is not None)
+    if len(known) == 1 and known[0].kind == "text":
+        return (attrs.evolve(known[0], required=True),)  # a tool that takes one text is called with one
+    return known
 
 
 def _parameter(name: str, schema: Any, required: bool) -> Parameter | None:
@@ -181,6 +187,6 @@ def _kind(in_name: tuple[str, ...], schema: Mapping[str, Any], said: str) -> str
                 return "moment"
             return kind
     for kind, hints in _IN_DESCRIPTION:
-        if described & set(hints):
+        if described & set(hints) and not (kind == "expression" and described & _OTHER_EXPRESSIONS):
             return kind
     return ""

@@ -96,7 +96,7 @@ def _requests(text: str, context: str, tools: Sequence[Tool], today: dt.date, en
     carried: Match | None = None
     while rest:
         whole = choose_tool(Clause(rest, today), tools, enough=enough)
-        if carried is not None and (whole is None or not whole.complete):
+        if carried is not None:
             whole = _carry(carried, rest, today) or whole
         cut = _first_cut(rest, whole, tools, today, carried)
         if cut is None:
@@ -120,7 +120,7 @@ def _first_cut(
         if not before.strip() or not after.strip() or text[: joint.start()].count('"') % 2:
             continue
         left = choose_tool(Clause(before, today), tools)
-        if (left is None or not left.complete) and carried is not None:
+        if carried is not None:
             left = _carry(carried, before, today) or left
         if left is None or not left.complete:
             continue

@@ -42,6 +42,8 @@ def text_candidates(
             said = named(parameter, clause, value.start)
             saying = re.search(r"\b(?:saying|says|reading|reads)[\s:]*$", clause.before(value.start), re.I)
             meant = 5.0 if said or (saying and parameter.kind == "text") else 4.0 if parameter.kind == "text" else 3.0
+            if parameter.kind == "text" and re.search(r"\b(?:in|of)\s*$", clause.before(value.start), re.I):
+                meant += 0.5
             yield Candidate(parameter, value.value, meant, 0.3, value.start, value.end)
     for start, inner in _named_places(parameter, clause, tool_words):
         yield from _cut(parameter, clause, start, inner, _end(clause, inner, used, others), 4.5, 0.5)
@@ -63,7 +65,8 @@ def _named_places(parameter: Parameter, clause: Clause, tool_words: frozenset[st
         sign = r"(?:\s*[:=]\s*|\s+(?:is|as|saying|that\s+says|of)\s+|\s+)"
         for match in re.finditer(lead + re.escape(form) + sign, clause.text, re.I):
             following = next((w for w in clause.words if w.start >= match.end()), None)
-            if following is not None and not (_is_of(following, tool_words) and match[0][-1:].isspace()):
+            quoted = clause.text[match.end() : match.end() + 1] in tuple("\"'“`«")
+            if following is not None and not quoted and not (_is_of(following, tool_words) and match[0][-1:].isspace()):
                 yield match.start(), match.end()
 
 

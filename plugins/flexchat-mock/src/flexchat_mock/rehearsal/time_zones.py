@@ -15,6 +15,7 @@ _REGIONS = ("Africa", "America", "Antarctica", "Asia", "Atlantic", "Australia", 
 # Zones whose last part is an ordinary word.
 _NO_PLACES = {
     "center",
+    "christmas",
     "easter",
     "factory",
     "general",

@@ -75,6 +75,10 @@ def find_values(text: str, today: dt.date) -> tuple[Value, ...]:
     moments = [Value("moment", (m.date, m.time), m.start, m.end) for m in find_moments(_hide(hidden, quotes), today)]
     hidden = _hide(hidden, moments)
     expressions = [Value("expression", e.text, e.start, e.end) for e in find_expressions(hidden)]
+    # Of arithmetic in quotes only a quote that is nothing else counts: "[0-9]+" calculates nothing.
+    expressions = [
+        e for e in expressions if all(q.value == text[e.start : e.end] for q in quotes if q.overlaps(e.start, e.end))
+    ]
     bare = _hide(hidden, quotes)
     numbers = _numbers(bare)
     identifiers = [

@@ -12,7 +12,7 @@ STOP_WORDS = _words(
     a about after again all also am an and any anyone anything are around as ask at be because been before being but by
     can cannot could current currently did do does doing don done down each else ever for from get gets getting give
     given gives go going got had happen happening has have having hello help here hey hi how however i if in into is it
-    its itself just kindly know let like made make makes many may maybe me might mine more most much must my myself near
+    its itself just kindly know let like made make makes may maybe me might mine more most much must my myself near
     need needs no not now of off okay on once one only or other our out over please quick quickly quite really right run
     s shall she should show shows so some someone something still such sure t tell tells than thank thanks that the
     their them then there these they thing this those though through till to today together tool tools too under until
@@ -53,7 +53,7 @@ SYNONYMS = (
     ("book", "reserve", "reservation", "booking"),
     ("table", "restaurant", "dinner"),
     ("timer", "countdown", "alarm"),
-    ("create", "add", "new", "generate", "open", "register", "start"),
+    ("create", "add", "generate", "open", "register", "start"),
     ("delete", "remove", "cancel", "erase"),
     ("update", "change", "edit", "modify", "set"),
     ("list", "enumerate"),
@@ -74,6 +74,8 @@ SYNONYMS = (
     ("people", "person", "guest"),
     ("note", "memo"),
     ("task", "todo", "remind", "reminder"),
+    ("count", "many"),
+    ("length", "long"),
     ("random", "dice", "roll"),
     ("user", "member"),
 )  # fmt: skip
