@@ -53,7 +53,7 @@ def test_the_least_request_holds_model_and_messages() -> None:
 
 
 def test_all_options_are_sent_under_their_names() -> None:
-    """Zero is a value; tool_choice and parallel_tool_calls go with tools only."""
+    """Zero is a value; tool_choice and parallel_tool_calls go with tools only (TC-77, C13)."""
     tools = ({"type": "function", "function": {"name": "f"}},)
     options = ChatOptions(
         max_tokens=5, temperature=0, top_p=0.5, stop=("x",), seed=0, tools=tools, tool_choice="required"
@@ -72,7 +72,7 @@ def test_all_options_are_sent_under_their_names() -> None:
         "tools": list(tools),
     }
     assert "tool_choice" not in body(options=ChatOptions(tool_choice="none"), parallel_tool_calls=True)
-    assert "tool_choice" not in body(options=ChatOptions(tools=tools))
+    assert body(options=ChatOptions(tools=tools))["tool_choice"] == "auto"
     assert (
         body(options=ChatOptions(max_tokens=5), max_tokens_field="max_completion_tokens")["max_completion_tokens"] == 5
     )
@@ -93,7 +93,8 @@ def test_extra_is_merged_last() -> None:
         extra={"temperature": 2, "reasoning_effort": "low"},
     )
 
-    assert made == {"model": "m", "temperature": 1, "reasoning_effort": "low", "messages": ["theirs"], "tools": []}
+    ours = {"model": "m", "reasoning_effort": "low", "tool_choice": "auto"}
+    assert made == {**ours, "temperature": 1, "messages": ["theirs"], "tools": []}
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def expected(exchange: dict[str, Any]) -> tuple[str, list[tuple[str, str]], str 
 
 
 async def test_every_recorded_answer_is_read_right(recordings: list[Path]) -> None:
-    """Text, calls, finish reason, usage: as the JSON says. An error has its class."""
+    """Text, calls, finish reason, usage: as the JSON says (TC-78). An error has its class (TC-84)."""
     read = 0
     for name, number, exchange in exchanges(recordings):
         error = next((kind for (part, at), kind in ERRORS.items() if part in name and at == number), None)

@@ -119,7 +119,7 @@ async def test_fault_05_a_word_for_a_number(probe, wire_call):
 
 
 async def test_fault_06_a_tool_raises_with_a_secret_in_its_text(probe, wire_call):
-    """The run survives, the model gets a useful message, and the password goes nowhere."""
+    """The run survives, the model gets a useful message, and the password goes nowhere (TC-7)."""
     response = await probe.ask(asks(wire_call("query_database", {"sql": "select 1"})), DONE)
 
     assert response.content == "Done."

@@ -232,7 +232,7 @@ async def test_include_time_in_error_results(make_manager, make_tool):
 
 
 async def test_error_result_structure(make_manager, make_tool, weather):
-    """Scenario: Error result structure (TE-18), in every kind of failure."""
+    """Scenario: Error result structure (TE-18), in every kind of failure (TC-48)."""
     made = make_manager(
         weather,
         make_tool("raises", {"type": "mock", "error": "no"}),

@@ -127,8 +127,7 @@ class ChatRequestWriter:
         if options.seed is not None:
             fields["seed"] = options.seed
         if options.tools:
-            if options.tool_choice != "auto":
-                fields["tool_choice"] = options.tool_choice
+            fields["tool_choice"] = options.tool_choice
             if self._parallel_tool_calls is not None:
                 fields["parallel_tool_calls"] = self._parallel_tool_calls
         traits = traits_of(model)
