@@ -13,7 +13,6 @@ from typing import Any
 from flexchat.plugin import ToolContext
 
 from . import engine, parameters
-from .arithmetic import evaluate
 from .errors import ParameterError
 
 
@@ -28,6 +27,8 @@ async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str
         raise ParameterError('math_eval requires a non-empty string "expression" parameter')
     if not engine.is_loaded():
         await asyncio.to_thread(engine.load)
+    from .arithmetic import evaluate  # every command loads this module, few calculate
+
     return {"result": evaluate(expression)}
 
 
