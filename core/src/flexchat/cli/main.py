@@ -1,6 +1,138 @@
-"""The command line."""
+"""The program: finds the command, runs it, and turns every error into a sentence and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import traceback
+from collections.abc import Sequence
+
+from .. import __version__
+from ..errors import ConfigError, FlexChatError, did_you_mean
+from ..plugin.contracts import Command
+from .arguments import new_parser, parse, split_command
+from .commands import GROUPS, OWN
+from .log import log_to_stderr
+from .opening import config_file, load_plugins
+from .terminal import Terminal
+from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
+
+_MOST_PROBLEMS = 20
 
 
-def main() -> int:
-    """Run it."""
-    return 0
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return the exit status.
+
+    0: done. 1: the turn or the tool failed. 2: the command or the configuration cannot be used. 130: interrupted.
+    """
+    words = [*(sys.argv[1:] if argv is None else argv)]
+    options = words[: words.index("--")] if "--" in words else words
+    terminal = Terminal(color="--no-color" not in options, verbose=not {"-v", "--verbose"}.isdisjoint(options))
+    with log_to_stderr(terminal):
+        try:
+            return _guarded(words, terminal, as_json="--json" in options)
+        except BrokenPipeError:
+            terminal.fall_silent()
+            return PIPE_CLOSED
+
+
+def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool) -> int:
+    try:
+        return _run(words, terminal)
+    except SystemExit as stop:  # argparse has printed the help or the version
+        return stop.code if isinstance(stop.code, int) else FAILED if stop.code else OK
+    except KeyboardInterrupt:
+        terminal.end_line()
+        terminal.error("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except FlexChatError as error:
+        status, text = exit_status(error), _sentences(error)
+        trouble: BaseException = error
+    except Exception as error:  # noqa: BLE001  # the last line of defence
+        status, trouble = FAILED, error
+        text = f"internal error: {type(error).__name__}: {error}; run again with -v for the details"
+    terminal.end_line()
+    if terminal.verbose:
+        terminal.say("".join(traceback.format_exception(trouble)).rstrip(), "dim")
+    if as_json:
+        terminal.json({"error": str(trouble), "type": type(trouble).__name__})
+    terminal.error(text)
+    return status
+
+
+def _run(words: Sequence[str], terminal: Terminal) -> int:
+    name, rest = split_command(words, lambda word: word in GROUPS)
+    if name == "help":
+        name, rest = split_command([*rest, "--help"], lambda word: word in GROUPS)
+    if not name:
+        return _without_command(rest, terminal)
+    command = OWN.get(name)
+    if command is not None:
+        return _call(command, rest, terminal, own=True)
+    if name in GROUPS:
+        inside = [known for known in OWN if known.startswith(f"{name} ")]
+        if {"-h", "--help"}.isdisjoint(rest):
+            raise UsageError(f"{name} needs one of: {', '.join(inside)}")
+        terminal.out(_overview({known: OWN[known] for known in inside}, {}).rstrip())
+        return OK
+    theirs = _commands_of_plugins(rest)
+    if name in theirs:
+        return _call(theirs[name], rest, terminal, own=False)
+    known = [*OWN, *GROUPS, *theirs]
+    raise UsageError(f"no command is called '{name}'{did_you_mean(name, known)}; flexchat --help lists them")
+
+
+def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
+    parser = new_parser("flexchat", "", __version__, usage="flexchat COMMAND …")
+    wants_overview = not rest or not {"-h", "--help"}.isdisjoint(rest)
+    if not wants_overview:
+        parse(parser, rest, intermixed=False)
+        raise UsageError("a command is missing; flexchat --help lists them")
+    terminal.write(_overview(OWN, _commands_of_plugins(rest)))
+    return OK
+
+
+def _call(command: Command, words: Sequence[str], terminal: Terminal, *, own: bool) -> int:
+    parser = new_parser(f"flexchat {command.name}", f"{command.summary[:1].upper()}{command.summary[1:]}.", __version__)
+    command.add_arguments(parser)
+    args = parse(parser, words, intermixed=own)
+    args.terminal = terminal
+    return command.run(args)
+
+
+def _commands_of_plugins(words: Sequence[str]) -> dict[str, Command]:
+    """Return the plugins' commands; a broken configuration must not hide them."""
+    parser = new_parser("flexchat", "", __version__)
+    args, _ = parser.parse_known_args([word for word in words if word not in ("-h", "--help", "--version")])
+    with contextlib.suppress(ConfigError):
+        return dict(load_plugins(args, config_file(args)).commands.by_name)
+    return dict(load_plugins(args).commands.by_name)
+
+
+def _overview(own: dict[str, Command], theirs: dict[str, Command]) -> str:
+    width = max(map(len, [*own, *theirs]))
+    parser = new_parser(
+        "flexchat",
+        "Chat with tool calling, assembled from plugins and described in a config file.\n\n"
+        + _table("commands:", own, width)
+        + (_table("\ncommands of plugins:", theirs, width) if theirs else ""),
+        __version__,
+        usage="flexchat COMMAND …",
+    )
+    parser.epilog = "flexchat COMMAND --help says more. New here? flexchat demo\n"
+    return parser.format_help()
+
+
+def _table(title: str, commands: dict[str, Command], width: int) -> str:
+    return "\n".join([title, *(f"  {name:{width}}  {command.summary}" for name, command in commands.items())]) + "\n"
+
+
+def _sentences(error: FlexChatError) -> str:
+    if not isinstance(error, ConfigError) or len(error.problems) == 1:
+        return str(error)
+    shown = [f"  {problem}" for problem in error.problems[:_MOST_PROBLEMS]]
+    more = len(error.problems) - len(shown)
+    shown += [f"  … and {more} more; flexchat check lists them all"] if more else []
+    return "\n".join([f"the configuration has {len(error.problems)} problems", *shown])

@@ -1,0 +1,120 @@
+"""Reading a command's arguments: options that every command has, and what to say of those nobody knows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from ..errors import did_you_mean
+from .usage import UsageError
+
+_HIDDEN = "\0"
+_WITH_VALUE = ("-c", "--config", "--no-plugin")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of ending the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the parser's complaint.
+
+        Raises:
+            UsageError: Always.
+        """
+        raise UsageError(f"{message}; {self.prog} --help says what there is")
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=28)
+
+
+def new_parser(prog: str, description: str, version: str, usage: str | None = None) -> Parser:
+    """Return a parser with the options that every command has."""
+    parser = Parser(
+        prog=prog,
+        usage=usage,
+        description=description,
+        allow_abbrev=False,
+        add_help=False,
+        conflict_handler="resolve",  # a plugin's command may have an option of the same name
+        formatter_class=_Formatter,
+    )
+    common = parser.add_argument_group("options of every command")
+    common.add_argument(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help="configuration; else FLEXCHAT_CONFIG, else flexchat.toml or flexchat.json here",
+    )
+    common.add_argument("--json", action="store_true", help="print JSON")
+    common.add_argument(
+        "--no-plugin", metavar="NAME", action="append", default=[], help="leave a plugin out; repeatable"
+    )
+    common.add_argument("--no-color", action="store_true", help="no colours (so does the variable NO_COLOR)")
+    common.add_argument("-v", "--verbose", action="store_true", help="show the log, and tracebacks of errors")
+    common.add_argument("--version", action="version", version=f"flexchat {version}", help="show the version")
+    common.add_argument("-h", "--help", action="help", help="show this")
+    return parser
+
+
+def split_command(words: Sequence[str], depth: Callable[[str], bool]) -> tuple[str, list[str]]:
+    """Return the command and all other words; the command is empty if there is none.
+
+    Options may stand before it.
+
+    Args:
+        depth: Whether a word is only the first half of a command: "tools" of "tools list".
+    """
+    rest = list(words)
+    command: list[str] = []
+    position = 0
+    while position < len(rest) and rest[position] != "--":
+        if rest[position].startswith("-"):
+            position += 2 if rest[position] in _WITH_VALUE else 1
+            continue
+        command.append(rest.pop(position))
+        if not (len(command) == 1 and depth(command[0])):
+            break
+    return " ".join(command), rest
+
+
+def parse(parser: Parser, words: Sequence[str], *, intermixed: bool) -> argparse.Namespace:
+    """Read a command's words.
+
+    Args:
+        intermixed: Options may stand between the other words. Not every parser a plugin makes allows that.
+
+    Raises:
+        UsageError: A word fits nothing.
+    """
+    head, tail = _at_double_dash(words)
+    if intermixed:
+        # Words behind -- are hidden while options are looked for: Python 3.11 forgets that they are none.
+        args, left_over = parser.parse_known_intermixed_args([*head, *(_HIDDEN + word for word in tail)])
+        for name, value in vars(args).items():
+            setattr(args, name, _shown(value))
+    else:
+        args, left_over = parser.parse_known_args(list(words))
+    if left_over:
+        word = left_over[0].partition("=")[0] if left_over[0].startswith("--") else left_over[0]
+        options = [option for action in parser._actions for option in action.option_strings]
+        kind = "option" if word.startswith("-") else "argument"
+        raise UsageError(
+            f"unknown {kind} '{word}'{did_you_mean(word, options)}; {parser.prog} --help says what there is"
+        )
+    return args
+
+
+def _at_double_dash(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    if "--" not in words:
+        return words, ()
+    place = words.index("--")
+    return words[:place], words[place + 1 :]
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_shown(item) for item in value]
+    return value.removeprefix(_HIDDEN) if isinstance(value, str) else value

@@ -1,0 +1,135 @@
+"""flexchat chat: a conversation. Ctrl-C stops the answer and not the program."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+
+from ..app import FlexChat
+from ..domain import Message, Turn
+from ..errors import FlexChatError, did_you_mean
+from ..plugin.contracts import Command
+from .opening import config_file, introduce, open_chat
+from .terminal import Terminal
+from .tool_text import signature, summary
+from .transcript import show_turn
+from .usage import FAILED, OK
+
+_HELP = {
+    "/tools": "list the tools",
+    "/new": "begin a new conversation",
+    "/help": "show this",
+    "/quit": "end (so does Ctrl-D)",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what chat takes: nothing of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Hold a conversation on the terminal, or with the lines of standard input.
+
+    With --json, a line of JSON per turn. Without a person at the terminal, a failed turn makes the exit status 1.
+    """
+    terminal: Terminal = args.terminal
+    chat = open_chat(args)
+    introduce(chat, config_file(args), terminal)
+    interactive = terminal.interactive()
+    if interactive:
+        _edit_lines()
+        terminal.say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends", "dim")
+    with asyncio.Runner() as runner:
+        try:
+            failures = _Talk(chat, terminal, runner, as_json=args.json, interactive=interactive).go()
+        finally:
+            runner.run(chat.aclose())
+    return FAILED if failures and not interactive else OK
+
+
+class _Talk:
+    """A conversation: what was said so far, and the event loop it is held on."""
+
+    def __init__(
+        self, chat: FlexChat, terminal: Terminal, runner: asyncio.Runner, *, as_json: bool, interactive: bool
+    ) -> None:
+        self._chat = chat
+        self._terminal = terminal
+        self._runner = runner
+        self._json = as_json
+        self._interactive = interactive
+        self._history: tuple[Message, ...] = ()
+        self._topic: str | None = None
+
+    def go(self) -> int:
+        """Answer line after line; return how many turns failed."""
+        failures = 0
+        while (line := self._next_line()) not in (None, "/quit"):
+            if line and line.startswith("/"):
+                self._command(line)
+            elif line:
+                failures += not self._turn(line)
+        return failures
+
+    def _next_line(self) -> str | None:
+        try:
+            return input("> " if self._interactive else "").strip()
+        except (EOFError, KeyboardInterrupt) as end:
+            if self._interactive:
+                self._terminal.out()
+            elif isinstance(end, KeyboardInterrupt):
+                raise
+            return None
+
+    def _command(self, line: str) -> None:
+        match line.split()[0]:
+            case "/tools":
+                tools = self._chat.tools.get_registry().list()
+                for tool in tools:
+                    self._terminal.say(f"{signature(tool)}  {summary(tool)}")
+                if not tools:
+                    self._terminal.say("no tools")
+            case "/new":
+                self._history, self._topic = (), None
+                self._terminal.say("a new conversation", "dim")
+            case "/help":
+                for name, what in _HELP.items():
+                    self._terminal.say(f"{name:8}{what}")
+            case unknown:
+                self._terminal.say(f"no command {unknown}{did_you_mean(unknown, _HELP)}; /help lists them")
+
+    def _turn(self, message: str) -> bool:
+        """Answer a message and return whether that went well; what did not is left out of the history."""
+        try:
+            turn = self._runner.run(self._answer(message))
+        except KeyboardInterrupt:
+            if not self._interactive:
+                raise
+            self._terminal.say("stopped", "dim")
+            return False
+        except FlexChatError as error:
+            self._terminal.end_line()
+            self._terminal.error(str(error))
+            if self._json:
+                self._terminal.json({"error": str(error), "type": type(error).__name__}, one_line=True)
+            return False
+        self._history += turn.response.messages
+        self._topic = turn.profile.topic
+        return True
+
+    async def _answer(self, message: str) -> Turn:
+        if self._json:
+            turn = await self._chat.respond(message, history=self._history, topic=self._topic)
+            self._terminal.json(turn.to_dict(), one_line=True)
+            return turn
+        return await show_turn(self._chat.stream(message, history=self._history, topic=self._topic), self._terminal)
+
+
+def _edit_lines() -> None:
+    """Give input() arrow keys and a memory of the lines typed, where Python has them."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401
+
+
+COMMANDS = (Command(name="chat", summary="hold a conversation", add_arguments=add_arguments, run=run),)

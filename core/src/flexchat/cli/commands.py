@@ -1,0 +1,14 @@
+"""All commands by name: FlexChat's own, and those of plugins."""
+
+from __future__ import annotations
+
+from . import ask, chat, check, demo, init, models, plugins, schema, tools
+
+OWN = {
+    command.name: command
+    for module in (ask, chat, demo, init, tools, models, plugins, check, schema)
+    for command in module.COMMANDS
+}
+
+GROUPS = {name.split()[0] for name in OWN if " " in name}
+"""First words of commands that have two: tools, config."""

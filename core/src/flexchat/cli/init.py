@@ -1,0 +1,144 @@
+"""flexchat init: writes a first configuration."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from ..errors import did_you_mean
+from ..plugin.contracts import Command
+from ..plugin.host import FIRST_PARTY
+from .opening import load_plugins
+from .terminal import Terminal
+from .usage import OK, UsageError
+
+_TOOLS = ("calculator", "get_current_datetime")
+_TRY = 'flexchat ask "What is 17% of 230?"'
+
+
+@attrs.frozen(kw_only=True)
+class Starter:
+    """A kind of first configuration.
+
+    Attributes:
+        summary: What it is for, for the help.
+        provider: The kind of service it uses.
+        settings, model: A line and a comment each, for its llms table and for its rule.
+        first: What to do before the first question, a line each.
+    """
+
+    summary: str
+    provider: str
+    settings: tuple[str, str]
+    model: tuple[str, str]
+    first: tuple[str, ...] = ()
+
+
+STARTERS = {
+    "openai": Starter(
+        summary="OpenAI, with the key in OPENAI_API_KEY",
+        provider="openai",
+        settings=('api_key = "${OPENAI_API_KEY}"', "taken from the environment"),
+        model=('model = "gpt-5.2"', "takes tools over Chat Completions; gpt-5.5 and newer do not"),
+        first=("set OPENAI_API_KEY=…" if os.name == "nt" else "export OPENAI_API_KEY=…",),
+    ),
+    "local": Starter(
+        summary="a server here that speaks OpenAI's API (llama.cpp, Ollama, vLLM, LM Studio)",
+        provider="openai",
+        settings=('base_url = "http://127.0.0.1:8080/v1"', "llama.cpp; Ollama has port 11434, vLLM 8000"),
+        model=('model = "default"', "flexchat models lists what the server has"),
+        first=("flexchat models          # then put one of them into the file",),
+    ),
+    "rehearsal": Starter(
+        summary="no model: rehearse your tools without key and network",
+        provider="rehearsal",
+        settings=("", "it has no settings: it matches words with the tools and understands nothing"),
+        model=('model = "rehearsal"', ""),
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what init takes."""
+    kinds = "; ".join(f"{name}: {starter.summary}" for name, starter in STARTERS.items())
+    parser.add_argument("kind", nargs="?", default="openai", metavar="KIND", help=f"{kinds} (default: openai)")
+    parser.add_argument("--force", action="store_true", help="overwrite the file if there is one")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write flexchat.toml, or the file that --config names, and say what to do next."""
+    starter = STARTERS.get(args.kind)
+    if starter is None:
+        raise UsageError(f"init knows no '{args.kind}'{did_you_mean(args.kind, STARTERS)}: {', '.join(STARTERS)}")
+    file = Path(args.config or "flexchat.toml")
+    if file.is_dir():
+        file /= "flexchat.toml"
+    if file.suffix != ".toml":
+        raise UsageError(f"init writes TOML: give the file a name that ends in .toml, not {file.name}")
+    host = load_plugins(args)
+    _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=args.force)
+    steps = [*starter.first]
+    if starter.provider not in host.providers.by_name:
+        steps.insert(0, f"pip install {FIRST_PARTY['provider', starter.provider]}")
+    _report(file, steps, args)
+    return OK
+
+
+def text_of(starter: Starter, tools: Sequence[str]) -> str:
+    """Return a configuration.
+
+    Args:
+        tools: Ready-made tools to switch on.
+    """
+    lines = [
+        "# A FlexChat configuration. flexchat check reads it, flexchat config schema describes every key.",
+        "[llms.main]",
+        f'provider = "{starter.provider}"',
+        _commented(*starter.settings),
+        "",
+        _commented("[[responses]]", "the first rule that fits answers; one without match fits always"),
+        'llm = "main"',
+        _commented(*starter.model),
+        'prompt = "You are a helpful assistant. Use the tools where they help."',
+        "tools = { enabled = true }",
+        "",
+        "[tools]",
+        _commented("max_iterations = 5", "answers that may ask for tools, per message"),
+        _commented('at_limit = "answer"', "after those, one answer without tools"),
+    ]
+    for name in tools:
+        lines += ["", "[[tools.registry]]", f'name = "{name}"']
+    return "\n".join(lines) + "\n"
+
+
+def _commented(line: str, comment: str) -> str:
+    return (f"{line:40}# {comment}" if line else f"# {comment}") if comment else line
+
+
+def _write(file: Path, text: str, *, force: bool) -> None:
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise UsageError(f"{file} exists already and is left as it is; --force overwrites it") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror or error}") from None
+
+
+def _report(file: Path, steps: Sequence[str], args: argparse.Namespace) -> None:
+    terminal: Terminal = args.terminal
+    if args.json:
+        terminal.json({"file": str(file), "kind": args.kind})
+        return
+    option = f" --config {args.config}" if args.config else ""
+    terminal.out(f"wrote {file}", "bold")
+    terminal.out("next:")
+    for step in (*steps, f"flexchat check{option}", _TRY.replace("ask", f"ask{option}")):
+        terminal.out(f"  {step}")
+
+
+COMMANDS = (Command(name="init", summary="write a first configuration", add_arguments=add_arguments, run=run),)

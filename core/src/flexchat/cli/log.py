@@ -1,0 +1,44 @@
+"""The log on standard error: all of it with -v, else only what a person must know."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+from .terminal import Terminal
+
+# Tool calls are shown anyway. Beside them matter plugins that are left out, and waiting for a service.
+_MATTERS = ("flexchat.plugin", "flexchat.services", "flexchat.config")
+
+
+class _Handler(logging.Handler):
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(logging.DEBUG if terminal.verbose else logging.WARNING)
+        self._terminal = terminal
+        if not terminal.verbose:
+            self.addFilter(lambda record: record.name.startswith(_MATTERS))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._terminal.verbose:
+            text = f"{record.levelname.lower()} {record.name}: {record.getMessage()}"
+            if record.exc_info:
+                text += "\n" + logging.Formatter().formatException(record.exc_info)
+        else:
+            text = f"note: {record.getMessage()}"
+        self._terminal.say(text, "dim")
+
+
+@contextlib.contextmanager
+def log_to_stderr(terminal: Terminal) -> Iterator[None]:
+    """Write FlexChat's log, and with -v the warnings of all packages, to standard error for a while."""
+    root, flexchat = logging.getLogger(), logging.getLogger("flexchat")
+    handler, level = _Handler(terminal), flexchat.level
+    root.addHandler(handler)
+    if terminal.verbose:
+        flexchat.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        flexchat.setLevel(level)

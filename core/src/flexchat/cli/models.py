@@ -1,0 +1,60 @@
+"""flexchat models: what the configured services offer."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import Any
+
+from ..app import FlexChat
+from ..domain import ModelInfo
+from ..errors import ProviderError
+from ..plugin.contracts import Command
+from .opening import open_chat
+from .terminal import Terminal
+from .usage import FAILED, OK
+
+Answer = tuple[ModelInfo, ...] | ProviderError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what models takes: nothing of its own."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the models of every service; the exit status is 1 if none of them answered."""
+    terminal: Terminal = args.terminal
+    answers = asyncio.run(_ask(open_chat(args)))
+    if args.json:
+        terminal.json({service: _as_data(answer) for service, answer in answers.items()})
+    for service, answer in answers.items():
+        if isinstance(answer, ProviderError):
+            terminal.error(f"{service}: {answer}")
+        elif not args.json:
+            _print(service, answer, terminal)
+    return OK if any(not isinstance(answer, ProviderError) for answer in answers.values()) else FAILED
+
+
+async def _ask(chat: FlexChat) -> dict[str, Answer]:
+    async with chat:
+        return await chat.list_models()
+
+
+def _print(service: str, models: tuple[ModelInfo, ...], terminal: Terminal) -> None:
+    terminal.out(service, "bold")
+    for model in models:
+        details = [*([model.name] if model.name not in (None, model.id) else []), *sorted(model.capabilities)]
+        terminal.out(f"  {model.id}{'  (' + ', '.join(map(str, details)) + ')' if details else ''}")
+    if not models:
+        terminal.out("  (the service lists none)")
+
+
+def _as_data(answer: Answer) -> dict[str, Any]:
+    if isinstance(answer, ProviderError):
+        return {"error": str(answer), "type": type(answer).__name__}
+    return {"models": [{"id": m.id, "name": m.name, "capabilities": sorted(m.capabilities)} for m in answer]}
+
+
+COMMANDS = (
+    Command(name="models", summary="list the models of the configured services", add_arguments=add_arguments, run=run),
+)

@@ -1,0 +1,72 @@
+"""From the options of a command to what it works with: the configuration's file, the plugins, the chat."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ..app import FlexChat, installed_plugins
+from ..errors import did_you_mean
+from ..plugin.host import PluginHost
+from .terminal import Terminal
+from .usage import UsageError
+from .zero_config import zero_config
+
+
+def config_file(args: argparse.Namespace) -> Path | None:
+    """Return the configuration's file: --config, else FLEXCHAT_CONFIG, else one here; None if there is none."""
+    from ..config.load import find_config  # imports cattrs: not every command needs it
+
+    return find_config(args.config)
+
+
+def load_plugins(args: argparse.Namespace, file: Path | None = None) -> PluginHost:
+    """Return the installed plugins without those that the configuration or --no-plugin leave out.
+
+    Raises:
+        ConfigError: The file cannot be read at all.
+        UsageError: --no-plugin names a plugin that is not installed.
+    """
+    host = installed_plugins({**_blocked_by(file), **dict.fromkeys(args.no_plugin, "--no-plugin")})
+    known = [report.name for report in host.reports]
+    for name in args.no_plugin:
+        if name not in known:
+            installed = ", ".join(known) or "none"
+            raise UsageError(f"--no-plugin {name}: no such plugin{did_you_mean(name, known)} (installed: {installed})")
+    return host
+
+
+def open_chat(args: argparse.Namespace) -> FlexChat:
+    """Return the configured chat; without a configuration the rehearsal model with all ready-made tools.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
+        UsageError: There is no configuration, and no rehearsal model.
+    """
+    file = config_file(args)
+    host = load_plugins(args, file)
+    return FlexChat.from_config(file or zero_config(host), plugins=host)
+
+
+def introduce(chat: FlexChat, file: Path | None, terminal: Terminal) -> None:
+    """Say on standard error what an answer must not hide: that no model is behind it, that tools were left out."""
+    if file is None:
+        terminal.say(NO_CONFIG, "dim")
+    elif chat.notes:
+        count = "1 note" if len(chat.notes) == 1 else f"{len(chat.notes)} notes"
+        terminal.say(f"{file}: {count}; flexchat check shows them", "dim")
+
+
+NO_CONFIG = (
+    "no config found: the rehearsal model answers (it matches words and understands nothing); "
+    "flexchat init openai connects a real one"
+)
+
+
+def _blocked_by(file: Path | None) -> dict[str, str]:
+    if file is None:
+        return {}
+    from ..config.load import read_config
+
+    config = read_config(file).config  # None if the file has problems: opening the chat reports them
+    return dict.fromkeys(config.plugins.block if config else (), "plugins.block")

@@ -1,0 +1,127 @@
+"""Where commands write: answers to standard output, all else to standard error; colours only on a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+import textwrap
+from typing import Any, Literal, TextIO
+
+Style = Literal["plain", "dim", "bold", "red"]
+
+_CODES = {"dim": "2", "bold": "1", "red": "31"}
+
+# A model or a tool may write what moves the cursor, renames the window or fills the clipboard.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class Terminal:
+    """Standard output and standard error, as they are when it is made.
+
+    Args:
+        color: Whether colours may be used; they are only where a stream is a terminal and NO_COLOR is not set.
+
+    Attributes:
+        verbose: Whether to show tracebacks and the log.
+    """
+
+    def __init__(self, *, color: bool = True, verbose: bool = False) -> None:
+        self.verbose = verbose
+        self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._line_open = False
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, ValueError):  # a stream that is no file takes any text
+                stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal; 100 where there is none."""
+        return shutil.get_terminal_size((100, 24)).columns
+
+    def interactive(self) -> bool:
+        """Return whether a person sits there: input and output are a terminal."""
+        return sys.stdin.isatty() and sys.stdout.isatty()
+
+    def write(self, text: str) -> None:
+        """Write a piece of the answer to standard output, at once."""
+        sys.stdout.write(_harmless(text) if sys.stdout.isatty() else text)
+        sys.stdout.flush()
+        self._line_open = not text.endswith("\n") if text else self._line_open
+
+    def end_line(self) -> None:
+        """End the line on standard output, if one is open."""
+        if self._line_open:
+            self.write("\n")
+
+    def out(self, text: str = "", style: Style = "plain") -> None:
+        """Write a line to standard output."""
+        self.end_line()
+        self.write(self._styled(text, style, sys.stdout) + "\n")
+
+    def paragraph(self, text: str, *, indent: str) -> None:
+        """Write a text to standard output, indented and broken at the terminal's width."""
+        width = min(self.width, 120) if sys.stdout.isatty() else 120
+        words = " ".join(text.split())
+        lines = textwrap.wrap(
+            words,
+            width,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        self.out("\n".join(lines))
+
+    def json(self, data: Any, *, one_line: bool = False) -> None:
+        """Write data to standard output as JSON."""
+        text = json.dumps(data, ensure_ascii=False, indent=None if one_line else 2, default=str)
+        sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+        sys.stdout.flush()
+
+    def say(self, text: str, style: Style = "plain") -> None:
+        """Write a line to standard error."""
+        self._to_stderr(self._styled(text, style, sys.stderr))
+
+    def error(self, text: str) -> None:
+        """Write an error to standard error, with the program's name before it."""
+        self._to_stderr(f"{self._styled('flexchat:', 'red', sys.stderr)} {_harmless(text)}")
+
+    def symbol(self, wanted: str, plain: str) -> str:
+        """Return a character that standard error can show, or plain in its place."""
+        try:
+            wanted.encode(getattr(sys.stderr, "encoding", None) or "utf-8")
+        except (UnicodeEncodeError, LookupError):
+            return plain
+        return wanted
+
+    def fall_silent(self) -> None:
+        """Write nothing any more, not even at exit: nobody reads standard output."""
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _to_stderr(self, line: str) -> None:
+        if sys.stdout.isatty():
+            self.end_line()
+        sys.stdout.flush()
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    def _styled(self, text: str, style: Style, stream: TextIO) -> str:
+        text = _harmless(text)
+        if style == "plain" or not self._color or not stream.isatty():
+            return text
+        return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def _harmless(text: str) -> str:
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str, width: int) -> str:
+    """Return the text on one line of at most width characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: max(width - 2, 1)] + " …"

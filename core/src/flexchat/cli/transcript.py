@@ -1,0 +1,116 @@
+"""A turn as a person sees it: the answer as it comes, tool calls as they run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from ..domain import (
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
+    ToolCallRecord,
+    ToolFinished,
+    ToolStarted,
+    Turn,
+    TurnEnd,
+)
+from .terminal import Style, Terminal, one_line
+
+_LONGEST_STEP = 400
+_INDENT = " " * 8  # what a writer of steps may put before them
+
+
+async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Terminal, *, streamed: bool = True) -> Turn:
+    """Write a turn while it happens, the answer to standard output and all else to standard error; return it."""
+    transcript = Transcript(terminal, terminal.say, streamed=streamed)
+    async with contextlib.aclosing(events):
+        async for event in events:
+            transcript.show(event)
+    assert transcript.turn is not None, "a turn ends with TurnEnd"
+    for warning in transcript.turn.response.warnings:
+        terminal.say(f"note: {warning}", "dim")
+    return transcript.turn
+
+
+class Transcript:
+    """Writes the events of one turn.
+
+    Args:
+        steps: Writes a line about a tool call, in a style.
+        streamed: Write the text as it comes; else the whole answer at the end, and only that.
+
+    Attributes:
+        turn: The turn, once it has ended.
+    """
+
+    def __init__(self, terminal: Terminal, steps: Callable[[str, Style], None], *, streamed: bool = True) -> None:
+        self.turn: Turn | None = None
+        self._terminal = terminal
+        self._steps = steps
+        self._streamed = streamed
+        self._written = False
+        self._answer_ended = False
+        self._running = 0
+        self._side_by_side = False
+
+    def show(self, event: StreamEvent) -> None:
+        """Write what there is to see of an event."""
+        match event:
+            case TextDelta() if self._streamed:
+                if self._answer_ended:
+                    self._terminal.end_line()
+                    self._answer_ended = False
+                self._terminal.write(event.text)
+                self._written = True
+            case StreamEnd():
+                self._answer_ended = True
+            case ToolStarted():
+                self._running += 1
+                self._side_by_side = self._running > 1
+                self._step("→", "->", spoken_call(event.call))
+            case ToolFinished():
+                who = f"{event.record.tool}: " if self._side_by_side else ""
+                self._running -= 1
+                self._side_by_side = self._side_by_side and self._running > 0
+                self._step("←", "<-", who + spoken_result(event.record), time_of(event.record))
+            case TurnEnd():
+                self.turn = event.turn
+                if not self._written and event.turn.content:
+                    self._terminal.write(event.turn.content)
+                self._terminal.end_line()
+
+    def _step(self, arrow: str, plain: str, text: str, end: str = "") -> None:
+        width = max(min(self._terminal.width, _LONGEST_STEP) - len(_INDENT), 40)
+        sign = self._terminal.symbol(arrow, plain)
+        self._steps(f"{sign} {one_line(text, width - len(end) - 3)}{end}", "dim")
+
+
+def spoken_call(call: ToolCall) -> str:
+    """Return a call as one would write it: calculator(expression="1 + 1")."""
+    if call.arguments is None:
+        return f"{call.name}({call.raw_arguments})"
+    return f"{call.name}({', '.join(f'{name}={_spoken(value)}' for name, value in call.arguments.items())})"
+
+
+def spoken_result(record: ToolCallRecord) -> str:
+    """Return what came of a call."""
+    result = record.result
+    return _spoken(_core_of(result.result)) if result.success else f"failed: {result.error}"
+
+
+def time_of(record: ToolCallRecord) -> str:
+    """Return what is said behind a result: how long it took, and what was adjusted on the way."""
+    return "  (" + "; ".join([f"{record.result.execution_time_ms} ms", *record.result.notes]) + ")"
+
+
+def _core_of(value: Any) -> Any:
+    """A result that is one value in a wrapping of its own is shown as that value."""
+    return value["result"] if isinstance(value, dict) and value.keys() == {"result"} else value
+
+
+def _spoken(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
