@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import attrs
 
 from .clause import Clause
 from .fits import fits
+from .meant import MENTIONED, NO_NAMES, PLAIN_CUES, Candidate, cue_of, made
+from .number_candidates import number_candidates
 from .parameters import Parameter
 from .values import Value
-from .vocabulary import ENUM_SYNONYMS, LANGUAGES, SECONDS
+from .vocabulary import ENUM_SYNONYMS, LANGUAGES
 from .words import groups_of, name_words, stem
-
-MENTIONED = 2.0
-"""From this score on the text means the parameter; below it only a required parameter takes the value."""
-
-
-@attrs.frozen
-class Candidate:
-    """A value for a parameter.
-
-    Attributes:
-        score: How surely it is meant: 1 a guess, 2 likely, 4 said so, 6 named.
-        evidence: How much it speaks for the tool itself that the text holds such a value.
-        start, end: The stretch of text it uses up, the words around it included.
-    """
-
-    parameter: Parameter
-    value: Any
-    score: float
-    evidence: float
-    start: int
-    end: int
 
 
 def candidates_of(parameter: Parameter, clause: Clause, tool_words: frozenset[str]) -> Iterator[Candidate]:
@@ -47,65 +27,13 @@ def candidates_of(parameter: Parameter, clause: Clause, tool_words: frozenset[st
         yield from _options(parameter, clause)
         return
     if "integer" in parameter.types or "number" in parameter.types:
-        yield from _numbers(parameter, clause, tool_words)
+        yield from number_candidates(parameter, clause, tool_words)
     if "boolean" in parameter.types:
         yield from _boolean(parameter, clause)
     if "string" in parameter.types:
         yield from _strings(parameter, clause, tool_words)
     if "array" in parameter.types:
         yield from _arrays(parameter, clause)
-
-
-def named(parameter: Parameter, clause: Clause, start: int) -> bool:
-    """Return whether the parameter's own name stands right before a place: "limit 10", "subject: …"."""
-    before = clause.before(start)
-    for form in {parameter.name.casefold(), " ".join(name_words(parameter.name))}:
-        sign = r"\s*(?P<sign>is|are|=|:|of|as|to|at|named|called)?\s*[\"'“`]?$"
-        match = re.search(rf"(?<!\w){re.escape(form)}{sign}", before, re.I)
-        if match:
-            return bool(match["sign"]) or not _is_imperative(clause, start - len(before) + match.start())
-    last = re.search(r"([^\W_]+)\s*(?:is|=|:)?\s*[\"'“`]?$", before)
-    return bool(
-        last
-        and len(parameter.words) == 1
-        and stem(last[1]) in parameter.words
-        and last[1].casefold() not in _NO_NAMES
-        and not _is_imperative(clause, start - len(before) + last.start())
-    )
-
-
-def _is_imperative(clause: Clause, place: int) -> bool:
-    """Whether a word begins the request: "replace" in "Replace x" is what to do, and no parameter's name."""
-    return all(w.text.casefold() in _POLITE for w in clause.words if w.end <= place)
-
-
-_POLITE = {"please", "can", "could", "would", "will", "you", "and", "then", "now", "i", "want", "to", "kindly", "let's"}
-
-
-# A parameter may be called "to" or "from"; as a word of the text that is a cue, not its name.
-_NO_NAMES = {"to", "from", "in", "at", "on", "by", "for", "of", "a", "b", "x", "y", "when", "since", "until", "after"}
-
-
-def _cue(parameter: Parameter, clause: Clause, start: int) -> tuple[float, int]:
-    """What the preposition before a value adds to its score, and where it begins."""
-    match = re.search(r"(?<!\w)([A-Za-z]+)\s+(?:the\s+|a\s+|an\s+)?[\"'“`]?$", clause.before(start, 20))
-    if match is None:
-        return 0.0, start
-    word = match[1].casefold()
-    place = start - len(match[0])
-    if word in parameter.cues:
-        return 1.5 - 0.2 * parameter.cues.index(word), place
-    return (-0.5, place) if word in _PLAIN_CUES else (0.0, start)
-
-
-_PLAIN_CUES = {"in", "at", "from", "to", "into", "for", "about", "by", "since", "until", "on", "of", "with"}
-
-
-def _made(parameter: Parameter, clause: Clause, value: Value, said: Any, score: float, evidence: float) -> Candidate:
-    bonus, start = _cue(parameter, clause, value.start)
-    if named(parameter, clause, value.start):
-        return Candidate(parameter, said, max(score, 4.0) + 2, max(evidence, 1.0), value.start, value.end)
-    return Candidate(parameter, said, score + bonus, evidence, start, value.end)
 
 
 def _options(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
@@ -115,7 +43,7 @@ def _options(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
         if isinstance(option, int | float):
             for value in clause.values:
                 if value.kind == "number" and value.value == option:
-                    yield _made(parameter, clause, value, option, 2.5, 0.5)
+                    yield made(parameter, clause, value, option, 2.5, 0.5)
         elif isinstance(option, str):
             yield from _option(parameter, clause, option)
 
@@ -130,79 +58,11 @@ def _option(parameter: Parameter, clause: Clause, option: str) -> Iterator[Candi
         for match in re.finditer(rf"(?<![\w]){pattern}(?![\w])", clause.text, re.I):
             word = Value("option", option, match.start(), match.end())
             short = len(match[0]) < 3 and not match[0].isupper() and "°" not in match[0]
-            yield _made(parameter, clause, word, option, 0.5 if short else score, 0.0 if short else 0.7)
+            yield made(parameter, clause, word, option, 0.5 if short else score, 0.0 if short else 0.7)
     own = stem(option)
     if own in clause.stems and " " not in option:
         word_ = clause.stems[own]
-        yield _made(parameter, clause, Value("option", option, word_.start, word_.end), option, 3.0, 0.7)
-
-
-def _numbers(parameter: Parameter, clause: Clause, tool_words: frozenset[str]) -> Iterator[Candidate]:
-    unit = _time_unit(parameter)
-    counts = bool(_COUNTS & set(name_words(parameter.name)))
-    for value in clause.values:
-        if value.kind != "number":
-            continue
-        number, end, score, evidence = value.value, value.end, 1.0, 0.1
-        said = value.unit.casefold()
-        seconds = SECONDS.get(said) or SECONDS.get(said.rstrip("s"))
-        if seconds and unit:
-            number = number * seconds / SECONDS[unit]
-            score, evidence = 4.0, 1.0
-        elif seconds:
-            score = 0.3
-        elif said and (stem(said) in parameter.words or _is_same(said, parameter.words)):
-            score, evidence = 4.0, 1.0
-        elif said and (stem(said) in parameter.described or _is_same(said, parameter.described)):
-            score, evidence = 3.5, 0.8
-        elif said and counts and (stem(said) in tool_words or groups_of(said) & tool_words):
-            score, evidence = 3.0, 0.5
-        elif any(v.kind == "currency" and v.start <= end + 2 and value.start <= v.end for v in clause.values):
-            score = 3.5 if parameter.words & _MONEY or parameter.described & _MONEY else 1.0
-            evidence = 0.5 if score > 1 else 0.1
-        if not value.sure and score < MENTIONED:
-            continue  # "a table" does not count tables
-        if score >= MENTIONED and evidence > 0.5:
-            end = _unit_end(clause, value)
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        spelled = Value("number", number, value.start, value.end, value.unit, value.sure)
-        made = _made(parameter, clause, spelled, number, score, evidence)
-        yield attrs.evolve(made, start=_amount_start(clause, made.start), end=max(end, made.end))
-
-
-_COUNTS = {"count", "number", "num", "quantity", "amount", "times", "copies", "limit", "max", "maximum", "top", "n"}
-_MONEY = frozenset(
-    map(stem, ("amount", "price", "cost", "budget", "sum", "money", "currency", "total", "fee", "salary"))
-)
-
-
-def _is_same(word: str, stems: frozenset[str]) -> bool:
-    return bool(groups_of(word) and any(groups_of(word) & groups_of(s) for s in stems))
-
-
-def _time_unit(parameter: Parameter) -> str | None:
-    for stems in (parameter.words, parameter.described):
-        for unit in SECONDS:
-            if stem(unit) in stems and len(unit) > 1:
-                return unit
-    return None
-
-
-def _unit_end(clause: Clause, value: Value) -> int:
-    place = clause.text.find(value.unit, value.end, value.end + 20) if value.unit else -1
-    return place + len(value.unit) if place >= 0 else value.end
-
-
-_QUALIFIERS = re.compile(
-    r"(?<!\w)(?:(?:for|with|of|the|a|at most|at least|up to|top|first|only|max|maximum|about)\s+)+$", re.IGNORECASE
-)
-
-
-def _amount_start(clause: Clause, start: int) -> int:
-    """Where the words that qualify a number begin: "at most", "the top"."""
-    match = _QUALIFIERS.search(clause.before(start))
-    return start - len(match[0]) if match else start
+        yield made(parameter, clause, Value("option", option, word_.start, word_.end), option, 3.0, 0.7)
 
 
 def _boolean(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
@@ -264,11 +124,11 @@ def _strings(parameter: Parameter, clause: Clause, tool_words: frozenset[str]) -
             if stem(first) in tool_words or groups_of(first):
                 continue  # "Turn on …" names nothing
             score, evidence = min(score, 0.8), 0.0
-        if value.kind == "zone" and not value.sure and not _cue(parameter, clause, value.start)[0] > 0:
+        if value.kind == "zone" and not value.sure and not cue_of(parameter, clause, value.start)[0] > 0:
             score, evidence = 1.0, 0.2
         if value.kind == "email" and parameter.schema.get("format") == "email":
             score += 0.5
-        yield _made(parameter, clause, value, said, score, evidence)
+        yield made(parameter, clause, value, said, score, evidence)
     yield from _by_pattern(parameter, clause)
     yield from _phrases(parameter, clause, tool_words)
 
@@ -282,7 +142,7 @@ def _by_pattern(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
         word = match[0].rstrip(".:")
         if fits({"pattern": pattern}, word):
             value = Value("word", word, match.start(), match.start() + len(word))
-            yield _made(parameter, clause, value, word, 2.6, 0.7)
+            yield made(parameter, clause, value, word, 2.6, 0.7)
 
 
 def _phrases(parameter: Parameter, clause: Clause, tool_words: frozenset[str]) -> Iterator[Candidate]:
@@ -304,12 +164,12 @@ def _phrases(parameter: Parameter, clause: Clause, tool_words: frozenset[str]) -
             yield Candidate(parameter, phrase.text, 1.1, 0.0, phrase.start, phrase.end)
     if (
         parameter.kind in ("", "name", "identifier", "place", "path", "symbol")
-        and parameter.name.casefold() not in _NO_NAMES
+        and parameter.name.casefold() not in NO_NAMES
     ):
         for form in {parameter.name, " ".join(name_words(parameter.name))}:
             pattern = rf"(?<!\w){re.escape(form)}\s*(?:\s(?:is|to|of|as|called|named)|=|:)?\s+([^\s,.;:!?\"'“]+)"
             for match in re.finditer(pattern, clause.text, re.I):
-                if match[1].casefold() not in _PLAIN_CUES | _FRAME and not (
+                if match[1].casefold() not in PLAIN_CUES | _FRAME and not (
                     stem(match[1]) in tool_words or groups_of(match[1]) & tool_words
                 ):
                     yield Candidate(parameter, match[1], 3.0, 0.5, match.start(), match.end())
@@ -332,15 +192,15 @@ def _moments(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
         elif said and parameter.schema.get("format") == "time":
             said += "Z"
         if said:
-            made = _made(parameter, clause, value, said, 4.0, 0.5)
-            match = re.search(r"\b(?:on|at|for|by|from|until)\s+(?:the\s+)?$", clause.before(made.start), re.I)
+            moment = made(parameter, clause, value, said, 4.0, 0.5)
+            match = re.search(r"\b(?:on|at|for|by|from|until)\s+(?:the\s+)?$", clause.before(moment.start), re.I)
             # A date and a time beside it may go to two parameters: each uses up its half only.
             if date and time and parameter.kind in ("date", "time"):
                 middle = (value.start + value.end) // 2
                 half = (value.start, middle) if parameter.kind == "date" else (middle, value.end)
-                yield attrs.evolve(made, start=half[0], end=half[1])
+                yield attrs.evolve(moment, start=half[0], end=half[1])
             else:
-                yield attrs.evolve(made, start=made.start - len(match[0]) if match else made.start)
+                yield attrs.evolve(moment, start=moment.start - len(match[0]) if match else moment.start)
 
 
 def _languages(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
@@ -355,7 +215,7 @@ def _languages(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:
             code = LANGUAGES[word.text.casefold()]
             name = word.text[0].upper() + word.text[1:]
             value = Value("language", name, word.start, word.end)
-            yield _made(parameter, clause, value, code if coded else name, 3.0, 0.8)
+            yield made(parameter, clause, value, code if coded else name, 3.0, 0.8)
 
 
 def _arrays(parameter: Parameter, clause: Clause) -> Iterator[Candidate]:

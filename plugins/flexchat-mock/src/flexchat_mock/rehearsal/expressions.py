@@ -171,7 +171,8 @@ class _Reader:
     def take(self) -> _Token:
         token = self.tokens[self.place]
         self.place += 1
-        self.worded = self.worded or (len(token.text) > 1 and token.text.isascii() and token.kind in _SAID_IN_WORDS)
+        in_words = token.kind in _SAID_IN_WORDS and token.text.isascii() and token.text not in ("**",)
+        self.worded = self.worded or (in_words and (len(token.text) > 1 or token.text in "xX"))
         return token
 
     def expression(self, depth: int) -> str | None:

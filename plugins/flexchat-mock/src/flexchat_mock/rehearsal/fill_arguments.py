@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from .candidates import MENTIONED, Candidate, candidates_of
+from .candidates import candidates_of
 from .clause import Clause
 from .fits import fits
+from .meant import MENTIONED, Candidate
 from .parameters import Parameter, parameters_of
 from .text_values import FREE_KINDS, text_candidates
 

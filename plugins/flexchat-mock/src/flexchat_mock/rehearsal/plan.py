@@ -16,10 +16,14 @@ from .fill_arguments import fill_arguments
 from .vocabulary import PREPOSITIONS
 from .words import groups_of, is_stop_word, stem
 
-MAX_CHARACTERS = 4_000
-"""Of a message, this much is read: matching words takes time, and nobody rehearses with more."""
+MAX_CHARACTERS = 2_000
+"""Of a message, this much is read, and at most MAX_SENTENCES: matching words takes time, and this is a rehearsal."""
+
+MAX_SENTENCES = 16
 
 _MAX_CUTS = 12
+# A longer sentence is a text rather than several requests.
+_MOST_TO_CUT = 400
 _SENTENCE_END = re.compile(
     r"(?<![ .][A-Za-z])(?<!\b(?:Mr|Dr|St|No|vs))(?<!\bMrs)(?<!\bProf)[.!?]+[\"'”’)]*\s+|\s*\n+\s*"
 )
@@ -59,7 +63,7 @@ def plan(
         must_call: Take the best tool, however badly it fits.
     """
     enough = 0.1 if must_call else ENOUGH
-    sentences = [s for s in _SENTENCE_END.split(message[:MAX_CHARACTERS]) if s and re.search(r"\w", s)]
+    sentences = _sentences(message)
     parts: list[Match | str] = []
     helped = False
     for i, sentence in enumerate(sentences):
@@ -72,6 +76,11 @@ def plan(
     if earlier and not any(isinstance(p, Match) and p.complete for p in parts):
         parts = _continued(earlier, message[:MAX_CHARACTERS], tools, today) or parts
     return tuple(_distinct(_step(part) for part in parts))
+
+
+def _sentences(text: str) -> list[str]:
+    found = [s for s in _SENTENCE_END.split(text[:MAX_CHARACTERS]) if s and re.search(r"\w", s)]
+    return found[:MAX_SENTENCES]
 
 
 def _step(part: Match | str) -> Step:
@@ -98,7 +107,7 @@ def _requests(text: str, context: str, tools: Sequence[Tool], today: dt.date, en
         whole = choose_tool(Clause(rest, today), tools, enough=enough)
         if carried is not None:
             whole = _carry(carried, rest, today) or whole
-        cut = _first_cut(rest, whole, tools, today, carried)
+        cut = _first_cut(rest, whole, tools, today, carried) if len(rest) <= _MOST_TO_CUT else None
         if cut is None:
             found.append(_completed(whole, context, today) if whole else rest)
             break
@@ -195,7 +204,7 @@ def _completed(match: Match, context: str, today: dt.date) -> Match:
 
 def _continued(earlier: str, message: str, tools: Sequence[Tool], today: dt.date) -> list[Match | str]:
     """What a message asks that only adds to the one before; nothing if it does not."""
-    sentences = [s for s in _SENTENCE_END.split(earlier[:MAX_CHARACTERS]) if s and re.search(r"\w", s)]
+    sentences = _sentences(earlier)
     before = [m for s in sentences for m in _requests(s, "", tools, today, ENOUGH) if isinstance(m, Match)]
     if not before:
         return []

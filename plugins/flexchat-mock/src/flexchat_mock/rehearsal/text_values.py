@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from .candidates import Candidate, named
 from .clause import Clause, bare
+from .meant import Candidate, named
 from .parameters import Parameter
 from .words import Word, groups_of, is_stop_word, name_words, stem
 

@@ -1,0 +1,108 @@
+"""The handler rag_query and the tool search_documents."""
+
+import pytest
+from flexchat.plugin import ToolContext
+from flexchat.tools.executor import ToolExecutor
+from flexchat.tools.registry import ToolRegistry
+from flexchat_internal.implementation import INTERNAL
+from flexchat_internal.memory_retriever import MemoryConfig, MemoryDocument, MemoryRetriever
+from flexchat_internal.rag_query import RAG_QUERY, SEARCH_DOCUMENTS, RagQueryError, rag_query
+
+
+def store(*texts, collection="handbook"):
+    documents = tuple(MemoryDocument(text=t, title=t.split()[0], collection=collection) for t in texts)
+    return MemoryRetriever(MemoryConfig(documents=documents))
+
+
+class BrokenStore:
+    async def query(self, text, *, collection, top_k):
+        raise ConnectionError("refused")
+
+    async def aclose(self):
+        pass
+
+
+def context_of(**stores):
+    return ToolContext(tool=SEARCH_DOCUMENTS, retrievers=stores)
+
+
+async def test_passages_come_with_all_that_is_known_of_them():
+    """TE-14: title, source, collection, text and distance of each passage."""
+    answer = await rag_query({"query": "holiday"}, context_of(a=store("Holiday is 30 days", "Salary is paid monthly")))
+
+    (entry,) = answer["results"]
+    assert {k: entry[k] for k in ("title", "source", "collection", "text")} == {
+        "title": "Holiday",
+        "source": None,
+        "collection": "handbook",
+        "text": "Holiday is 30 days",
+    }
+    assert 0 <= entry["distance"] < 1
+
+
+async def test_all_stores_are_asked_and_the_nearest_comes_first():
+    """At most max_results of all stores together."""
+    stores = context_of(a=store("cat dog", "dog dog dog"), b=store("dog", "bird"))
+
+    answer = await rag_query({"query": "dog", "max_results": 2}, stores)
+
+    distances = [entry["distance"] for entry in answer["results"]]
+    assert len(distances) == 2
+    assert distances == sorted(distances)
+
+
+async def test_a_collection_is_passed_on():
+    """A store that does not have it says so, and the others answer."""
+    stores = context_of(a=store("dog", collection="pets"), b=store("dog", collection="food"))
+
+    answer = await rag_query({"query": "dog", "collection": "pets"}, stores)
+
+    assert [entry["collection"] for entry in answer["results"]] == ["pets"]
+    assert "no collection is called 'pets'" in answer["failed"]["b"]
+
+
+async def test_a_store_that_fails_does_not_silence_the_others():
+    """The answer names it and its reason; only where all fail the search does."""
+    answer = await rag_query({"query": "dog"}, context_of(a=store("dog"), b=BrokenStore()))
+
+    assert len(answer["results"]) == 1
+    assert answer["failed"] == {"b": "refused"}
+    with pytest.raises(RagQueryError, match="the search failed: b: refused"):
+        await rag_query({"query": "dog"}, context_of(b=BrokenStore()))
+
+
+async def test_without_a_store_the_error_says_what_to_configure():
+    """A newcomer reads which table is missing."""
+    with pytest.raises(RagQueryError, match="add an entry to rag_services"):
+        await rag_query({"query": "dog"}, context_of())
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, "query must be a text"),
+        ({"query": " "}, "query must be a text"),
+        *(
+            ({"query": "x", "max_results": n}, "whole number from 1 to 20")
+            for n in (0, 21, 1.5, True, "3", None, float("nan"))
+        ),
+    ],
+)
+async def test_bad_parameters_are_refused_by_name(params, said):
+    """Also where a tool's own schema lets them pass."""
+    with pytest.raises(RagQueryError, match=said):
+        await rag_query(params, context_of(a=store("x")))
+
+
+async def test_the_ready_made_tool_searches():
+    """Scenario: Execute internal tool (TE-14, TC-25): search_documents through the executor."""
+    registry = ToolRegistry()
+    registry.register(SEARCH_DOCUMENTS)
+    handlers = {("internal", "rag_query"): RAG_QUERY}
+    executor = ToolExecutor(registry, {"internal": INTERNAL}, handlers=handlers, retrievers={"a": store("dog")})
+
+    good = await executor.execute("search_documents", {"query": "dog"})
+    bad = await executor.execute("search_documents", {"query": "dog", "max_results": 50})
+
+    assert [entry["text"] for entry in good.result["results"]] == ["dog"]
+    assert bad.error.startswith("Invalid parameters: ")
