@@ -219,9 +219,9 @@ def fuzz(count: int, seed: int) -> Report:
             wrong += len(text) <= 1_000 and is_wrong(text, value, off)
         else:
             text = (made, damaged, None, hostile)[number % 4](rng)
-        started = time.perf_counter()
+        started = time.thread_time()
         tally[judged(text)] += 1
-        times.append(took := time.perf_counter() - started)
+        times.append(took := time.thread_time() - started)
         if took > longest:
             slowest, longest = text, took
         if number % 10_000 == 0:
@@ -237,11 +237,11 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    began = time.perf_counter()
+    began = time.thread_time()
     report = fuzz(options.count, options.seed)
     at = report.times_s
     rows = {
-        "inputs": f"{options.count:,} (seed {options.seed}) in {time.perf_counter() - began:.1f} s",
+        "inputs": f"{options.count:,} (seed {options.seed}) in {time.thread_time() - began:.1f} s",
         "valid": f"{report.valid:,}",
         "refused": f"{report.refused:,}",
         "unhandled": f"{report.unhandled:,}",
