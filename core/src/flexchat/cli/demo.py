@@ -55,7 +55,7 @@ async def _show(chat: FlexChat, question: str, args: argparse.Namespace) -> None
             async for event in events:
                 if isinstance(event, TurnEnd):
                     answer = event.turn.content.replace("\n", f"\n{_INDENT}")
-                    terminal.out(f"Model: {answer}", "bold")
+                    terminal.out(f"Model: {answer}")
                 else:
                     transcript.show(event)
     if not args.config:

@@ -48,9 +48,7 @@ class Terminal:
 
     def write(self, text: str) -> None:
         """Write a piece of the answer to standard output, at once."""
-        sys.stdout.write(_harmless(text) if sys.stdout.isatty() else text)
-        sys.stdout.flush()
-        self._line_open = not text.endswith("\n") if text else self._line_open
+        self._to_stdout(_harmless(text) if sys.stdout.isatty() else text)
 
     def end_line(self) -> None:
         """End the line on standard output, if one is open."""
@@ -60,7 +58,7 @@ class Terminal:
     def out(self, text: str = "", style: Style = "plain") -> None:
         """Write a line to standard output."""
         self.end_line()
-        self.write(self._styled(text, style, sys.stdout) + "\n")
+        self._to_stdout(self._styled(text, style, sys.stdout) + "\n")
 
     def paragraph(self, text: str, *, indent: str) -> None:
         """Write a text to standard output, indented and broken at the terminal's width."""
@@ -79,8 +77,7 @@ class Terminal:
     def json(self, data: Any, *, one_line: bool = False) -> None:
         """Write data to standard output as JSON."""
         text = json.dumps(data, ensure_ascii=False, indent=None if one_line else 2, default=str)
-        sys.stdout.write(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
-        sys.stdout.flush()
+        self._to_stdout(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
     def say(self, text: str, style: Style = "plain") -> None:
         """Write a line to standard error."""
@@ -102,6 +99,11 @@ class Terminal:
         """Write nothing any more, not even at exit: nobody reads standard output."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _to_stdout(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        self._line_open = not text.endswith("\n") if text else self._line_open
 
     def _to_stderr(self, line: str) -> None:
         if sys.stdout.isatty():

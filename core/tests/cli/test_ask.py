@@ -1,0 +1,242 @@
+"""flexchat ask: the answer on standard output, everything else on standard error."""
+
+import json
+
+import pytest
+
+CALL = '{ tool_calls = [{ name = "calculator", arguments = { expression = "6 * 7" } }], text = "Let me see." }'
+TWICE = (
+    '{ tool_calls = [{ name = "calculator", arguments = { expression = "1 + 1" } }, '
+    '{ name = "echo", arguments = { message = "hi" } }] }'
+)
+
+
+def test_without_a_configuration_the_rehearsal_model_answers_with_the_builtin_tools_and_says_so(run):
+    """One line on standard error, with the command that connects a real model."""
+    ran = run("ask", "What is 17% of 230?")
+
+    assert ran.status == 0
+    assert "39.1" in ran.out
+    notices = [line for line in ran.err.splitlines() if "rehearsal model" in line]
+    assert len(notices) == 1
+    assert "flexchat init openai" in notices[0]
+
+
+def test_a_key_in_the_environment_changes_nothing_without_a_configuration(run, monkeypatch):
+    """No config is the rehearsal always: a key lying about must not cost money."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
+
+    assert "rehearsal model" in run("ask", "hello").err
+
+
+def test_standard_output_is_the_answer_and_standard_error_the_tool_calls(run, script):
+    script('{ tool_calls = [{ name = "calculator", arguments = { expression = "6 * 7" } }] }', '{ text = "It is 42." }')
+
+    ran = run("ask", "six times seven?")
+
+    assert ran.out == "It is 42.\n"
+    called, answered = ran.err.splitlines()
+    assert called == '→ calculator(expression="6 * 7")'
+    assert answered.startswith("← 42  (")
+
+
+def test_what_a_model_says_between_calls_stands_on_a_line_of_its_own(run, script):
+    script(CALL, '{ text = "It is 42." }')
+
+    assert run("ask", "six times seven?").out == "Let me see.\nIt is 42.\n"
+
+
+def test_without_streaming_standard_output_is_the_final_answer_alone(run, script):
+    script(CALL, '{ text = "It is 42." }')
+
+    assert run("ask", "--no-stream", "six times seven?").out == "It is 42.\n"
+
+
+def test_calls_side_by_side_are_answered_with_their_names(run, script):
+    script(TWICE, '{ text = "done" }', tools='registry = [{ name = "calculator" }, { name = "echo" }]')
+
+    ran = run("ask", "both")
+
+    answers = [line for line in ran.err.splitlines() if line.startswith("←")]
+    assert sorted(line.split(":")[0] for line in answers) == ["← calculator", "← echo"]
+
+
+def test_a_failed_call_is_shown_with_its_error_and_the_turn_goes_on(run, script):
+    script(
+        '{ tool_calls = [{ name = "calculator", arguments = { expression = "1 / 0" } }] }', '{ text = "It cannot be." }'
+    )
+
+    ran = run("ask", "divide")
+
+    assert (ran.status, ran.out) == (0, "It cannot be.\n")
+    assert "← failed: " in ran.err
+    assert "division by zero" in ran.err
+
+
+def test_a_call_that_cannot_be_read_is_shown_as_it_was_written(run, script):
+    script('{ tool_calls = [{ name = "calculator", arguments = "{broken" }] }', '{ text = "Sorry." }')
+
+    assert "→ calculator({broken)" in run("ask", "go").err
+
+
+def test_a_long_result_stays_on_one_line_and_keeps_its_time(run, script):
+    script(
+        '{ tool_calls = [{ name = "echo", arguments = { message = "' + "long " * 100 + '" } }] }',
+        '{ text = "ok" }',
+        tools='registry = [{ name = "echo" }]',
+    )
+
+    ran = run("ask", "go")
+
+    assert all(len(line) <= 100 for line in ran.err.splitlines())
+    assert ran.err.rstrip().endswith(" ms)")
+
+
+def test_the_turns_warnings_are_notes_on_standard_error(run, script):
+    script('{ text = "Once upon", finish_reason = "length" }')
+
+    ran = run("ask", "a story")
+
+    assert ran.out == "Once upon\n"
+    assert "note: the answer was cut off at the token limit" in ran.err
+
+
+def test_json_is_the_whole_turn(run, script):
+    """Phases, tool calls, usage and times."""
+    script(CALL, '{ text = "It is 42." }')
+
+    ran = run("ask", "--json", "six times seven?")
+
+    turn = json.loads(ran.out)
+    assert turn["content"] == "It is 42."
+    assert turn["tool_calls"][0]["params"] == {"expression": "6 * 7"}
+    assert [phase["phase"] for phase in turn["phases"]][-1] == "response generation"
+    assert turn["elapsed_ms"] >= 0
+    assert {"usage", "warnings", "finish_reason", "model", "service"} <= turn.keys()
+    assert ran.err == ""
+
+
+def test_words_are_joined_and_options_may_stand_between_them(run, script):
+    script('{ text = "yes" }')
+
+    turn = json.loads(run("ask", "do", "--json", "words", "join?").out)
+
+    assert turn["topic"] == "do words join?"
+
+
+def test_behind_two_dashes_everything_is_the_message(run, script):
+    script('{ text = "it says more" }')
+
+    ran = run("ask", "--json", "--", "what", "does", "-v", "--json", "do?")
+
+    assert json.loads(ran.out)["topic"] == "what does -v --json do?"
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "message"),
+    [
+        (["-"], "from a pipe\n", "from a pipe"),
+        ([], "from a pipe\n", "from a pipe"),
+        (["Sum", "it", "up:", "-"], "a report\n", "Sum it up:\n\na report"),
+        (["5", "-", "3"], "not read", "5 - 3"),
+    ],
+)
+def test_the_message_comes_from_the_words_or_from_standard_input(run, script, words, stdin, message):
+    script('{ text = "ok" }')
+
+    assert json.loads(run("ask", "--json", *words, stdin=stdin).out)["topic"] == message
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "terminal", "text"),
+    [([], "", True, "ask needs a message"), ([], "", False, "empty"), (["-"], " \n", False, "empty")],
+)
+def test_no_message_is_a_usage_error(run, words, stdin, terminal, text):
+    ran = run("ask", *words, stdin=stdin, terminal=terminal)
+
+    assert ran.status == 2
+    assert text in ran.err
+
+
+def test_an_empty_message_is_the_turns_error(run, script):
+    script('{ text = "ok" }')
+
+    assert run("ask", "").status == 1
+
+
+def test_the_config_option_wins_over_the_variable_and_the_variable_over_the_folder(run, script, monkeypatch):
+    script('{ text = "folder" }')
+    script('{ text = "variable" }', name="variable.toml")
+    script('{ text = "option" }', name="option.toml")
+
+    assert run("ask", "who?").out == "folder\n"
+    monkeypatch.setenv("FLEXCHAT_CONFIG", "variable.toml")
+    assert run("ask", "who?").out == "variable\n"
+    assert run("ask", "who?", "--config", "option.toml").out == "option\n"
+
+
+def test_a_json_file_in_the_folder_is_found(run, tmp_path):
+    config = {"llms": {"s": {"provider": "scripted", "replies": [{"text": "json"}]}}, "responses": [{"llm": "s"}]}
+    config["responses"][0]["model"] = "m"
+    (tmp_path / "flexchat.json").write_text(json.dumps(config))
+
+    assert run("ask", "who?").out == "json\n"
+
+
+def test_a_file_that_is_not_there_is_an_error_and_not_the_rehearsal(run):
+    ran = run("ask", "-c", "nope.toml", "hello")
+
+    assert ran.status == 2
+    assert "nope.toml" in ran.err
+    assert ran.out == ""
+
+
+def test_what_the_configuration_leaves_out_is_pointed_at(run, script):
+    """A tool that cannot be used is in check's notes; an answer must not hide that it is missing."""
+    script('{ text = "ok" }', tools='registry = [{ name = "calculator" }, { name = "calculator" }]')
+
+    assert "flexchat check shows" in run("ask", "go").err
+
+
+def test_without_the_rehearsal_model_the_way_out_is_told(run):
+    ran = run("ask", "hello", "--no-plugin", "mock")
+
+    assert ran.status == 2
+    assert "flexchat init" in ran.err
+    assert "blocked" in ran.err
+
+
+def test_a_blocked_plugin_of_the_configuration_is_not_loaded(run, script):
+    path = script('{ text = "ok" }')
+    path.write_text(path.read_text() + '\n[plugins]\nblock = ["builtin"]\n')
+
+    ran = run("ask", "hello")
+
+    assert ran.status == 2
+    assert "plugins.block" in ran.err
+
+
+INTERRUPTING = """
+import asyncio, signal
+
+async def press():
+    '''Press Ctrl-C.'''
+    signal.raise_signal(signal.SIGINT)
+    await asyncio.sleep(60)
+"""
+
+
+def test_ctrl_c_ends_the_turn_with_one_line_and_status_130(run, script, tmp_path, monkeypatch):
+    (tmp_path / "presses_in_ask.py").write_text(INTERRUPTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    script(
+        '{ text = "Wait", tool_calls = [{ name = "press" }] }',
+        tools='registry = [{ name = "press", description = "Press.", parameters = { type = "object" }, '
+        'implementation = { type = "python", function = "presses_in_ask:press" } }]',
+    )
+
+    ran = run("ask", "go")
+
+    assert ran.status == 130
+    assert ran.out == "Wait\n"
+    assert ran.err.endswith("flexchat: interrupted\n")

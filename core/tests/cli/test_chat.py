@@ -1,0 +1,160 @@
+"""flexchat chat: a conversation that outlives its turns."""
+
+import builtins
+import json
+
+import pytest
+from flexchat.cli.terminal import Terminal
+
+
+@pytest.fixture
+def talk(run, monkeypatch):
+    """Run flexchat chat with a person at the terminal, who types these lines and then Ctrl-D (or what is raised)."""
+
+    def call(*lines, words=()):
+        typed = iter(lines)
+
+        def answer(prompt=""):
+            line = next(typed, EOFError())
+            if isinstance(line, BaseException):
+                raise line
+            return line
+
+        monkeypatch.setattr(builtins, "input", answer)
+        monkeypatch.setattr(Terminal, "interactive", lambda self: True)
+        return run("chat", *words)
+
+    return call
+
+
+def test_each_line_is_answered_until_the_end(talk, script):
+    script('{ text = "one" }', '{ text = "two" }')
+
+    ran = talk("first", "", "second")
+
+    assert ran.status == 0
+    assert ran.out == "one\ntwo\n\n"
+
+
+def test_the_history_goes_along_and_new_forgets_it(run, script):
+    """The rehearsal of a real model's memory: what it was sent, as JSON of each turn."""
+    script(
+        '{ tool_calls = [{ name = "calculator", arguments = { expression = "6 * 7" } }] }',
+        '{ text = "42" }',
+        '{ text = "as I said" }',
+        '{ text = "hello" }',
+    )
+    seen = []
+    from flexchat_mock.scripted import ScriptedProvider
+
+    original = ScriptedProvider.stream_chat
+
+    def watched(self, messages, model, options):
+        seen.append([message.role for message in messages])
+        return original(self, messages, model, options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptedProvider, "stream_chat", watched)
+        run("chat", stdin="six times seven\nagain?\n/new\nhi\n")
+
+    assert seen == [
+        ["user"],
+        ["user", "assistant", "tool"],
+        ["user", "assistant", "tool", "assistant", "user"],
+        ["user"],
+    ]
+
+
+def test_a_failed_turn_is_told_and_the_conversation_goes_on(talk, script):
+    script('{ text = "one" }', '{ error = "content_filter" }', '{ text = "three" }')
+
+    ran = talk("a", "b", "c")
+
+    assert ran.status == 0
+    assert ran.out == "one\nthree\n\n"
+    assert "flexchat: the script says: content_filter error" in ran.err
+
+
+def test_without_a_person_a_failed_turn_makes_the_exit_status_1(run, script):
+    script('{ error = "content_filter" }', '{ text = "two" }')
+
+    ran = run("chat", stdin="a\nb\n")
+
+    assert (ran.status, ran.out) == (1, "two\n")
+
+
+INTERRUPTING = """
+import asyncio, signal
+
+async def press():
+    '''Press Ctrl-C.'''
+    signal.raise_signal(signal.SIGINT)
+    await asyncio.sleep(60)
+"""
+
+
+@pytest.fixture
+def _pressing(script, tmp_path, monkeypatch):
+    (tmp_path / "presses_in_chat.py").write_text(INTERRUPTING)
+    monkeypatch.syspath_prepend(tmp_path)
+    script(
+        '{ tool_calls = [{ name = "press" }] }',
+        '{ text = "still here" }',
+        tools='registry = [{ name = "press", description = "Press.", parameters = { type = "object" }, '
+        'implementation = { type = "python", function = "presses_in_chat:press" } }]',
+    )
+
+
+@pytest.mark.usefixtures("_pressing")
+def test_ctrl_c_stops_the_turn_and_not_the_program(talk):
+    """What was stopped leaves the history; the next line is answered."""
+    ran = talk("go", "are you there?")
+
+    assert ran.status == 0
+    assert "stopped" in ran.err
+    assert ran.out == "still here\n\n"
+
+
+@pytest.mark.usefixtures("_pressing")
+def test_ctrl_c_ends_a_conversation_that_nobody_types(run):
+    assert run("chat", stdin="go\nare you there?\n").status == 130
+
+
+def test_ctrl_c_at_the_prompt_ends(talk, script):
+    script('{ text = "one" }')
+
+    assert talk("first", KeyboardInterrupt(), "never").status == 0
+
+
+def test_slash_commands_do_not_go_to_the_model(talk, script):
+    script('{ text = "only answer" }')
+
+    ran = talk("/tools", "/help", "/new", "/tols", "hello", "/quit", "never")
+
+    assert ran.out == "only answer\n"
+    assert "calculator(expression: string)" in ran.err
+    assert "/new" in ran.err
+    assert "did you mean '/tools'?" in ran.err
+
+
+def test_without_tools_the_command_says_so(talk, script):
+    script('{ text = "-" }', tools="registry = []")
+
+    assert "no tools" in talk("/tools").err
+
+
+def test_json_is_a_line_per_turn_errors_included(run, script):
+    script('{ text = "one" }', '{ error = "auth" }', '{ text = "three" }')
+
+    ran = run("chat", "--json", stdin="a\nb\nc\n")
+
+    first, second, third = map(json.loads, ran.out.splitlines())
+    assert (first["content"], third["content"]) == ("one", "three")
+    assert second["type"] == "ProviderAuthError"
+    assert third["topic"] is not None
+
+
+def test_the_prompt_is_not_written_where_nobody_reads_it(run, script):
+    script('{ text = "one" }')
+
+    assert run("chat", stdin="a\n").out == "one\n"

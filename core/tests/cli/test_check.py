@@ -1,0 +1,77 @@
+"""flexchat check and flexchat config schema."""
+
+import json
+
+import jsonschema
+import pytest
+
+BROKEN = '[llms.a]\nprovider = "scripted"\n\n[[responses]]\nllm = "b"\nmodle = "x"\n'
+
+
+def test_a_fine_file_is_said_to_be_fine_with_what_is_in_it(run, script):
+    script('{ text = "-" }')
+
+    ran = run("check")
+
+    assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 1 tool, 1 rule\n")
+
+
+def test_every_problem_is_a_line_with_file_and_line_and_the_status_is_2(run, tmp_path):
+    (tmp_path / "chat.toml").write_text(BROKEN)
+
+    ran = run("check", "chat.toml")
+
+    assert ran.status == 2
+    *problems, verdict = ran.out.splitlines()
+    assert all(line.startswith("chat.toml:") for line in problems)
+    assert verdict == f"chat.toml cannot be used: {len(problems)} problems"
+
+
+def test_notes_are_told_and_are_no_problem(run, script):
+    path = script('{ text = "-" }')
+    path.write_text(path.read_text() + '[[responses]]\nllm = "script"\nmodel = "never reached"\n')
+
+    ran = run("check")
+
+    assert ran.status == 0
+    assert ran.out.startswith("note: flexchat.toml:")
+
+
+def test_check_as_json(run, tmp_path):
+    (tmp_path / "chat.toml").write_text(BROKEN)
+
+    ran = run("check", "--json", "chat.toml")
+
+    found = json.loads(ran.out)
+    assert ran.status == 2
+    assert found["usable"] is False
+    assert {"source", "line", "path", "text"} == found["problems"][0].keys()
+
+
+@pytest.mark.parametrize("text", ["[[[", '{ "json": true }'])
+def test_a_file_that_cannot_be_read_is_a_problem_too(run, tmp_path, text):
+    (tmp_path / "chat.toml").write_text(text)
+
+    ran = run("check", "chat.toml")
+
+    assert ran.status == 2
+    assert ran.out.startswith("chat.toml:1: ")
+
+
+def test_nothing_to_check_is_a_usage_error(run):
+    ran = run("check")
+
+    assert ran.status == 2
+    assert "flexchat init" in ran.err
+
+
+def test_the_schema_is_a_schema_and_knows_the_installed_plugins(run, script):
+    """What check accepts the schema accepts, and what it refuses for an unknown key the schema refuses."""
+    schema = json.loads(run("config", "schema").out)
+
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    fine = {"llms": {"s": {"provider": "scripted", "repeat": True}}, "responses": [{"llm": "s", "model": "m"}]}
+    assert validator.is_valid(fine)
+    assert not validator.is_valid({**fine, "llms": {"s": {"provider": "scripted", "repaet": True}}})
+    assert not validator.is_valid({**fine, "llms": {"s": {"provider": "nobody"}}})

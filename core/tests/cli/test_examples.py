@@ -1,0 +1,39 @@
+"""The examples are what they say."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+CONFIGS = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".toml", ".json"))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_example_passes_check(run, monkeypatch, name):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
+
+    ran = run("check", str(EXAMPLES / name))
+
+    assert ran.status == 0
+    assert "is fine" in ran.out
+    assert "note:" not in ran.out
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [("What is the weather in Paris?", "light rain"), ("What is the weather in Atlantis?", "no city called Atlantis")],
+)
+def test_the_weather_example_answers_by_city(run, question, answer):
+    ran = run("ask", "-c", str(EXAMPLES / "weather.toml"), question)
+
+    assert ran.status == 0
+    assert answer in ran.out
+
+
+def test_the_library_example_runs_offline(capsys):
+    runpy.run_path(str(EXAMPLES / "python_tools.py"), run_name="__main__")
+
+    out = capsys.readouterr().out
+    assert "6.5" in out
+    assert "2.8" in out

@@ -1,0 +1,97 @@
+"""flexchat init: a first configuration."""
+
+import json
+import tomllib
+
+import pytest
+from flexchat.cli.init import STARTERS
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_path, monkeypatch):
+    """At most 25 lines, accepted by check, at_limit = "answer", calculator and clock."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
+
+    assert run("init", kind).status == 0
+
+    text = (tmp_path / "flexchat.toml").read_text()
+    assert len(text.splitlines()) <= 25
+    config = tomllib.loads(text)
+    assert config["tools"]["at_limit"] == "answer"
+    assert [tool["name"] for tool in config["tools"]["registry"]] == ["calculator", "get_current_datetime"]
+    checked = run("check")
+    assert (checked.status, checked.out) == (0, "flexchat.toml is fine: 1 llm, 2 tools, 1 rule\n")
+
+
+def test_openai_is_the_default_and_its_key_stays_out_of_the_file(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
+
+    ran = run("init")
+
+    text = (tmp_path / "flexchat.toml").read_text()
+    assert "${OPENAI_API_KEY}" in text
+    assert "sk-abcdefgh" not in text + ran.out
+    assert "OPENAI_API_KEY" in ran.out
+    assert "flexchat check" in ran.out
+
+
+def test_a_file_is_never_overwritten_unless_forced(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text("mine")
+
+    refused = run("init", "rehearsal")
+    assert refused.status == 2
+    assert "--force" in refused.err
+    assert (tmp_path / "flexchat.toml").read_text() == "mine"
+
+    assert run("init", "rehearsal", "--force").status == 0
+    assert "rehearsal" in (tmp_path / "flexchat.toml").read_text()
+
+
+def test_the_rehearsal_can_be_asked_at_once(run):
+    run("init", "rehearsal")
+
+    ran = run("ask", "What is 17% of 230?")
+
+    assert ran.status == 0
+    assert "39.1" in ran.out
+    assert "no config found" not in ran.err
+
+
+def test_config_names_another_file_and_the_next_steps_name_it_too(run, tmp_path):
+    ran = run("init", "rehearsal", "--config", "chat.toml")
+
+    assert (tmp_path / "chat.toml").exists()
+    assert "flexchat check --config chat.toml" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["opneai"], "did you mean 'openai'?"),
+        (["-c", "chat.json"], ".toml"),
+        (["-c", "no/such/folder.toml"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_written_is_a_usage_error(run, words, text):
+    ran = run("init", *words)
+
+    assert ran.status == 2
+    assert text in ran.err
+
+
+def test_without_the_providers_package_the_first_step_installs_it(run):
+    ran = run("init", "openai", "--no-plugin", "openai")
+
+    assert ran.status == 0
+    assert "pip install flexchat-openai" in ran.out
+
+
+def test_without_the_tools_package_the_file_names_no_tools(run, tmp_path):
+    run("init", "rehearsal", "--no-plugin", "builtin")
+
+    assert "registry" not in (tmp_path / "flexchat.toml").read_text()
+    assert run("check").status == 0
+
+
+def test_init_as_json_names_the_file(run):
+    assert json.loads(run("init", "local", "--json").out) == {"file": "flexchat.toml", "kind": "local"}

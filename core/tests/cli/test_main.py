@@ -1,0 +1,269 @@
+"""What holds for every command: exit statuses, errors in a sentence, options anywhere, speed."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+from flexchat import __version__
+from flexchat.cli import main as main_module
+from flexchat.cli.commands import OWN
+from flexchat.cli.main import main
+from flexchat.plugin import Command, hookimpl
+from flexchat.plugin.host import PluginHost
+
+
+def test_without_words_the_commands_are_listed(run):
+    """All commands, with a line each; the way in for someone new."""
+    ran = run()
+
+    assert ran.status == 0
+    assert all(name in ran.out for name in OWN)
+    assert "flexchat demo" in ran.out
+
+
+@pytest.mark.parametrize("words", [["--version"], ["ask", "--version"]])
+def test_the_version_is_told(run, words):
+    ran = run(*words)
+
+    assert (ran.status, ran.out) == (0, f"flexchat {__version__}\n")
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_command_has_help(run, name):
+    """Help names the command and the options of every command."""
+    ran = run(*name.split(), "--help")
+
+    assert ran.status == 0
+    assert f"flexchat {name}" in ran.out
+    assert "--config" in ran.out
+
+
+def test_help_is_also_a_word(run):
+    assert run("help", "ask").out == run("ask", "--help").out
+
+
+def test_half_a_command_names_its_other_halves(run):
+    assert run("tools").status == 2
+    assert "tools call" in run("tools").err
+    assert "tools call" in run("tools", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["chek"], "did you mean 'check'?"),
+        (["tool"], "did you mean 'tools'?"),
+        (["ask", "--jsno", "hello"], "did you mean '--json'?"),
+        (["--verbos"], "did you mean '--verbose'?"),
+        (["check", "one.toml", "two.toml"], "unknown argument 'two.toml'"),
+        (["-c"], "expected one argument"),
+        (["--json"], "a command is missing"),
+        (["--no-plugin", "mok", "plugins"], "did you mean 'mock'?"),
+    ],
+)
+def test_what_nobody_knows_is_refused_with_the_nearest_name(run, words, hint):
+    """Usage errors: status 2, one line, the nearest name."""
+    ran = run(*words)
+
+    assert ran.status == 2
+    assert hint in ran.err
+    assert ran.err.startswith("flexchat: ")
+    assert ran.err.count("\n") == 1
+
+
+def test_options_stand_before_and_behind_the_command(run):
+    before = run("--json", "--no-plugin", "openai", "plugins")
+    behind = run("plugins", "--json", "--no-plugin", "openai")
+
+    assert json.loads(before.out) == json.loads(behind.out)
+    assert [r["status"] for r in json.loads(before.out) if r["name"] == "openai"] == ["blocked"]
+
+
+def test_no_plugin_may_be_given_again(run):
+    reports = json.loads(run("--no-plugin", "openai", "plugins", "--no-plugin", "internal", "--json").out)
+
+    assert {r["name"] for r in reports if r["status"] == "blocked"} == {"openai", "internal"}
+
+
+def test_a_configuration_error_is_one_screen_with_every_problem_and_status_2(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.a]\nprovider = "scripted"\n\n[[responses]]\nllm = "b"\nmodle = "x"\n'
+    )
+
+    ran = run("ask", "hello")
+
+    assert ran.status == 2
+    assert "flexchat.toml:5" in ran.err
+    assert "did you mean 'model'?" in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+def test_a_hundred_problems_are_still_one_screen(run, tmp_path):
+    rules = "".join(f'[[responses]]\nllm = "missing{i}"\n' for i in range(100))
+    (tmp_path / "flexchat.toml").write_text(f'[llms.a]\nprovider = "scripted"\n{rules}')
+
+    ran = run("ask", "hello")
+
+    assert ran.err.count("\n") < 25
+    assert "more; flexchat check" in ran.err
+
+
+def test_a_failed_turn_has_status_1_and_no_traceback(run, script):
+    script('{ error = "auth" }')
+
+    ran = run("ask", "hello")
+
+    assert ran.status == 1
+    assert ran.err == "flexchat: the script says: auth error\n"
+
+
+def test_with_json_an_error_is_json_too(run, script):
+    """A script that reads standard output finds JSON there whatever happens."""
+    script('{ error = "auth" }')
+
+    ran = run("ask", "--json", "hello")
+
+    assert json.loads(ran.out) == {"error": "the script says: auth error", "type": "ProviderAuthError"}
+    assert ran.status == 1
+
+
+def test_verbose_shows_the_traceback(run, script):
+    script('{ error = "auth" }')
+
+    ran = run("-v", "ask", "hello")
+
+    assert "Traceback" in ran.err
+    assert ran.err.endswith("flexchat: the script says: auth error\n")
+
+
+def test_an_error_of_ours_is_one_line_and_says_how_to_see_more(run, monkeypatch):
+    def broken(args):
+        raise ZeroDivisionError("it broke")
+
+    command = Command(name="ask", summary="-", add_arguments=lambda parser: None, run=broken)
+    monkeypatch.setitem(main_module.OWN, "ask", command)
+
+    ran = run("ask")
+
+    assert ran.status == 1
+    assert ran.err == "flexchat: internal error: ZeroDivisionError: it broke; run again with -v for the details\n"
+    assert "Traceback" in run("ask", "-v").err
+
+
+def test_an_interrupt_is_one_line_and_status_130(run, monkeypatch):
+    def interrupted(args):
+        raise KeyboardInterrupt
+
+    command = Command(name="demo", summary="-", add_arguments=lambda parser: None, run=interrupted)
+    monkeypatch.setitem(main_module.OWN, "demo", command)
+
+    ran = run("demo")
+
+    assert (ran.status, ran.err) == (130, "flexchat: interrupted\n")
+
+
+class Shouting:
+    """A plugin with a command that has an option of FlexChat's own name and arguments of all kinds."""
+
+    @hookimpl
+    def flexchat_register_commands(self):
+        def add_arguments(parser):
+            parser.add_argument("--json", metavar="FILE")
+            parser.add_argument("rest", nargs="...")
+
+        def run(args):
+            print(args.json, args.rest)
+            return 7
+
+        yield Command(name="shout", summary="shout something", add_arguments=add_arguments, run=run)
+
+
+@pytest.fixture
+def _shouting(monkeypatch):
+    def plugins(args, file=None):
+        host = PluginHost()
+        host.register(Shouting(), "shouting")
+        return host
+
+    monkeypatch.setattr(main_module, "load_plugins", plugins)
+
+
+@pytest.mark.usefixtures("_shouting")
+def test_a_plugins_command_is_listed_and_runs_with_options_of_its_own(run):
+    """Its exit status is the program's; where it has an option of a common name, its own counts."""
+    assert "shout something" in run("--help").out
+
+    ran = run("shout", "--json", "f", "a", "--b", "c")
+
+    assert (ran.status, ran.out) == (7, "f ['a', '--b', 'c']\n")
+    assert "did you mean 'shout'?" in run("shot").err
+
+
+def test_a_broken_configuration_does_not_hide_the_help(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text("[[[")
+
+    assert run("--help").status == 0
+
+
+def test_main_takes_the_programs_arguments_and_restores_the_log(monkeypatch, capsys):
+    import logging
+
+    handlers = list(logging.getLogger().handlers)
+    monkeypatch.setattr(sys, "argv", ["flexchat", "-v", "--version"])
+
+    assert main() == 0
+    assert capsys.readouterr().out.startswith("flexchat ")
+    assert logging.getLogger().handlers == handlers
+    assert logging.getLogger("flexchat").level == logging.NOTSET
+
+
+def program(*words, **rest):
+    return subprocess.run(
+        [sys.executable, "-m", "flexchat", *words], capture_output=True, text=True, check=False, **rest
+    )
+
+
+def test_python_m_flexchat_is_the_program():
+    """Exit status and streams as those of a process."""
+    done = program("tools", "call", "calculator", "expression=1/0")
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "division by zero" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    """flexchat … | head -1: nothing on standard error."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flexchat", "config", "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(), errors) == (141, b"")
+
+
+def test_the_version_loads_no_plugin_and_nothing_heavy():
+    """What --version costs: no plugin, no configuration reader, no HTTP client (its time is measured below)."""
+    code = (
+        "import sys; from flexchat.cli.main import main; main(['--version']); "
+        "print([m for m in sys.modules if m.startswith('flexchat_') or m in ('cattrs', 'httpx', 'jsonschema')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[1] == "[]"
+
+
+def test_version_and_help_are_fast():
+    """Under 0.3 s on an idle machine; the best of five, and twice that, so that a busy one does not fail the test."""
+    times = []
+    for word in ("--version", "--help", "--version", "--help", "--version"):
+        started = time.perf_counter()
+        assert program(word).returncode == 0
+        times.append(time.perf_counter() - started)
+
+    assert min(times) < 0.6

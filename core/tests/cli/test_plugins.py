@@ -1,0 +1,58 @@
+"""flexchat plugins."""
+
+import json
+
+from flexchat.app import installed_plugins
+from flexchat.cli import plugins as plugins_module
+from flexchat.plugin import hookimpl
+from flexchat.plugin.host import PluginHost
+
+
+def test_every_installed_plugin_is_reported_with_what_it_brings(run):
+    ran = run("plugins")
+
+    assert ran.status == 0
+    for report in installed_plugins().reports:
+        assert report.name in ran.out
+        assert report.package in ran.out
+    assert "providers: scripted, rehearsal" in ran.out
+    assert "calculator" in ran.out
+
+
+def test_a_blocked_plugin_is_listed_with_who_blocked_it(run, monkeypatch):
+    assert "by --no-plugin" in run("plugins", "--no-plugin", "openai").out
+
+    monkeypatch.setenv("FLEXCHAT_BLOCK_PLUGINS", "openai")
+    assert "by FLEXCHAT_BLOCK_PLUGINS" in run("plugins").out
+
+
+class Watching:
+    @hookimpl
+    def flexchat_turn_started(self, turn_id):
+        pass
+
+
+def test_a_failed_plugin_is_listed_with_the_reason_and_a_watcher_with_what_it_watches(run, monkeypatch):
+    host = PluginHost()
+    host.register(Watching(), "watching", "watching 1.0")
+    host.register(type("Broken", (), {"FLEXCHAT_API": (9, 9)})(), "broken", "broken 1.0")
+    monkeypatch.setattr(plugins_module, "load_plugins", lambda args, file=None: host)
+
+    ran = run("plugins")
+
+    assert "watches: turn_started" in ran.out
+    assert "broken    failed  broken 1.0" in ran.out
+    assert "written for plugin API 9.9" in ran.out
+
+
+def test_no_plugins_are_told(run, monkeypatch):
+    monkeypatch.setattr(plugins_module, "load_plugins", lambda args, file=None: PluginHost())
+
+    assert "no plugins are installed" in run("plugins").err
+
+
+def test_plugins_as_json(run):
+    reports = json.loads(run("plugins", "--json").out)
+
+    assert {report["status"] for report in reports} == {"active"}
+    assert {"name", "package", "provides", "reason"} <= reports[0].keys()
