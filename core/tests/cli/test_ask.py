@@ -240,3 +240,29 @@ def test_ctrl_c_ends_the_turn_with_one_line_and_status_130(run, script, tmp_path
     assert ran.status == 130
     assert ran.out == "Wait\n"
     assert ran.err.endswith("flexchat: interrupted\n")
+
+
+def test_bytes_that_are_no_text_are_a_usage_error(run, monkeypatch):
+    import io
+    import sys
+
+    from flexchat.cli.main import main
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\xfa"), encoding="utf-8"))
+
+    assert main(["ask", "-"]) == 2
+
+
+def test_waiting_for_a_service_is_said_and_a_failed_tools_log_is_not(run, script):
+    """Of the log a person sees what they must know; what the turn shows anyway is not said twice."""
+    path = script(
+        '{ tool_calls = [{ name = "calculator", arguments = { expression = "1 / 0" } }] }',
+        '{ error = "overloaded" }',
+        '{ text = "done" }',
+    )
+    path.write_text(path.read_text().replace("[llms.script]", "[llms.script]\nretry_delay_ms = 1"))
+
+    ran = run("ask", "--no-stream", "go")
+
+    assert ran.out == "done\n"
+    assert [line.split(":")[0] for line in ran.err.splitlines() if not line.startswith(("→", "←"))] == ["note"]

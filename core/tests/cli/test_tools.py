@@ -83,7 +83,7 @@ def test_a_failed_call_has_status_1_and_its_error_on_standard_error(run):
 
 
 def test_arguments_that_the_schema_refuses_are_the_tools_error(run, script):
-    """TC-42: the tool's own check says what is missing."""
+    """The check a model meets, with its text."""
     ran = run("tools", "call", "calculator")
 
     assert ran.status == 1
