@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import os
 import random
 from collections.abc import Awaitable, Callable
@@ -175,3 +176,28 @@ async def test_a_proxy_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ProviderError, match="socks5"):
         await client.post("/x", b"{}")
     await client.aclose()
+
+
+async def test_a_kept_connection_that_the_server_has_closed_costs_nobody_an_error() -> None:
+    """Servers close idle connections; the request that meets one is sent again, once and at once."""
+    answers = 0
+
+    async def one_answer_a_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal answers
+        await reader.readuntil(b"\r\n\r\n")
+        answers += 1
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+        await writer.drain()
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")  # the next request finds a connection that closes without an answer
+        writer.close()
+
+    server = await asyncio.start_server(one_answer_a_connection, "127.0.0.1", 0)
+    client = HttpClient("test", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", {})
+    try:
+        bodies = [(await client.post("/x", b"{}")).body for _ in range(4)]
+    finally:
+        await client.aclose()
+        server.close()
+
+    assert (bodies, answers) == ([b"ok"] * 4, 4)

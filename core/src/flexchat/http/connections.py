@@ -25,6 +25,7 @@ from yarl import URL
 MAX_CONNECTIONS = 1024
 # aiohttp warns of larger bodies that are not files.
 _AS_FILE_BYTES = 2**20
+_STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 
 
 class BodyStream(httpx.AsyncByteStream):
@@ -55,19 +56,26 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             session = self._open()
         body = request.stream.body if isinstance(request.stream, BodyStream) else await request.aread()
         connect_s = request.extensions.get("timeout", {}).get("connect")
-        try:
-            url, proxy = self._target(str(request.url))
-            response = await session.request(
-                request.method,
-                url,
-                data=None if not body else body if len(body) < _AS_FILE_BYTES else io.BytesIO(body),
-                headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw],
-                allow_redirects=False,
-                timeout=_timeout(connect_s),
-                **proxy,
-            )
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _as_httpx(error, request) from error
+        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
+        for may_be_stale in (True, False):
+            try:
+                url, proxy = self._target(str(request.url))
+                response = await session.request(
+                    request.method,
+                    url,
+                    data=None if not body else body if len(body) < _AS_FILE_BYTES else io.BytesIO(body),
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=_timeout(connect_s),
+                    **proxy,
+                )
+                break
+            except _STALE as error:
+                # A kept connection may have been closed by the server just as we took it: once more, at once.
+                if not may_be_stale or isinstance(error, aiohttp.ClientConnectorError):
+                    raise _as_httpx(error, request) from error
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise _as_httpx(error, request) from error
         return httpx.Response(
             response.status, headers=response.raw_headers, stream=_AnswerStream(response, request), request=request
         )
