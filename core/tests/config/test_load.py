@@ -102,7 +102,9 @@ BROKEN_JSON = """\
 """
 
 EXPECTED = [
-    ("llms.gpt.api_key: environment variable OPENAI_API_KEY is not set (for the text itself write $${OPENAI_API_KEY})"),
+    (
+        "llms.gpt.api_key: environment variable OPENAI_API_KEY is not set: export it first (for the text itself write $${OPENAI_API_KEY})"
+    ),
     'llms.gpt.timeout_s: expected a number, got the text "60"; leave out the quotes',
     "llms.gpt: unknown key 'base_uri' (did you mean 'base_url'?)",
     "tools.max_iterations: expected a number from 1 to 50, got the number 0; leave the key out for the default",

@@ -41,7 +41,7 @@ def test_a_variable_that_is_not_set_is_a_problem_that_names_it_and_its_place():
 
     done = expand_variables(document, {})
 
-    text = "environment variable NO_KEY is not set (for the text itself write $${NO_KEY})"
+    text = "environment variable NO_KEY is not set: export it first (for the text itself write $${NO_KEY})"
     assert [str(p) for p in done.problems] == [f"c.toml:3: llms.gpt.api_key: {text}"]
     assert done.document.data == document.data
 

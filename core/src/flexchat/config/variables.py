@@ -62,11 +62,8 @@ def expand_variables(document: Document, environ: Mapping[str, str]) -> Expanded
         if default is not None and not set_to:
             return default
         if set_to is None:
-            problems.append(
-                document.problem(
-                    place, f"environment variable {name} is not set (for the text itself write $${{{name}}})"
-                )
-            )
+            hint = f"export it first (for the text itself write $${{{name}}})"
+            problems.append(document.problem(place, f"environment variable {name} is not set: {hint}"))
             return found[0]
         places.add(place)
         secrets.add(set_to)
