@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import functools
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NewType, NotRequired, Optional, Required, TypedDict
@@ -407,3 +408,28 @@ def test_the_schema_of_a_function_checks_its_calls():
 
     assert checked.problems == ()
     assert bind(description, checked.params) == {"when": datetime.date(2026, 5, 1), "people": [Person("A", 3)]}
+
+
+def test_what_cannot_be_called_as_a_tool_is_refused_when_it_is_described() -> None:
+    """A method without its object, and what does not return its result in one piece."""
+
+    class Shop:
+        def price(self, name: str) -> int:
+            """Tell a price."""
+            return len(name)
+
+    def steps() -> Any:
+        """Count."""
+        yield 1
+
+    async def more_steps() -> Any:
+        """Count."""
+        yield 1
+
+    with pytest.raises(ToolDefinitionError, match=r"tool\(thing\.price\)"):
+        describe_function(Shop.price)
+    for function in (steps, more_steps):
+        with pytest.raises(ToolDefinitionError, match="generator"):
+            describe_function(function)
+    assert list(describe_function(Shop().price).parameters["properties"]) == ["name"]
+    assert describe_function(functools.partial(Shop().price)).name == "price"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -20,6 +21,13 @@ def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -
 def _web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
     if not value.startswith(("http://", "https://")):
         raise ValueError(f"{attribute.name} must start with http:// or https://")
+    try:
+        parts = urllib.parse.urlsplit(value)
+        usable = bool(parts.hostname) and parts.port != 0 and not any(c.isspace() for c in value)
+    except ValueError:  # brackets that do not match, a port beyond 65535
+        usable = False
+    if not usable:
+        raise ValueError(f"{attribute.name} is no address of a server")
 
 
 def _sendable(instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:

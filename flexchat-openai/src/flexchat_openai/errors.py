@@ -120,7 +120,7 @@ def _classified(report: _Report, status: int | None, text: str, host: str, known
         return ContextLengthError(f"the conversation is too long for the model: {text}", **known)
     if report.names(*_FILTER_CODES) or (status == 403 and report.says("moderation", "flagged")):
         return ContentFilterError(f"{host} refused the prompt: {text}", **known)
-    if report.names(*_NO_MODEL_CODES):
+    if known["model"] and report.names(*_NO_MODEL_CODES):
         return ModelNotFoundError(f"{host} has no model {known['model']}: {text}", **known)
     if status == 402 or report.names(*_QUOTA_CODES) or report.code.endswith("_spend_limit_exceeded"):
         return ProviderRateLimitError(f"the budget at {host} is used up: {text}", kind="quota", **known)
@@ -155,7 +155,7 @@ def _not_found(report: _Report, text: str, host: str, known: dict[str, Any]) -> 
         return ProviderProtocolError(
             f"{host} has no chat completions here: is base_url right? It often ends in /v1", **known
         )
-    if report.says("model"):
+    if known["model"] and report.says("model"):
         return ModelNotFoundError(f"{host} has no model {known['model']}: {text}", **known)
     return ProviderRequestError(f"{host} finds nothing here (is base_url right?): {text}", kind="not_found", **known)
 

@@ -140,7 +140,7 @@ class OpenAIProvider:
     def _check_key(self) -> None:
         if self._lacks_key:
             raise ProviderAuthError(
-                f'there is no key for {OPENAI_HOST}: set api_key = "${{OPENAI_API_KEY}}" in this llms entry',
+                f'there is no key for {OPENAI_HOST}: set api_key, in a config to "${{OPENAI_API_KEY}}"',
                 provider=self.name,
             )
 

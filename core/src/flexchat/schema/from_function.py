@@ -52,7 +52,10 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
         ToolDefinitionError: No docstring, an annotation that JSON cannot express, or a parameter that cannot be given
             by name.
     """
-    name = getattr(function, "__name__", None) or type(function).__name__
+    inner = getattr(function, "func", function)  # of a functools.partial
+    name = getattr(inner, "__name__", None) or type(function).__name__
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise ToolDefinitionError(f"Tool function {name} is a generator; a tool returns its result in one piece")
     said = read_docstring(inspect.getdoc(function) or "")
     summary = description or said.summary
     if not summary:
@@ -60,6 +63,10 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
             f"Tool function {name} has no docstring; its first paragraph tells the model what the tool does"
         )
     parameters = inspect.signature(function).parameters
+    if next(iter(parameters), "") in ("self", "cls"):
+        raise ToolDefinitionError(
+            f"Tool function {name} is a method of a class: make the tool of an object's method, tool(thing.{name})"
+        )
     contexts = [each for each, parameter in parameters.items() if _is_context(parameter.annotation)]
     if len(contexts) > 1:
         raise ToolDefinitionError(f"Tool function {name}: only one parameter can be the {_CONTEXT}")
