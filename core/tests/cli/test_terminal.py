@@ -1,10 +1,14 @@
 """What is written, and where colours and control characters go."""
 
 import json
+import os
+import shlex
+import subprocess
 import sys
 
 import pytest
 from flexchat.cli.terminal import Terminal, one_line
+from flexchat.plugin.host import PluginHost
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,3 +99,91 @@ def test_signs_that_cannot_be_shown_are_replaced(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Ascii())
 
     assert Terminal().symbol("→", "->") == "->"
+
+
+LOUD = """
+print("loud at import")
+
+def shout() -> str:
+    '''Shout.'''
+    print("loud when called")
+    return "quiet"
+"""
+SHOUT = (
+    'registry = [{ name = "shout", description = "Shout.", parameters = { type = "object" }, '
+    'implementation = { type = "python", function = "loud:shout" } }]'
+)
+
+
+@pytest.fixture
+def _loud(script, tmp_path, monkeypatch):
+    (tmp_path / "loud.py").write_text(LOUD)
+    monkeypatch.syspath_prepend(tmp_path)
+    sys.modules.pop("loud", None)
+    script('{ tool_calls = [{ name = "shout" }] }', '{ text = "done" }', tools=SHOUT)
+
+
+@pytest.mark.usefixtures("_loud")
+@pytest.mark.parametrize("words", [["ask", "--json", "go"], ["chat", "--json"], ["tools", "call", "shout", "--json"]])
+def test_what_a_tool_prints_does_not_get_into_the_json(run, words):
+    """Standard output is the command's; a tool's print, at its import also, goes to standard error."""
+    ran = run(*words, stdin="go\n")
+
+    assert json.loads(ran.out)
+    assert "loud at import\n" in ran.err
+    assert "loud when called\n" in ran.err
+
+
+def test_what_a_plugin_prints_does_not_get_into_the_json(run, monkeypatch):
+    from flexchat.cli import plugins as plugins_module
+
+    def loading(args, file=None):
+        print("loud plugin")
+        return PluginHost()
+
+    monkeypatch.setattr(plugins_module, "load_plugins", loading)
+
+    ran = run("plugins", "--json")
+
+    assert (json.loads(ran.out), ran.err) == ([], "loud plugin\n")
+
+
+def shell(line, **rest):
+    line = line.replace("flexchat", f"{shlex.quote(sys.executable)} -m flexchat")
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, **rest)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "text"),
+    [
+        ("flexchat tools list >&-", 1, "standard output is closed"),
+        ("flexchat ask --json hello >&-", 1, "standard output is closed"),
+        ("flexchat ask <&-", 2, "ask needs a message"),
+        ("flexchat ask - <&-", 2, "ask needs a message"),
+        ("flexchat chat <&-", 1, "standard input, which is closed"),
+    ],
+)
+def test_a_closed_stream_is_told_in_a_sentence(line, status, text):
+    done = shell(line)
+
+    assert (done.returncode, done.stdout) == (status, "")
+    assert text in done.stderr
+    assert done.stderr.startswith("flexchat: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_message_needs_no_standard_input_and_an_answer_no_standard_error(script):
+    script('{ text = "here" }')
+
+    assert shell("flexchat ask hello <&- 2>&-").stdout == "here\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("words", ["tools list", "ask --json hello", "ask --help", "--version", "config schema"])
+def test_a_full_disk_is_told_in_a_sentence(words):
+    done = shell(f"flexchat {words} > /dev/full")
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "flexchat: standard output cannot be written: No space left on device"
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

@@ -38,6 +38,8 @@ def read_message(words: list[str]) -> str:
     """
     if words and words[-1] != "-":
         return " ".join(words)
+    if sys.stdin is None:  # closed by the caller
+        raise UsageError("ask needs a message: none is given, and standard input is closed")
     if not words and sys.stdin.isatty():
         raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import sys
 
 from ..app import FlexChat
 from ..domain import Message, Turn
 from ..errors import FlexChatError, did_you_mean
 from ..plugin.contracts import Command
 from .opening import config_file, introduce, open_chat
-from .terminal import Terminal
+from .terminal import StreamError, Terminal
 from .tool_text import signature, summary
 from .transcript import show_turn
 from .usage import FAILED, OK
@@ -34,6 +35,8 @@ def run(args: argparse.Namespace) -> int:
     With --json, a line of JSON per turn. Without a person at the terminal, a failed turn makes the exit status 1.
     """
     terminal: Terminal = args.terminal
+    if sys.stdin is None:
+        raise StreamError("chat reads standard input, which is closed")
     chat = open_chat(args)
     introduce(chat, config_file(args), terminal)
     interactive = terminal.interactive()
@@ -74,7 +77,8 @@ class _Talk:
 
     def _next_line(self) -> str | None:
         try:
-            return input("> " if self._interactive else "").strip()
+            with self._terminal.lent():  # else input() would not edit lines
+                return input("> " if self._interactive else "").strip()
         except (EOFError, KeyboardInterrupt) as end:
             if self._interactive:
                 self._terminal.out()

@@ -38,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool) -> int:
     try:
-        return _run(words, terminal)
+        with terminal.alone():
+            return _run(words, terminal)
     except SystemExit as stop:  # argparse has printed the help or the version
         return stop.code if isinstance(stop.code, int) else FAILED if stop.code else OK
     except KeyboardInterrupt:
@@ -88,7 +89,8 @@ def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
     parser = new_parser("flexchat", "", __version__, usage="flexchat COMMAND …")
     wants_overview = not rest or not {"-h", "--help"}.isdisjoint(rest)
     if not wants_overview:
-        parse(parser, rest, intermixed=False)
+        with terminal.lent():
+            parse(parser, rest, intermixed=False)
         raise UsageError("a command is missing; flexchat --help lists them")
     terminal.write(_overview(OWN, _commands_of_plugins(rest)))
     return OK
@@ -97,9 +99,11 @@ def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
 def _call(command: Command, words: Sequence[str], terminal: Terminal, *, own: bool) -> int:
     parser = new_parser(f"flexchat {command.name}", f"{command.summary[:1].upper()}{command.summary[1:]}.", __version__)
     command.add_arguments(parser)
-    args = parse(parser, words, intermixed=own)
+    with terminal.lent():  # argparse prints help and version
+        args = parse(parser, words, intermixed=own)
     args.terminal = terminal
-    return command.run(args)
+    with contextlib.nullcontext() if own else terminal.lent():
+        return command.run(args)
 
 
 def _commands_of_plugins(words: Sequence[str]) -> dict[str, Command]:

@@ -9,7 +9,10 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import Any, Literal, TextIO
+
+from ..errors import FlexChatError
 
 Style = Literal["plain", "dim", "bold", "red"]
 
@@ -19,8 +22,14 @@ _CODES = {"dim": "2", "bold": "1", "red": "31"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
+class StreamError(FlexChatError):
+    """A standard stream is closed or cannot be written."""
+
+
 class Terminal:
     """Standard output and standard error, as they are when it is made.
+
+    It is the only way to standard output: what else is printed meanwhile goes to standard error (see ``alone``).
 
     Args:
         color: Whether colours may be used; they are only where a stream is a terminal and NO_COLOR is not set.
@@ -33,9 +42,32 @@ class Terminal:
         self.verbose = verbose
         self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._line_open = False
-        for stream in (sys.stdout, sys.stderr):
+        self._stdout: TextIO | None = sys.stdout  # None: closed by the caller
+        self._stderr: TextIO | None = sys.stderr
+        for stream in (self._stdout, self._stderr):
             with contextlib.suppress(AttributeError, ValueError):  # a stream that is no file takes any text
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Send what other code prints to standard error: a tool or a plugin must not mix its words into an answer.
+
+        Raises:
+            StreamError: Standard output is closed.
+        """
+        if self._stdout is None:
+            raise StreamError("standard output is closed")
+        with contextlib.redirect_stdout(self._stderr):
+            yield
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Lend standard output to code that is meant to print: argparse, input(), a plugin's command."""
+        with contextlib.redirect_stdout(self._stdout):
+            try:
+                yield
+            finally:
+                self._to_stdout("")
 
     @property
     def width(self) -> int:
@@ -44,11 +76,11 @@ class Terminal:
 
     def interactive(self) -> bool:
         """Return whether a person sits there: input and output are a terminal."""
-        return sys.stdin.isatty() and sys.stdout.isatty()
+        return _is_terminal(sys.stdin) and _is_terminal(self._stdout)
 
     def write(self, text: str) -> None:
         """Write a piece of the answer to standard output, at once."""
-        self._to_stdout(_harmless(text) if sys.stdout.isatty() else text)
+        self._to_stdout(_harmless(text) if _is_terminal(self._stdout) else text)
 
     def end_line(self) -> None:
         """End the line on standard output, if one is open."""
@@ -58,11 +90,11 @@ class Terminal:
     def out(self, text: str = "", style: Style = "plain") -> None:
         """Write a line to standard output."""
         self.end_line()
-        self._to_stdout(self._styled(text, style, sys.stdout) + "\n")
+        self._to_stdout(self._styled(text, style, self._stdout) + "\n")
 
     def paragraph(self, text: str, *, indent: str) -> None:
         """Write a text to standard output, indented and broken at the terminal's width."""
-        width = min(self.width, 120) if sys.stdout.isatty() else 120
+        width = min(self.width, 120) if _is_terminal(self._stdout) else 120
         words = " ".join(text.split())
         lines = textwrap.wrap(
             words,
@@ -81,16 +113,16 @@ class Terminal:
 
     def say(self, text: str, style: Style = "plain") -> None:
         """Write a line to standard error."""
-        self._to_stderr(self._styled(text, style, sys.stderr))
+        self._to_stderr(self._styled(text, style, self._stderr))
 
     def error(self, text: str) -> None:
         """Write an error to standard error, with the program's name before it."""
-        self._to_stderr(f"{self._styled('flexchat:', 'red', sys.stderr)} {_harmless(text)}")
+        self._to_stderr(f"{self._styled('flexchat:', 'red', self._stderr)} {_harmless(text)}")
 
     def symbol(self, wanted: str, plain: str) -> str:
         """Return a character that standard error can show, or plain in its place."""
         try:
-            wanted.encode(getattr(sys.stderr, "encoding", None) or "utf-8")
+            wanted.encode(getattr(self._stderr, "encoding", None) or "utf-8")
         except (UnicodeEncodeError, LookupError):
             return plain
         return wanted
@@ -98,25 +130,43 @@ class Terminal:
     def fall_silent(self) -> None:
         """Write nothing any more, not even at exit: nobody reads standard output."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stdout.fileno())  # type: ignore[union-attr]
 
     def _to_stdout(self, text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if self._stdout is None:
+            return
+        with self._writing():
+            self._stdout.write(text)
+            self._stdout.flush()
         self._line_open = not text.endswith("\n") if text else self._line_open
 
     def _to_stderr(self, line: str) -> None:
-        if sys.stdout.isatty():
+        if _is_terminal(self._stdout):
             self.end_line()
-        sys.stdout.flush()
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        if self._stderr is not None:
+            with contextlib.suppress(OSError):  # there is nowhere left to say so
+                self._stderr.write(line + "\n")
+                self._stderr.flush()
 
-    def _styled(self, text: str, style: Style, stream: TextIO) -> str:
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self.fall_silent()
+            raise StreamError(f"standard output cannot be written: {error.strerror or error}") from None
+
+    def _styled(self, text: str, style: Style, stream: TextIO | None) -> str:
         text = _harmless(text)
-        if style == "plain" or not self._color or not stream.isatty():
+        if style == "plain" or not self._color or not _is_terminal(stream):
             return text
         return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def _harmless(text: str) -> str:
