@@ -15,7 +15,7 @@ from .config.model import Config, LimitsTable, LLMEntry, ResponseRule, RuleTools
 from .conversation import Conversation
 from .domain import ChatRequest, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .domain.history import read_history
-from .domain.masking import Mask, secrets_of_environment
+from .domain.masking import Mask
 from .errors import ChatRequestError, ConfigError, Problem, ProviderError
 from .phases.phase6_generation import ResponseGenerator
 from .plugin.contracts import ChatProvider, Retriever
@@ -58,7 +58,7 @@ class FlexChat:
         self.tools = tools
         self.notes = tuple(notes)
         self._providers = dict(providers)
-        self._retrievers = dict(retrievers or {})
+        self._held: list[ChatProvider | Retriever] = [*self._providers.values(), *(retrievers or {}).values()]
         default_models = {name: e.default_model for name, e in config.llms.items() if e.default_model}
         generator = ResponseGenerator(
             self._providers, tools, events, limits=config.limits, default_models=default_models
@@ -122,12 +122,16 @@ class FlexChat:
         found = host.providers.by_name.get(provider)
         if found is None:
             raise ConfigError([Problem(path="provider", text=host.providers.missing(provider))])
+        if max_iterations is not None and max_iterations < 1:
+            raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {max_iterations}")])
+        from .services.build import Service, open_provider, secret_values
+
+        entry = LLMEntry(provider=provider)
         try:
-            opened = found.create(found.config_class(**settings))
+            service = Service(found, found.config_class(**settings))
+            opened = open_provider(service, retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
         except (TypeError, ValueError) as error:
             raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
-        from .services.retry import RetryingProvider
-
         rule = ResponseRule(
             llm=provider,
             model=model,
@@ -136,12 +140,11 @@ class FlexChat:
             temperature=temperature,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        config = Config(llms={provider: LLMEntry(provider=provider)}, responses=(rule,), limits=limits or LimitsTable())
-        secrets = frozenset(v for k, v in settings.items() if isinstance(v, str) and k == "api_key")
+        config = Config(llms={provider: entry}, responses=(rule,), limits=limits or LimitsTable())
         events = host.events()
-        manager = _manager(config, host, Mask(secrets | secrets_of_environment()), events, {})
+        manager = _manager(config, host, Mask(secret_values({provider: service})), events, {})
         manager.add(tools)
-        return cls(config, providers={provider: RetryingProvider(opened)}, tools=manager, events=events)
+        return cls(config, providers={provider: opened}, tools=manager, events=events)
 
     @classmethod
     def _assemble(
@@ -156,8 +159,9 @@ class FlexChat:
         structured = read_tool_settings(draft, host)
         config = draft.finish()
         opened = {
-            name: providers.get(name)
-            or open_provider(llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
+            name: providers[name]
+            if name in providers
+            else open_provider(llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
             for name, entry in config.llms.items()
         }
         retrievers = {name: store.type.create(store.settings) for name, store in stores.items()}
@@ -180,6 +184,7 @@ class FlexChat:
 
         Args:
             history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}.
+                Comes behind the history of a ChatRequest.
 
         Raises:
             ChatRequestError: The message is empty or too long, or the history cannot be read.
@@ -220,11 +225,10 @@ class FlexChat:
         return dict(zip(self._providers, answers, strict=True))
 
     async def aclose(self) -> None:
-        """Close connections and stores. The object cannot be used afterwards."""
-        opened: list[ChatProvider | Retriever] = [*self._providers.values(), *self._retrievers.values()]
-        for held in opened:
-            with contextlib.suppress(ProviderError, OSError):
-                await held.aclose()
+        """Close connections and stores: all, whatever one of them raises. The object cannot be used afterwards."""
+        async with contextlib.AsyncExitStack() as closing:
+            while self._held:
+                closing.push_async_callback(_close, self._held.pop())
 
     async def __aenter__(self) -> Self:
         return self
@@ -241,7 +245,8 @@ class FlexChat:
         topic: str | None,
     ) -> ChatRequest:
         if isinstance(message, ChatRequest):
-            return message
+            history, topic = (*message.history, *history), topic if topic is not None else message.topic
+            message = message.user_message
         if not isinstance(message, str) or not message.strip():
             raise ChatRequestError("the message is empty")
         limit = self.config.limits.message_chars
@@ -281,10 +286,12 @@ def check_config(
 
     try:
         draft = read_config(source)
+    except ConfigError as error:
+        return list(error.problems), []
+    try:
         FlexChat._assemble(draft, plugins or installed_plugins(_blocked(draft)), [], {})
     except ConfigError as error:
-        unread = "draft" not in locals()
-        return list(error.problems), [] if unread else list(draft.notes)
+        return list(error.problems), list(draft.notes)
     return [], list(draft.notes)
 
 
@@ -302,6 +309,11 @@ def _manager(
         events=events,
         mask=mask,
     )
+
+
+async def _close(held: ChatProvider | Retriever) -> None:
+    with contextlib.suppress(ProviderError, OSError):  # nobody can do anything about a connection that breaks now
+        await held.aclose()
 
 
 def _blocked(draft: Draft) -> dict[str, str]:

@@ -48,10 +48,29 @@ class Conversation:
             The same as respond, out of the generator.
         """
         turn_id = secrets.token_hex(16)
+        events = self._events_of(turn_id, request, streamed)
+        # A generator runs in the context of whoever asks for its next event, which may be another task each time:
+        # the turn is current only while it runs.
+        try:
+            while True:
+                token = current_turn.set(turn_id)
+                try:
+                    event = await events.__anext__()
+                except StopAsyncIteration:
+                    return
+                finally:
+                    current_turn.reset(token)
+                yield event
+        finally:
+            token = current_turn.set(turn_id)
+            try:
+                await events.aclose()
+            finally:
+                current_turn.reset(token)
+
+    async def _events_of(self, turn_id: str, request: ChatRequest, streamed: bool) -> AsyncGenerator[StreamEvent, None]:
         started = time.perf_counter()
         phases = _Phases(self._events, started)
-        # Set and reset around each stretch that awaits: a generator shares its caller's context.
-        token = current_turn.set(turn_id)
         try:
             await self._events.turn_started(request.user_message)
             topic = await phases.done("topic detection", await detect_topic(request))
@@ -81,8 +100,6 @@ class Conversation:
         except Exception as error:
             await self._events.turn_failed(error, (time.perf_counter() - started) * 1000)
             raise
-        finally:
-            _reset(token)
         yield TurnEnd(turn)
 
 
@@ -114,10 +131,3 @@ def _printable(outcome: Any) -> Any:
         case tuple():
             return {"documents": len(outcome)}
     return {"rag_results": outcome.rag_results, "intent": outcome.intent}
-
-
-def _reset(token: Any) -> None:
-    try:
-        current_turn.reset(token)
-    except ValueError:
-        pass  # the generator was closed from another context, whose variable is its own

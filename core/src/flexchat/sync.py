@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from collections.abc import Awaitable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,17 +16,25 @@ from .errors import ProviderError
 
 T = TypeVar("T")
 
+_ENDING_S = 5.0  # how long an interrupted caller waits for its cancelled work to clean up
+
 
 class SyncFlexChat:
     """FlexChat for plain functions: one event loop in a thread of its own, so that connections are kept.
 
-    Many threads may call it at once. Use it in a ``with`` statement, or call ``close``.
+    Many threads may call it at once, but not the loop's own (an async tool, an event hook). Use it in a ``with``
+    statement, or call ``close``.
+
+    Raises:
+        RuntimeError: From every method: it is closed, or was closed while the call ran.
     """
 
     def __init__(self, chat: FlexChat) -> None:
         self.chat = chat
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="flexchat loop", daemon=True)
+        self._lock = threading.Lock()  # between closing and the beginning of calls
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="flexchat loop", daemon=True)
         self._thread.start()
 
     @classmethod
@@ -56,15 +65,23 @@ class SyncFlexChat:
         topic: str | None = None,
     ) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
-        events = self.chat.stream(message, history=history, topic=topic)
-        return self._stream(events)
+        return self._stream(self.chat.stream(message, history=history, topic=topic))
 
-    def _stream(self, events: Any) -> Generator[StreamEvent, None, None]:
+    def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:
         try:
-            while (event := self._run(anext(events, None))) is not None:
+            while (event := self._run(_next(events))) is not None:
                 yield event
         finally:
-            self._run(events.aclose())
+            self._end(events)
+
+    def _end(self, events: AsyncGenerator[StreamEvent, None]) -> None:
+        """Close a stream; called by a reader, or by the garbage collector: in any thread, at any time."""
+        if self._closed or sys.is_finalizing():
+            return  # closing has ended it, or the loop's thread runs no more
+        if threading.current_thread() is self._thread:
+            self._loop.create_task(_close(events))
+        else:
+            self._run(_close(events))
 
     def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
         """Run one tool; see FlexChat.call_tool."""
@@ -75,13 +92,36 @@ class SyncFlexChat:
         return self._run(self.chat.list_models())
 
     def close(self) -> None:
-        """Close connections and stores, and end the thread."""
-        if self._loop.is_closed():
-            return
-        self._run(self.chat.aclose())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        """End what still runs, close connections and stores, and end the thread."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a SyncFlexChat cannot be closed from its own event loop")
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        ending = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
+        try:
+            ending.result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    async def _shut_down(self) -> None:
+        running = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._loop.shutdown_asyncgens()
+        await self.chat.aclose()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                self._loop.run_forever()
+                return
+            except (KeyboardInterrupt, SystemExit):
+                pass  # somebody's async code raised it: its own caller gets it, and the other callers go on
 
     def __enter__(self) -> Self:
         return self
@@ -92,17 +132,37 @@ class SyncFlexChat:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work on the loop; if the waiting is interrupted (Ctrl-C), the work is cancelled."""
-        if self._loop.is_closed():
+        """Wait for work on the loop; if the waiting is interrupted (Ctrl-C), the work is cancelled and has ended."""
+        tasks: list[asyncio.Task[T]] = []
+        ended = threading.Event()
+
+        def begin() -> None:
+            tasks.append(self._loop.create_task(work))
+            tasks[0].add_done_callback(lambda _: ended.set())
+
+        with self._lock:
+            refused = "is closed" if self._closed else ""
+            if threading.current_thread() is self._thread:
+                refused = "cannot be called from its own event loop: use the FlexChat in its attribute chat"
+            if not refused:
+                self._loop.call_soon_threadsafe(begin)
+        if refused:
             work.close()
-            raise RuntimeError("this SyncFlexChat is closed")
-        future = asyncio.run_coroutine_threadsafe(_as_coroutine(work), self._loop)
+            raise RuntimeError(f"this SyncFlexChat {refused}")
         try:
-            return future.result()
+            ended.wait()
         except BaseException:
-            future.cancel()
+            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            ended.wait(_ENDING_S)
             raise
+        if tasks[0].cancelled() and self._closed:
+            raise RuntimeError("this SyncFlexChat was closed while the call ran")
+        return tasks[0].result()
 
 
-async def _as_coroutine(work: Awaitable[T]) -> T:
-    return await work
+async def _next(events: AsyncGenerator[StreamEvent, None]) -> StreamEvent | None:
+    return await anext(events, None)
+
+
+async def _close(events: AsyncGenerator[StreamEvent, None]) -> None:
+    await events.aclose()

@@ -43,28 +43,52 @@ def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
     """
     if not any(isinstance(m, ToolMessage) or (isinstance(m, AssistantMessage) and m.tool_calls) for m in messages):
         return messages, ()
-    answers: dict[str, ToolMessage] = {}
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            answers.setdefault(message.tool_call_id, message)
+    answers, strays = _pair(messages)
     repaired: list[Message] = []
     notes: list[str] = []
-    placed: set[str] = set()
-    for message in messages:
+    for at, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             continue
         repaired.append(message)
-        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
-            answer = answers.get(call.id)
+        for number, call in enumerate(message.tool_calls if isinstance(message, AssistantMessage) else ()):
+            answer = answers.get((at, number))
             if answer is None:
                 notes.append(f"history: the call of {call.name} had no result; an error result was put in its place")
                 answer = _missing(call)
             repaired.append(answer)
-            placed.add(call.id)
-    for message in messages:
-        if isinstance(message, ToolMessage) and message.tool_call_id not in placed:
-            notes.append(f"history: a result of {message.name} belongs to no call; it was left out")
+    notes += [f"history: a result of {stray.name} belongs to no call; it was left out" for stray in strays]
     return (tuple(repaired) if repaired != list(messages) else messages), tuple(notes)
+
+
+def _pair(messages: tuple[Message, ...]) -> tuple[dict[tuple[int, int], ToolMessage], list[ToolMessage]]:
+    """Return each call's answer, by its message and its place in there, and the answers of no call.
+
+    An answer belongs to the latest message before it that has an unanswered call of its id (histories of other
+    programs use ids again: "call_0" in every answer), else to a call behind it.
+    """
+    waiting: dict[str, list[tuple[int, int]]] = {}
+    answers: dict[tuple[int, int], ToolMessage] = {}
+    early: list[ToolMessage] = []
+    for at, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            places = waiting.get(message.tool_call_id)
+            if places:
+                place = min(places, key=lambda place: (-place[0], place[1]))
+                places.remove(place)
+                answers[place] = message
+            else:
+                early.append(message)
+        elif isinstance(message, AssistantMessage):
+            for number, call in enumerate(message.tool_calls):
+                waiting.setdefault(call.id, []).append((at, number))
+    strays = []
+    for message in early:
+        places = waiting.get(message.tool_call_id)
+        if places:
+            answers[places.pop(0)] = message
+        else:
+            strays.append(message)
+    return answers, strays
 
 
 def _missing(call: ToolCall) -> ToolMessage:

@@ -11,12 +11,13 @@ MASK = "***"
 _SHORTEST = 6  # a shorter "secret" would blot out ordinary words
 _SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
 
-# What a secret looks like where nobody told us about it.
+# What a secret looks like where nobody told us about it. Each begins with fixed letters: one that began with a
+# repetition would take quadratic time on a long text, and error texts are long where a tool read a web page.
 _PATTERNS = (
-    (re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
+    (re.compile(r"(://[^\s:/@]*:)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
     (
         re.compile(
-            r"(?i)(\b[\w-]*(?:passw(?:or)?d|passwd|pwd|secret|token|api[_-]?key|access[_-]?key|authorization)"
+            r"(?i)((?:passw(?:or)?d|pwd|secret|token|api[_-]?key|access[_-]?key|authorization)"
             r"\b[\"']?\s*(?:[=:]|\bis\b)\s*)(?:bearer\s+|basic\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&\"')}]+)"
         ),
         rf"\1{MASK}",

@@ -30,7 +30,8 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.history import repair_history
-from ..errors import ProviderTimeoutError, TurnTimeoutError, UnknownServiceError
+from ..errors import ProviderProtocolError, ProviderTimeoutError, TurnTimeoutError, UnknownServiceError
+from ..http.deadline import Deadline
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
 from ..tools.manager import ToolManager
@@ -52,6 +53,7 @@ class _Generation:
     model: str
     messages: tuple[Message, ...]
     kept: int  # how many of the messages were there before this turn
+    timeout_ms: int
     deadline: float
     streamed: bool
     result: ChatResult | None = None
@@ -61,6 +63,9 @@ class _Generation:
 
     def time_left(self) -> float:
         return self.deadline - time.monotonic()
+
+    def too_late(self, during: str) -> TurnTimeoutError:
+        return TurnTimeoutError(self.timeout_ms, during)
 
 
 class ResponseGenerator:
@@ -124,6 +129,7 @@ class ResponseGenerator:
             model=rule.model or self._default_models.get(rule.llm, ""),
             messages=(*start, UserMessage(content=user_message)),
             kept=len(start),
+            timeout_ms=self._limits.turn_timeout_ms,
             deadline=time.monotonic() + self._limits.turn_timeout_ms / 1000,
             streamed=streamed,
             warnings=list(repairs),
@@ -217,14 +223,17 @@ class ResponseGenerator:
                     yield event
             assert turn.result is not None
             if turn.result.content and not turn.result.tool_calls:
-                yield self._response(turn, turn.result.content, turn.result.message, max_iterations_reached=True)
+                for last in self._finish(turn, max_iterations_reached=True):
+                    yield last
                 return
         if turn.streamed:
             yield TextDelta(0, TOO_MANY_CALLS)
         said = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
         yield self._response(turn, TOO_MANY_CALLS, said, max_iterations_reached=True)
 
-    def _finish(self, turn: _Generation) -> Iterator[StreamEvent | ChatResponse]:
+    def _finish(
+        self, turn: _Generation, *, max_iterations_reached: bool = False
+    ) -> Iterator[StreamEvent | ChatResponse]:
         """End with what the model said, or with the specified sentence if it said nothing although it should have."""
         result = turn.result
         assert result is not None
@@ -240,45 +249,58 @@ class ResponseGenerator:
             turn.warnings.append("the model gave an empty answer")
         if turn.streamed and content and not result.content:
             yield TextDelta(0, content)
-        yield self._response(turn, content, result.message)
+        yield self._response(turn, content, result.message, max_iterations_reached=max_iterations_reached)
 
     async def _chat(self, turn: _Generation, options: ChatOptions) -> AsyncGenerator[ChatEvent, None]:
-        """Hold one exchange; its outcome is in turn.result."""
+        """Hold one exchange; its outcome is in turn.result.
+
+        Raises:
+            ProviderProtocolError: The provider does not keep its contract.
+        """
         provider, service = self._provider(turn.rule), turn.rule.llm
         left = turn.time_left()
         if left <= 0:
-            raise TurnTimeoutError(self._limits.turn_timeout_ms, "the tool loop")
+            raise turn.too_late("the tool loop")
         options = attrs.evolve(options, timeout_s=left)
         await self._events.before_chat(service, turn.model, turn.messages, options)
         started = time.perf_counter()
-        result: ChatResult | None = None
-        if turn.streamed and hasattr(provider, "stream_chat"):
-            stream: Any = provider.stream_chat(turn.messages, turn.model, options)
-            try:
+        result: Any = None
+        streams = turn.streamed and hasattr(provider, "stream_chat")
+        deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
+        try:
+            if streams:
+                stream: Any = provider.stream_chat(turn.messages, turn.model, options)  # type: ignore[attr-defined]
                 async with contextlib.aclosing(stream):
+                    deadline.wait(left)
                     async for event in stream:
+                        deadline.rest()
+                        if result is not None:
+                            raise _broken(provider, turn, "its stream goes on after StreamEnd")
                         if type(event) is StreamEnd:
                             result = event.result
-                        elif time.monotonic() > turn.deadline:
-                            raise TurnTimeoutError(self._limits.turn_timeout_ms, "the model's answer")
+                        elif turn.time_left() <= 0:
+                            raise turn.too_late(_ANSWER)
                         yield event
-            except ProviderTimeoutError:
-                if turn.time_left() > 0:
-                    raise
-                raise TurnTimeoutError(self._limits.turn_timeout_ms, "the model's answer") from None
-        else:
-            try:
-                async with asyncio.timeout(left) as deadline:
-                    result = await provider.generate_chat(turn.messages, turn.model, options)
-            except TimeoutError:
-                if deadline.expired():
-                    raise TurnTimeoutError(self._limits.turn_timeout_ms, "the model's answer") from None
-                raise
-            if turn.streamed:
-                if result.content:
-                    yield TextDelta(0, result.content)
-                yield StreamEnd(result)
-        assert result is not None, "a provider's stream ends with StreamEnd"
+                        deadline.wait(left)
+            else:
+                deadline.wait(left)
+                result = await provider.generate_chat(turn.messages, turn.model, options)
+        except asyncio.CancelledError:
+            if deadline.passed():
+                raise turn.too_late(_ANSWER) from None
+            raise
+        except ProviderTimeoutError:
+            if turn.time_left() <= 0:
+                raise turn.too_late(_ANSWER) from None
+            raise
+        finally:
+            deadline.close()
+        if not isinstance(result, ChatResult):
+            raise _broken(provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
+        if turn.streamed and not streams:
+            if result.content:
+                yield TextDelta(0, result.content)
+            yield StreamEnd(result)
         await self._events.after_chat(service, turn.model, result, (time.perf_counter() - started) * 1000)
         turn.result = result
         turn.warnings.extend(w for w in result.warnings if w not in turn.warnings)
@@ -310,9 +332,16 @@ class ResponseGenerator:
         return provider
 
 
+def _broken(provider: ChatProvider, turn: _Generation, how: str) -> ProviderProtocolError:
+    return ProviderProtocolError(
+        f"the provider {provider.name} does not keep its contract: {how}", provider=provider.name, model=turn.model
+    )
+
+
+_ANSWER = "the model's answer"
 _REASONS = {
     "length": "the answer was cut off at the token limit (max_tokens of the rule, or the model's own)",
     "content_filter": "the provider's content filter stopped the answer",
     "refusal": "the model refused to answer",
-    "malformed_tool_call": "the model wrote a tool call that could not be read, twice",
+    "malformed_tool_call": "the model ended with a tool call that could not be read",
 }

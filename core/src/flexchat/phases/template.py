@@ -15,6 +15,7 @@ from ..domain import Document, Profile
 log = logging.getLogger(__name__)
 
 _VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
+_INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() takes "²"
 _MISSING = object()
 
 
@@ -61,7 +62,7 @@ def _look_up(variables: Any, path: str) -> Any:
     for step in path.split("."):
         if isinstance(value, Mapping) and step in value:
             value = value[step]
-        elif isinstance(value, (list, tuple)) and step.isdigit() and int(step) < len(value):
+        elif isinstance(value, (list, tuple)) and _INDEX.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
         else:
             return _MISSING
@@ -71,4 +72,4 @@ def _look_up(variables: Any, path: str) -> Any:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -19,7 +19,7 @@ from ..tools.results import for_the_model
 
 log = logging.getLogger(__name__)
 
-MAX_IDENTICAL_CALLS = 2  # the third is refused, the fourth ends the loop (C16)
+MAX_IDENTICAL_CALLS = 2  # the third is refused; if the model then asks for it again, the loop ends (C16)
 _REPEATED = "This exact call was already made twice; use its earlier result instead of asking again"
 
 
@@ -51,7 +51,8 @@ class ToolLoop:
         per_answer, per_turn: How many calls are run at most; the others are answered with a refusal.
 
     Attributes:
-        exhausted: Why the loop must end (a call repeated a fourth time, the budget used up); empty while it may go on.
+        exhausted: Why the loop must end (a call repeated after it was refused, the budget used up); empty while it
+            may go on.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ToolLoop:
         self._per_answer = per_answer
         self._per_turn = per_turn
         self._times_asked: Counter[str] = Counter()
+        self._refused: set[str] = set()  # repeated calls, once the model has been told so
         self._run = 0
         self.exhausted = ""
 
@@ -84,6 +86,7 @@ class ToolLoop:
         """
         records: list[ToolCallRecord | None] = [None] * len(calls)
         refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
+        self._refused.update(_signature(c) for c, refusal in zip(calls, refusals, strict=True) if refusal == _REPEATED)
         for group in self._groups(calls, refusals):
             async with contextlib.aclosing(self._run_group(group, calls, refusals, iteration)) as events:
                 async for index, event in events:
@@ -99,7 +102,7 @@ class ToolLoop:
         tool = self._registry.get(call.name)
         if not (tool is not None and tool.repeatable) and self._times_asked[signature] > MAX_IDENTICAL_CALLS:
             log.warning("tool %s: the same call for the %d. time; refused", call.name, self._times_asked[signature])
-            if self._times_asked[signature] > MAX_IDENTICAL_CALLS + 1:
+            if signature in self._refused:
                 self.exhausted = f"the model repeated one call of {call.name} after it had been refused"
             return _REPEATED
         if call.error is not None:
@@ -167,4 +170,7 @@ def _signature(call: ToolCall) -> str:
     """Return the same text for calls that differ only in the order of their arguments."""
     if call.error is not None:
         return f"{call.name} {call.raw_arguments}"
-    return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=repr)}"
+    try:
+        return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=repr)}"
+    except (TypeError, ValueError, RecursionError):  # keys that cannot be sorted, or nested too deeply to be walked
+        return f"{call.name} {call.raw_arguments or call.id}"

@@ -135,7 +135,8 @@ class ToolContext:
         """Run a handler where it belongs: on the event loop if it is async, else in a thread."""
         if inspect.iscoroutinefunction(handler.call):
             return await handler.call(params, self)
-        return await run_in_thread(handler.call, params, self)
+        value = await run_in_thread(handler.call, params, self)
+        return await value if inspect.isawaitable(value) else value  # a plain function around an async one
 
 
 @attrs.frozen(kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import inspect
 import logging
@@ -11,6 +12,7 @@ from typing import Any
 import attrs
 
 from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
+from .cancelling import is_being_cancelled
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +32,20 @@ class Watcher:
     arguments: tuple[str, ...]
 
     async def call(self, facts: Mapping[str, Any]) -> Any:
-        """Call it with the facts it names, and await what it returns if that is needed."""
-        answer = self.function(*[facts[name] for name in self.arguments])
-        return await answer if inspect.isawaitable(answer) else answer
+        """Call it with the facts it names, and await what it returns if that is needed.
+
+        Raises:
+            Exception: Whatever it raises; a cancellation of its own making and sys.exit() as a RuntimeError.
+        """
+        try:
+            answer = self.function(*[facts[name] for name in self.arguments])
+            return await answer if inspect.isawaitable(answer) else answer
+        except asyncio.CancelledError as error:
+            if is_being_cancelled():
+                raise
+            raise RuntimeError("it was cancelled, though the turn was not") from error
+        except SystemExit as error:
+            raise RuntimeError("it tried to end the program") from error
 
 
 class EventHooks:

@@ -178,17 +178,21 @@ class PluginHost:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
-            return self._fail(name, package, f"import failed: {type(error).__name__}: {error}", error)
+            return self._fail(name, package, f"import failed: {_one_line(error)}", error)
         return self._add(name, package, plugin)
 
     def _add(self, name: str, package: str, plugin: object) -> PluginReport:
-        wanted = getattr(plugin, "FLEXCHAT_API", None)
-        if isinstance(wanted, tuple) and wanted > API_VERSION:
+        try:
+            wanted = getattr(plugin, "FLEXCHAT_API", API_VERSION)
+            too_new = wanted > API_VERSION
+            hooks = tuple(a for a in dir(plugin) if self._manager.parse_hookimpl_opts(plugin, a) is not None)
+        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
+            return self._fail(name, package, f"reading it failed: {_one_line(error)}", error)
+        if too_new:
             needs, has = ".".join(map(str, wanted)), ".".join(map(str, API_VERSION))
             return self._fail(
                 name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
             )
-        hooks = tuple(a for a in dir(plugin) if self._manager.parse_hookimpl_opts(plugin, a) is not None)
         for hook in hooks:
             if hook not in _hook_names():
                 close = difflib.get_close_matches(hook, _hook_names(), n=1, cutoff=0.5)
@@ -204,7 +208,7 @@ class PluginHost:
             provides = self._collect(plugin, name)
         except PluginConflictError as error:
             return self._fail(name, package, str(error), error)  # what it offers besides stays usable
-        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's fault is its report
             self._manager.unregister(name=name)
             return self._fail(name, package, f"registering failed: {_one_line(error)}", error)
         return self._keep(

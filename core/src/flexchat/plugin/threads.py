@@ -35,8 +35,10 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
         error: BaseException | None = None
         try:
             result = context.run(function, *args)
-        except StopIteration as stop:  # a future refuses it as an exception
-            error = RuntimeError(f"the tool raised StopIteration: {stop}")
+        except (StopIteration, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError) as caught:
+            # A future refuses the first; the others mean something else on the event loop, and here only trouble.
+            said = f": {caught}" if str(caught) else ""
+            error = RuntimeError(f"the tool raised {type(caught).__name__}{said}")
         except BaseException as caught:  # noqa: BLE001  raised where the tool is awaited
             error = caught
         try:

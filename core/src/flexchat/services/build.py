@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.load import Draft
 from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
 from ..plugin.host import Records
 from .retry import RetryingProvider
+
+if TYPE_CHECKING:
+    from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
 
 SHORTEST_KEY = 8  # local servers take "none" or "ollama" for a key: words an error text may need
 
@@ -49,7 +52,7 @@ def read_services(draft: Draft, section: str, records: Records) -> dict[str, Ser
     return services
 
 
-def secret_values(services: dict[str, Service]) -> frozenset[str]:
+def secret_values(services: Mapping[str, Service]) -> frozenset[str]:
     """Return the values of the settings' fields that are marked secret, and of the environment's secrets."""
     fields = [
         getattr(service.settings, field.name)

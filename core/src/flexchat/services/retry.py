@@ -43,19 +43,19 @@ class RetryingProvider:
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Hold one exchange; see ChatProvider."""
-        started, attempt = time.monotonic(), 0
+        attempt, deadline = 0, _deadline(options)
         while True:
             try:
                 return await self._provider.generate_chat(messages, model, options)
             except ProviderError as error:
                 attempt += 1
-                options = await self._wait_or_raise(error, attempt, options, started)
+                options = await self._wait_or_raise(error, attempt, options, deadline)
 
     async def _stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
         provider = cast(StreamingProvider, self._provider)
-        started, attempt = time.monotonic(), 0
+        attempt, deadline = 0, _deadline(options)
         while True:
             begun = False
             try:
@@ -68,23 +68,27 @@ class RetryingProvider:
                 if begun:
                     raise
                 attempt += 1
-                options = await self._wait_or_raise(error, attempt, options, started)
+                options = await self._wait_or_raise(error, attempt, options, deadline)
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the service's models; see ChatProvider."""
         return await self._provider.list_models()
 
     async def _wait_or_raise(
-        self, error: ProviderError, attempt: int, options: ChatOptions, started: float
+        self, error: ProviderError, attempt: int, options: ChatOptions, deadline: float | None
     ) -> ChatOptions:
         """Wait for the next attempt and return its options, or raise the error if there is to be none."""
         if not error.retryable or attempt > self._retries:
             raise error
         backoff = min(self._delay_s * 2 ** (attempt - 1), LONGEST_WAIT_S)
         wait = error.retry_after_s if error.retry_after_s is not None else backoff * random.uniform(0.5, 1)
-        left = None if options.timeout_s is None else options.timeout_s - (time.monotonic() - started)
+        left = None if deadline is None else deadline - time.monotonic()
         if wait > LONGEST_RETRY_AFTER_S or (left is not None and wait >= left):
             raise error
         log.warning("%s: %s; trying again in %.1f s", self.name, error, wait)
         await asyncio.sleep(wait)
         return options if left is None else attrs.evolve(options, timeout_s=left - wait)
+
+
+def _deadline(options: ChatOptions) -> float | None:
+    return None if options.timeout_s is None else time.monotonic() + options.timeout_s

@@ -15,6 +15,7 @@ import attrs
 from ..domain import ToolDefinition, ToolResult
 from ..domain.masking import Mask
 from ..errors import did_you_mean
+from ..plugin.cancelling import is_being_cancelled
 from ..plugin.contracts import ImplementationType, Retriever, ToolContext, ToolHandler
 from ..plugin.events import EventHooks
 from ..plugin.threads import STILL_RUNNING
@@ -94,16 +95,19 @@ class ToolExecutor:
             return ToolResult.failed(name, self._not_found(name, allowed), _ms(started))
         try:
             prepared = self._prepare(tool)
-        except ValueError as error:
+            checked = prepared.checker.check(params)
+        except (ValueError, RecursionError) as error:
             return ToolResult.failed(name, self._mask(str(error)), _ms(started))
-        checked = prepared.checker.check(params)
         if checked.problems:
             text = "Invalid parameters: " + ", ".join(checked.problems)
             return ToolResult.failed(name, text, _ms(started), checked.notes)
-        result = await self._events.before_tool_call(tool, checked.params)
-        if result is None:
+        answer = await self._events.before_tool_call(tool, checked.params)
+        if answer is None:
             result = await self._run(tool, prepared, checked.params, timeout_s)
-        result = attrs.evolve(result, tool_name=name, execution_time_ms=_ms(started), notes=checked.notes)
+        else:
+            result = self._taken(tool, answer)
+        notes = (*checked.notes, *result.notes)
+        result = attrs.evolve(result, tool_name=name, execution_time_ms=_ms(started), notes=notes)
         await self._events.after_tool_call(tool, checked.params, result)
         if log.isEnabledFor(logging.DEBUG):
             log.debug(
@@ -120,24 +124,34 @@ class ToolExecutor:
     ) -> ToolResult:
         limit_ms = tool.timeout_ms if tool.timeout_ms is not None else self._default_timeout_ms
         if timeout_s is not None:
-            limit_ms = min(limit_ms, max(0, round(timeout_s * 1000)))
+            limit_ms = min(limit_ms, round(timeout_s * 1000))
+        if limit_ms <= 0:
+            return ToolResult.failed(tool.name, "Not executed: no time is left for this message")
         try:
             async with asyncio.timeout(limit_ms / 1000) as deadline:
                 value = await prepared.implementation.run(prepared.settings, _own(params), prepared.context)
             plain, encoded = as_json(value)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a tool that ends the program is a tool that failed
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", tool.name, limit_ms)
                 return ToolResult.failed(tool.name, f"Tool execution timed out after {limit_ms}ms{_left(error)}")
             return ToolResult.failed(tool.name, self._error_text(tool, error))
         return ToolResult(success=True, tool_name=tool.name, result=plain, encoded=encoded)
 
+    def _taken(self, tool: ToolDefinition, answer: ToolResult) -> ToolResult:
+        """Hold a plugin's answer in a tool's place to what a tool's must be: JSON data, or an error with a text."""
+        if not answer.success:
+            return attrs.evolve(answer, error=answer.error or "The call was refused")
+        try:
+            plain, encoded = as_json(answer.result)
+        except Exception as error:  # noqa: BLE001  the same trouble as a tool's
+            return ToolResult.failed(tool.name, self._error_text(tool, error))
+        return attrs.evolve(answer, result=plain, encoded=encoded)
+
     def _error_text(self, tool: ToolDefinition, error: BaseException) -> str:
-        text = str(error) if str(error).strip() else type(error).__name__
-        if isinstance(error, KeyError):
-            text = f"{type(error).__name__}: {text}"  # its text alone is just the key
-        elif isinstance(error, SystemExit):
-            text = "the tool tried to end the program"
+        text = _said(error)
         incident = secrets.token_hex(4)
         log.warning("tool %s failed (incident %s): %s", tool.name, incident, self._mask(text))
         if self._error_detail == "incident":
@@ -181,6 +195,19 @@ def _left(error: BaseException) -> str:
     """Say what a timeout left behind: a coroutine was cancelled, a thread cannot be, and the model should know."""
     notes = getattr(error.__cause__, "__notes__", ())
     return f" ({STILL_RUNNING})" if STILL_RUNNING in notes else ""
+
+
+def _said(error: BaseException) -> str:
+    """Return what an exception says: never nothing, and never another exception."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  an exception class may be as broken as the tool
+        text = ""
+    if isinstance(error, SystemExit):
+        return "the tool tried to end the program"
+    if isinstance(error, KeyError):  # its text alone is just the key
+        return f"{type(error).__name__}: {text}"
+    return text if text.strip() else type(error).__name__
 
 
 def _own(params: Mapping[str, Any]) -> dict[str, Any]:

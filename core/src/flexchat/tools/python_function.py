@@ -126,7 +126,8 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
         kwargs[bound.description.context_parameter] = context
     if inspect.iscoroutinefunction(bound.function):
         return await bound.function(**kwargs)
-    return await run_in_thread(functools.partial(bound.function, **kwargs))
+    value = await run_in_thread(functools.partial(bound.function, **kwargs))
+    return await value if inspect.isawaitable(value) else value  # a plain function around an async one
 
 
 @functools.lru_cache(maxsize=1024)
