@@ -158,10 +158,11 @@ def test_no_message_is_a_usage_error(run, words, stdin, terminal, text):
     assert text in ran.err
 
 
-def test_an_empty_message_is_the_turns_error(run, script):
-    script('{ text = "ok" }')
+@pytest.mark.parametrize("words", [["ask", ""], ["ask", " ", ""]])
+def test_an_empty_message_is_refused_before_anything_else_is_said(run, words):
+    ran = run(*words)
 
-    assert run("ask", "").status == 1
+    assert (ran.status, ran.err) == (2, "flexchat: the message is empty\n")
 
 
 def test_the_config_option_wins_over_the_variable_and_the_variable_over_the_folder(run, script, monkeypatch):

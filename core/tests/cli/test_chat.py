@@ -137,6 +137,23 @@ def test_slash_commands_do_not_go_to_the_model(talk, script):
     assert "did you mean '/tools'?" in ran.err
 
 
+@pytest.mark.parametrize("word", ["exit", "quit", "/quit"])
+def test_a_conversation_ends_at_a_word(talk, script, word):
+    """Alone on its line; in a sentence it is a word like others."""
+    script('{ text = "one" }')
+
+    assert talk(f"how do I {word}?", word, "never").out == "one\n"
+
+
+def test_only_a_near_command_is_suggested(talk, script):
+    script('{ text = "-" }')
+
+    ran = talk("/foo", "/hlep")
+
+    assert "no command /foo; /help lists them" in ran.err
+    assert "no command /hlep (did you mean '/help'?)" in ran.err
+
+
 def test_without_tools_the_command_says_so(talk, script):
     script('{ text = "-" }', tools="registry = []")
 

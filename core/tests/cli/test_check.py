@@ -16,6 +16,21 @@ def test_a_fine_file_is_said_to_be_fine_with_what_is_in_it(run, script):
     assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 1 tool, 1 rule\n")
 
 
+@pytest.mark.parametrize(
+    ("tools", "count"),
+    [
+        ('registry = [{ name = "echo" }, { name = "echo" }, { name = "echo" }]', "1 tool (2 left out)"),
+        ('enabled = false\nregistry = [{ name = "echo" }]', "0 tools (1 switched off)"),
+        ("registry = []", "0 tools"),
+    ],
+)
+def test_only_tools_that_can_be_used_are_counted(run, script, tools, count):
+    path = script('{ text = "-" }', tools=tools)
+    path.write_text(path.read_text().replace("enabled = true\nenabled", "enabled"))
+
+    assert run("check").out.splitlines()[-1] == f"flexchat.toml is fine: 1 llm, {count}, 1 rule"
+
+
 def test_every_problem_is_a_line_with_file_and_line_and_the_status_is_2(run, tmp_path):
     (tmp_path / "chat.toml").write_text(BROKEN)
 

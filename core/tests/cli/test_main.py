@@ -48,6 +48,7 @@ def test_half_a_command_names_its_other_halves(run):
     assert run("tools").status == 2
     assert "tools call" in run("tools").err
     assert "tools call" in run("tools", "--help").out
+    assert run("tools", "--help").out.startswith("usage: flexchat tools COMMAND …\n")
 
 
 @pytest.mark.parametrize(
@@ -56,6 +57,7 @@ def test_half_a_command_names_its_other_halves(run):
         (["chek"], "did you mean 'check'?"),
         (["tool"], "did you mean 'tools'?"),
         (["ask", "--jsno", "hello"], "did you mean '--json'?"),
+        (["ask", "-5+3"], "write -- before a message that begins with a dash"),
         (["--verbos"], "did you mean '--verbose'?"),
         (["check", "one.toml", "two.toml"], "unknown argument 'two.toml'"),
         (["-c"], "expected one argument"),

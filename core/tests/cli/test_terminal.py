@@ -111,16 +111,16 @@ def shout() -> str:
 """
 SHOUT = (
     'registry = [{ name = "shout", description = "Shout.", parameters = { type = "object" }, '
-    'implementation = { type = "python", function = "loud:shout" } }]'
+    'implementation = { type = "python", function = "MODULE:shout" } }]'
 )
 
 
 @pytest.fixture
 def _loud(script, tmp_path, monkeypatch):
-    (tmp_path / "loud.py").write_text(LOUD)
+    module = f"loud_{tmp_path.name}"  # a name of its own: a module is imported once
+    (tmp_path / f"{module}.py").write_text(LOUD)
     monkeypatch.syspath_prepend(tmp_path)
-    sys.modules.pop("loud", None)
-    script('{ tool_calls = [{ name = "shout" }] }', '{ text = "done" }', tools=SHOUT)
+    script('{ tool_calls = [{ name = "shout" }] }', '{ text = "done" }', tools=SHOUT.replace("MODULE", module))
 
 
 @pytest.mark.usefixtures("_loud")

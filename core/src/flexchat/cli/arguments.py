@@ -101,9 +101,10 @@ def parse(parser: Parser, words: Sequence[str], *, intermixed: bool) -> argparse
         word = left_over[0].partition("=")[0] if left_over[0].startswith("--") else left_over[0]
         options = [option for action in parser._actions for option in action.option_strings]
         kind = "option" if word.startswith("-") else "argument"
-        raise UsageError(
-            f"unknown {kind} '{word}'{did_you_mean(word, options)}; {parser.prog} --help says what there is"
-        )
+        advice = f"{parser.prog} --help says what there is"
+        if kind == "option" and any(action.dest == "message" for action in parser._actions):
+            advice += "; write -- before a message that begins with a dash"
+        raise UsageError(f"unknown {kind} '{word}'{did_you_mean(word, options)}; {advice}")
     return args
 
 

@@ -15,7 +15,7 @@ from .usage import OK, UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what ask takes."""
-    parser.add_argument("message", nargs="*", help="the message; - stands for standard input")
+    parser.add_argument("message", nargs="*", help="the message; a - at its end adds standard input")
     parser.add_argument(
         "--no-stream", action="store_true", help="print the answer when it is complete, and nothing but the answer"
     )
@@ -37,7 +37,10 @@ def read_message(words: list[str]) -> str:
         UsageError: There is no message.
     """
     if words and words[-1] != "-":
-        return " ".join(words)
+        message = " ".join(words)
+        if not message.strip():
+            raise UsageError("the message is empty")
+        return message
     if sys.stdin is None:  # closed by the caller
         raise UsageError("ask needs a message: none is given, and standard input is closed")
     if not words and sys.stdin.isatty():

@@ -21,8 +21,9 @@ _HELP = {
     "/tools": "list the tools",
     "/new": "begin a new conversation",
     "/help": "show this",
-    "/quit": "end (so does Ctrl-D)",
+    "/quit": "end (so do exit, quit and Ctrl-D)",
 }
+_ENDS = ("/quit", "quit", "exit", None)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +69,7 @@ class _Talk:
     def go(self) -> int:
         """Answer line after line; return how many turns failed."""
         failures = 0
-        while (line := self._next_line()) not in (None, "/quit"):
+        while (line := self._next_line()) not in _ENDS:
             if line and line.startswith("/"):
                 self._command(line)
             elif line:
@@ -101,7 +102,7 @@ class _Talk:
                 for name, what in _HELP.items():
                     self._terminal.say(f"{name:8}{what}")
             case unknown:
-                self._terminal.say(f"no command {unknown}{did_you_mean(unknown, _HELP)}; /help lists them")
+                self._terminal.say(f"no command {unknown}{_hint(unknown)}; /help lists them")
 
     def _turn(self, message: str) -> bool:
         """Answer a message and return whether that went well; what did not is left out of the history."""
@@ -128,6 +129,11 @@ class _Talk:
             self._terminal.json(turn.to_dict(), one_line=True)
             return turn
         return await show_turn(self._chat.stream(message, history=self._history, topic=self._topic), self._terminal)
+
+
+def _hint(unknown: str) -> str:
+    """Return what may have been meant; the slash that all commands share makes none of them alike."""
+    return did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
 
 
 def _edit_lines() -> None:

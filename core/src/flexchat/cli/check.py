@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..app import check_config
 from ..errors import ConfigError, Problem
@@ -12,6 +12,9 @@ from ..plugin.contracts import Command
 from .opening import config_file, load_plugins
 from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
+
+if TYPE_CHECKING:
+    from ..config.model import ToolsTable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if problems:
         terminal.out(f"{file} cannot be used: {_count(len(problems), 'problem')}", "red")
         return UNUSABLE
-    terminal.out(f"{file} is fine: {_contents(file)}", "bold")
+    terminal.out(f"{file} is fine: {_contents(file, notes)}", "bold")
     return OK
 
 
@@ -50,16 +53,24 @@ def _check(file: Path, args: argparse.Namespace) -> tuple[list[Problem], list[Pr
     return check_config(file, host)
 
 
-def _contents(file: Path) -> str:
+def _contents(file: Path, notes: list[Problem]) -> str:
     from ..config.load import load_config
 
     config = load_config(file)
     parts = [
         _count(len(config.llms), "llm"),
-        _count(len(config.tools.registry), "tool"),
+        _tools(config.tools, notes),
         _count(len(config.responses), "rule"),
     ]
     return ", ".join(parts)
+
+
+def _tools(table: ToolsTable, notes: list[Problem]) -> str:
+    entries = len(table.registry)
+    if entries and table.enabled is False:
+        return f"0 tools ({entries} switched off)"
+    left_out = sum(note.path.startswith("tools.registry[") and note.text.startswith("left out: ") for note in notes)
+    return _count(entries - left_out, "tool") + (f" ({left_out} left out)" if left_out else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -18,6 +18,7 @@ from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
 
 _MOST_PROBLEMS = 20
+_USAGE = "flexchat COMMAND …"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +77,8 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         inside = [known for known in OWN if known.startswith(f"{name} ")]
         if {"-h", "--help"}.isdisjoint(rest):
             raise UsageError(f"{name} needs one of: {', '.join(inside)}")
-        terminal.out(_overview({known: OWN[known] for known in inside}, {}).rstrip())
+        commands = {known: OWN[known] for known in inside}
+        terminal.out(_overview(commands, {}, usage=f"flexchat {name} COMMAND …").rstrip())
         return OK
     theirs = _commands_of_plugins(rest)
     if name in theirs:
@@ -86,7 +88,7 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
 
 
 def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
-    parser = new_parser("flexchat", "", __version__, usage="flexchat COMMAND …")
+    parser = new_parser("flexchat", "", __version__, usage=_USAGE)
     wants_overview = not rest or not {"-h", "--help"}.isdisjoint(rest)
     if not wants_overview:
         with terminal.lent():
@@ -115,7 +117,7 @@ def _commands_of_plugins(words: Sequence[str]) -> dict[str, Command]:
     return dict(load_plugins(args).commands.by_name)
 
 
-def _overview(own: dict[str, Command], theirs: dict[str, Command]) -> str:
+def _overview(own: dict[str, Command], theirs: dict[str, Command], usage: str = _USAGE) -> str:
     width = max(map(len, [*own, *theirs]))
     parser = new_parser(
         "flexchat",
@@ -123,7 +125,7 @@ def _overview(own: dict[str, Command], theirs: dict[str, Command]) -> str:
         + _table("commands:", own, width)
         + (_table("\ncommands of plugins:", theirs, width) if theirs else ""),
         __version__,
-        usage="flexchat COMMAND …",
+        usage=usage,
     )
     parser.epilog = "flexchat COMMAND --help says more. New here? flexchat demo\n"
     return parser.format_help()
