@@ -3,6 +3,8 @@
 This is the door for those who use it as a library. Extending it: flexchat.plugin.
 """
 
+import logging
+
 from .app import FlexChat
 from .domain import (
     AssistantMessage,
@@ -33,6 +35,9 @@ from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
 
 __version__ = "0.1.0"
+
+# A library is silent until its user configures logging.
+logging.getLogger("flexchat").addHandler(logging.NullHandler())
 
 __all__ = [
     "AssistantMessage",

@@ -113,7 +113,8 @@ class FlexChat:
             provider: Kind of service: "openai", "rehearsal", …
             prompt: System prompt.
             max_iterations: Answers of the model that may ask for tools in one turn, from 1.
-            settings: The provider's own settings: api_key="…", base_url="…".
+            tools: Functions, definitions, and names of tools that plugins offer: "calculator".
+            settings: The provider's own settings, api_key="…", base_url="…", and retries.
 
         Raises:
             ConfigError: No installed plugin offers the provider, or it does not take these settings.
@@ -126,11 +127,12 @@ class FlexChat:
             raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {max_iterations}")])
         from .services.build import Service, open_provider, secret_values
 
-        entry = LLMEntry(provider=provider)
+        own = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
+        entry = LLMEntry(provider=provider, **own)
+        service = Service(found, _settings(provider, found.config_class, settings))
         try:
-            service = Service(found, found.config_class(**settings))
             opened = open_provider(service, retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
-        except (TypeError, ValueError) as error:
+        except (ProviderError, TypeError, ValueError) as error:
             raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
         rule = ResponseRule(
             llm=provider,
@@ -158,12 +160,15 @@ class FlexChat:
 
         structured = read_tool_settings(draft, host)
         config = draft.finish()
-        opened = {
-            name: providers[name]
-            if name in providers
-            else open_provider(llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
-            for name, entry in config.llms.items()
-        }
+        opened = dict(providers)
+        for name, entry in config.llms.items():
+            if name in providers:
+                continue
+            try:
+                opened[name] = open_provider(llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
+            except (ProviderError, TypeError, ValueError) as error:
+                draft.problem(("llms", name), str(error))
+        draft.finish()
         retrievers = {name: store.type.create(store.settings) for name, store in stores.items()}
         mask = Mask(draft.secrets | secret_values({**llms, **stores}))
         events = host.events()
@@ -247,7 +252,9 @@ class FlexChat:
         if isinstance(message, ChatRequest):
             history, topic = (*message.history, *history), topic if topic is not None else message.topic
             message = message.user_message
-        if not isinstance(message, str) or not message.strip():
+        if not isinstance(message, str):
+            raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
+        if not message.strip():
             raise ChatRequestError("the message is empty")
         limit = self.config.limits.message_chars
         if len(message) > limit:
@@ -255,7 +262,7 @@ class FlexChat:
                 f"the message has {len(message):,} characters, at most {limit:,} are taken (limits.message_chars)"
             )
         try:
-            earlier = read_history(history)
+            earlier = read_history(() if history is None else history)
         except TypeError as error:
             raise ChatRequestError(str(error)) from None
         return ChatRequest(user_message=scrub(message), history=earlier, topic=topic)
@@ -316,6 +323,21 @@ async def _close(held: ChatProvider | Retriever) -> None:
         await held.aclose()
 
 
+def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:
+    """Return a provider's settings out of keyword arguments, with the errors a config would give."""
+    if all(isinstance(value, (str, int, float, bool, type(None))) for value in settings.values()):
+        try:
+            return config_class(**settings)
+        except (TypeError, ValueError):
+            pass  # said better below
+    from .config.structure import structure_mapping  # imports cattrs: only where it is needed
+
+    made, problems = structure_mapping(settings, config_class)
+    if problems:
+        raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
+    return made
+
+
 def _blocked(draft: Draft) -> dict[str, str]:
     table = draft.document.data.get("plugins")
     names = table.get("block") if isinstance(table, Mapping) else None
@@ -325,4 +347,4 @@ def _blocked(draft: Draft) -> dict[str, str]:
 def _names(tools: Iterable[ToolLike]) -> tuple[str, ...]:
     from .tools.manager import as_definition
 
-    return tuple(as_definition(item).name for item in tools)
+    return tuple(item if isinstance(item, str) else as_definition(item).name for item in tools)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Set
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -32,10 +33,13 @@ class SyncFlexChat:
     def __init__(self, chat: FlexChat) -> None:
         self.chat = chat
         self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()  # between closing and the beginning of calls
+        self._lock = threading.RLock()  # between closing and the beginning of calls
         self._closed = False
+        self._calls: set[asyncio.Task[Any]] = set()
         self._thread = threading.Thread(target=self._serve, name="flexchat loop", daemon=True)
         self._thread.start()
+        # Whoever forgets to close it has its connections closed when the program ends.
+        atexit.register(self.close)
 
     @classmethod
     def from_config(cls, source: str | Path | Mapping[str, Any], **rest: Any) -> Self:
@@ -99,6 +103,7 @@ class SyncFlexChat:
             if self._closed:
                 return
             self._closed = True
+        atexit.unregister(self.close)
         ending = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
         try:
             ending.result()
@@ -108,10 +113,8 @@ class SyncFlexChat:
             self._loop.close()
 
     async def _shut_down(self) -> None:
-        running = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await _cancel(set(self._calls))  # first: they cancel their own tasks, and wait for them
+        await _cancel(asyncio.all_tasks() - {asyncio.current_task()})
         await self._loop.shutdown_asyncgens()
         await self.chat.aclose()
 
@@ -137,8 +140,11 @@ class SyncFlexChat:
         ended = threading.Event()
 
         def begin() -> None:
-            tasks.append(self._loop.create_task(work))
-            tasks[0].add_done_callback(lambda _: ended.set())
+            task = self._loop.create_task(work)
+            tasks.append(task)
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+            task.add_done_callback(lambda _: ended.set())
 
         with self._lock:
             refused = "is closed" if self._closed else ""
@@ -166,3 +172,9 @@ async def _next(events: AsyncGenerator[StreamEvent, None]) -> StreamEvent | None
 
 async def _close(events: AsyncGenerator[StreamEvent, None]) -> None:
     await events.aclose()
+
+
+async def _cancel(tasks: Set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -59,8 +59,8 @@ class EventHooks:
         for watcher in self._watchers[hook]:
             try:
                 await watcher.call(facts)
-            except Exception:
-                log.exception("plugin %s: %s failed", watcher.plugin, hook)
+            except Exception as error:
+                log.exception("plugin %s: %s failed: %s", watcher.plugin, hook, error)
 
     async def turn_started(self, user_message: str) -> None:
         """See flexchat_turn_started."""

@@ -12,6 +12,7 @@ import attrs
 import pluggy
 
 from ..domain import ToolDefinition
+from ..domain.masking import Mask, secrets_of_environment
 from ..errors import PluginConflictError, PluginLoadError, did_you_mean
 from . import hookspecs
 from .contracts import Command, ImplementationType, ProviderType, RetrieverType, ToolHandler
@@ -233,6 +234,7 @@ class PluginHost:
         return provides
 
     def _fail(self, name: str, package: str, reason: str, error: BaseException | None = None) -> PluginReport:
+        reason = Mask(secrets_of_environment())(reason)
         if self._strict:
             if isinstance(error, PluginConflictError):
                 raise error

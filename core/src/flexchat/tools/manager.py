@@ -20,8 +20,8 @@ from .registry import ToolRegistry
 
 log = logging.getLogger(__name__)
 
-ToolLike = ToolDefinition | FunctionTool | Callable[..., Any]
-"""What can be given as a tool: a definition, a function made one by @tool, or a plain typed function."""
+ToolLike = str | ToolDefinition | FunctionTool | Callable[..., Any]
+"""What can be given as a tool: a plugin's by name, a definition, a function made one by @tool, a typed function."""
 
 
 class ToolManager:
@@ -86,7 +86,7 @@ class ToolManager:
             ToolDefinitionError: One of them is not a tool, or its name is taken.
         """
         for item in tools:
-            self._registry.register(as_definition(item))
+            self._registry.register(self._offered_tool(item) if isinstance(item, str) else as_definition(item))
 
     def get_registry(self) -> ToolRegistry:
         """Return the registry."""
@@ -125,14 +125,14 @@ class ToolManager:
             repeatable=entry.repeatable,
         )
 
+    def _offered_tool(self, name: str) -> ToolDefinition:
+        if name not in self._offered:
+            hint = did_you_mean(name, self._offered) or f" (offered: {', '.join(self._offered) or 'none'})"
+            raise ToolDefinitionError(f"no plugin offers a tool called {name}{hint}")
+        return self._offered[name]
+
     def _switched_on(self, entry: ToolEntry) -> ToolDefinition:
-        offered = self._offered.get(entry.name)
-        if offered is None:
-            known = ", ".join(self._offered) or "none"
-            raise ToolDefinitionError(
-                f"Tool {entry.name} has no implementation, and no plugin offers a tool of that name"
-                f"{did_you_mean(entry.name, self._offered)} (offered: {known})"
-            )
+        offered = self._offered_tool(entry.name)
         changes: dict[str, Any] = {
             "description": entry.description,
             "parameters": entry.parameters,
@@ -143,8 +143,8 @@ class ToolManager:
         return attrs.evolve(offered, **{key: value for key, value in changes.items() if value is not None})
 
 
-def as_definition(item: ToolLike) -> ToolDefinition:
-    """Return the definition of anything that can be given as a tool."""
+def as_definition(item: ToolDefinition | FunctionTool | Callable[..., Any]) -> ToolDefinition:
+    """Return the definition of a tool that is given in code."""
     if isinstance(item, ToolDefinition):
         return item
     return (item if isinstance(item, FunctionTool) else tool(item)).definition

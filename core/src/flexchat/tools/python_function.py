@@ -11,6 +11,7 @@ from typing import Any, overload
 import attrs
 
 from ..domain import Implementation, ToolDefinition
+from ..errors import did_you_mean
 from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
 from ..plugin.threads import run_in_thread
 from ..schema.from_function import FunctionDescription, bind, describe_function
@@ -135,7 +136,8 @@ def _imported(reference: str) -> _Bound:
     module, _, name = reference.partition(":")
     found: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     function = found.function if isinstance(found, FunctionTool) else found
-    return _Bound(function, describe_function(function))
+    # The config describes the tool to the model: a docstring is not needed.
+    return _Bound(function, describe_function(function, description="-"))
 
 
 def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
@@ -145,9 +147,16 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
     if not module or not name:
         return f"function must be 'package.module:name', got '{settings.function}'"
     try:
-        _imported(settings.function)
+        described = _imported(settings.function).description.parameters
     except Exception as error:  # noqa: BLE001  importing a module runs it: anything may come
         return f"function '{settings.function}' cannot be used: {type(error).__name__}: {error}"
+    known, given = described["properties"], tool.parameters.get("properties", {})
+    for name in given:
+        if name not in known:
+            return f"function '{settings.function}' takes no parameter '{name}'{did_you_mean(name, known)}"
+    for name in described.get("required", ()):
+        if name not in given:
+            return f"function '{settings.function}' needs '{name}', which the tool's parameters do not have"
     return None
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..config.load import Draft
 from ..domain import Implementation, ToolDefinition
-from ..errors import ToolDefinitionError
+from ..errors import FlexChatError
 from ..plugin.contracts import ImplementationType
 from ..plugin.host import PluginHost
 from .python_function import PYTHON
+from .registry import ToolRegistry
 
 
 def read_tool_settings(draft: Draft, host: PluginHost) -> dict[int, Any]:
@@ -36,7 +37,12 @@ def read_tool_settings(draft: Draft, host: PluginHost) -> dict[int, Any]:
         if settings is None:
             continue
         structured[int(path[-1])] = settings
-        problem = _problem_of(kind, settings, table, host)
+        try:
+            tool = _definition(table, Implementation(type=name, settings=settings))
+        except FlexChatError as error:
+            draft.note(path, f"left out: {error}")
+            continue
+        problem = kind.check(settings, tool, host.handlers.by_name) if kind.check is not None else None
         if problem:
             draft.problem(place, problem)
     return structured
@@ -48,17 +54,18 @@ def _check_name(draft: Draft, host: PluginHost, path: tuple[str | int, ...], tab
         draft.problem(path, f"{host.tools.missing(name)}; a tool of your own needs an 'implementation'")
 
 
-def _problem_of(kind: ImplementationType, settings: Any, table: Mapping[str, Any], host: PluginHost) -> str | None:
-    if kind.check is None:
-        return None
-    try:
-        tool = ToolDefinition(
-            name=str(table.get("name")),
-            description=str(table.get("description") or "-"),
-            parameters=table.get("parameters") or {"type": "object"},
-            implementation=Implementation(type=kind.name, settings=settings),
-            handler=table.get("handler"),
-        )
-    except ToolDefinitionError:
-        return None  # said when the tool is registered
-    return kind.check(settings, tool, host.handlers.by_name)
+def _definition(table: Mapping[str, Any], implementation: Implementation) -> ToolDefinition:
+    """Return the tool a table defines, if a registry would take it.
+
+    Raises:
+        FlexChatError: It would not: TC-69 leaves such a tool out and loads the others.
+    """
+    tool = ToolDefinition(
+        name=str(table.get("name") or ""),
+        description=str(table.get("description") or ""),
+        parameters=table.get("parameters") or {},
+        implementation=implementation,
+        handler=table.get("handler"),
+    )
+    ToolRegistry().register(tool)
+    return tool

@@ -1,0 +1,139 @@
+"""Putting a FlexChat together: what is wrong is said in a user's words, and all of it at once."""
+
+import subprocess
+import sys
+
+import pytest
+from flexchat import ConfigError, FlexChat
+from flexchat.app import check_config
+from flexchat.errors import ChatRequestError, ToolDefinitionError
+from flexchat.plugin.host import PluginHost
+
+RULE = {"llm": "bot", "model": "m"}
+
+
+def book(people: int, name: str = "") -> str:  # no docstring: a config describes it
+    return f"{people} {name}"
+
+
+def entry(**changes):
+    made = {
+        "name": "book",
+        "description": "Book a table.",
+        "parameters": {"type": "object", "properties": {"people": {"type": "integer"}}},
+        "implementation": {"type": "python", "function": "shop_for_tests:book"},
+    }
+    return {**made, **changes}
+
+
+@pytest.fixture(autouse=True)
+def shop(monkeypatch):
+    """The module that the config's functions are in."""
+    import types
+
+    module = types.ModuleType("shop_for_tests")
+    module.book = book
+    monkeypatch.setitem(sys.modules, "shop_for_tests", module)
+
+
+def check(*registry, llm=None):
+    config = {"llms": {"bot": llm or {"provider": "scripted"}}, "tools": {"registry": [*registry]}, "responses": [RULE]}
+    problems, notes = check_config(config)
+    return [str(p) for p in problems], [str(n) for n in notes]
+
+
+async def test_a_config_names_a_python_function_and_describes_it_itself():
+    """No docstring is needed; the model's arguments reach it."""
+    assert check(entry()) == ([], [])
+    chat = FlexChat.from_config(
+        {"llms": {"bot": {"provider": "scripted"}}, "tools": {"registry": [entry()]}, "responses": [RULE]}
+    )
+    assert (await chat.call_tool("book", {"people": 3})).result == "3 "
+
+
+@pytest.mark.parametrize(
+    ("properties", "words"),
+    [({"peple": {}, "people": {}}, "takes no parameter 'peple' (did you mean 'people'?)"), ({}, "needs 'people'")],
+)
+def test_a_python_functions_parameters_are_compared_with_the_tools(properties, words):
+    """A mistake that no model could get around is found when the config is read."""
+    [problem], _ = check(entry(parameters={"type": "object", "properties": properties}))
+
+    assert words in problem
+
+
+def test_tools_that_are_left_out_are_told_beside_the_problems():
+    """In one go."""
+    odd = entry(name="odd", parameters={"type": "array"})
+    wrong = entry(name="wrong", implementation={"type": "nope"})
+
+    problems, notes = check(odd, wrong)
+
+    assert any("'nope'" in p for p in problems)
+    assert notes == ["tools.registry[0]: left out: Tool parameters must be an object schema"]
+
+
+def test_an_address_that_cannot_be_used_is_a_problem_of_its_entry():
+    """Not an error without a place."""
+    [problem], _ = check(llm={"provider": "openai", "base_url": "http://[::1/v1"})
+
+    assert problem.startswith("llms.bot.base_url: ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"api_kye": "x"}, "unknown key 'api_kye' (did you mean 'api_key'?)"),
+        ({"timeout_s": "60"}, 'timeout_s: expected a number, got the text "60"'),
+        ({"extra_headers": {"a": 5}}, "extra_headers.a: expected text"),
+    ],
+)
+def test_settings_given_in_code_have_the_errors_of_a_config(settings, words):
+    """from_model says it as from_config does."""
+    with pytest.raises(ConfigError) as caught:
+        FlexChat.from_model("openai", "m", **settings)
+
+    assert words in str(caught.value)
+
+
+async def test_a_model_takes_core_keys_plugin_tables_and_tools_by_name():
+    """retries; a list of tables; a tool a plugin offers."""
+    replies = [{"tool_calls": [{"name": "calculator", "arguments": {"expression": "6*7"}}]}, {"text": "42"}]
+    async with FlexChat.from_model("scripted", "m", replies=replies, retries=0, tools=["calculator"]) as chat:
+        turn = await chat.respond("x", history=None)
+
+    assert [r.result.result for r in turn.response.tool_calls] == [{"result": 42}]
+    with pytest.raises(ToolDefinitionError, match=r"called calculater \(did you mean 'calculator'\?\)"):
+        FlexChat.from_model("scripted", "m", tools=["calculater"])
+
+
+async def test_what_is_no_message_is_called_what_it_is():
+    """A number is not an empty text."""
+    async with FlexChat.from_model("rehearsal", "m") as chat:
+        for thing in (None, 5, b"x", ["a"]):
+            with pytest.raises(ChatRequestError, match=f"not {type(thing).__name__}"):
+                await chat.respond(thing)
+
+
+def test_a_plugins_secret_stays_out_of_its_report():
+    """Whatever it raises."""
+
+    def explode():
+        raise RuntimeError("cannot log in with password=hunter22")
+
+    report = PluginHost()._load("loud", "", explode)
+
+    assert "cannot log in" in report.reason
+    assert "hunter22" not in report.reason
+
+
+def test_a_library_that_nobody_configured_is_silent_and_ends_cleanly():
+    """No log lines, no warnings about open connections, even if close was forgotten."""
+    code = (
+        "from flexchat import SyncFlexChat\n"
+        "chat = SyncFlexChat.from_model('scripted', 'm', replies=[{'text': 'cut', 'finish_reason': 'length'}])\n"
+        "print(chat.respond('x').content)\n"
+    )
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "cut\n", "")
