@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 CALLS = [ToolCall(name=f"t{n}", arguments={}, id=f"call_{n}") for n in range(4)]
 messages = st.one_of(
     st.builds(UserMessage, content=st.text(max_size=5)),
-    st.builds(
-        lambda calls: AssistantMessage(parts=tuple(calls)), st.lists(st.sampled_from(CALLS), unique_by=id, max_size=3)
-    ),
+    st.builds(lambda calls: AssistantMessage(parts=tuple(calls)), st.lists(st.sampled_from(CALLS), max_size=3)),
     st.builds(lambda c: ToolMessage(tool_call_id=c.id, name=c.name, content="ok"), st.sampled_from(CALLS)),
 )
 
@@ -41,6 +39,30 @@ def test_a_repaired_history_is_well_formed(history):
         assert repaired == tuple(history)
     rest = [m for m in history if not isinstance(m, ToolMessage)]
     assert [m for m in repaired if not isinstance(m, ToolMessage)] == rest
+
+
+def test_ids_that_are_used_again_pair_with_the_nearest_answer():
+    """Histories of other programs count "call_0" anew in every answer (C3)."""
+
+    def asked(*ids):
+        return AssistantMessage(parts=tuple(ToolCall(name="t", arguments={}, id=i) for i in ids))
+
+    def answered(text, id="call_0"):
+        return ToolMessage(tool_call_id=id, name="t", content=text)
+
+    user = UserMessage(content="u")
+    whole = (asked("call_0"), answered("1"), user, asked("call_0"), answered("2"), user)
+    assert repair_history(whole) == (whole, ())
+
+    broken = (asked("call_0"), user, asked("call_0", "x"), answered("x", "x"), answered("2"), answered("again"))
+    repaired, notes = repair_history(broken)
+    contents = [m.content for m in repaired if isinstance(m, ToolMessage)]
+    assert contents == ["again", "2", "x"]
+    assert notes == ()
+
+    repaired, notes = repair_history((asked("call_0"), answered("1"), answered("1 again")))
+    assert repaired[1:] == (answered("1"),)
+    assert ["belongs to no call" in note for note in notes] == [True]
 
 
 def test_entries_of_every_form_are_read():

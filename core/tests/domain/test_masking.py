@@ -1,5 +1,7 @@
 """Secrets do not get out: those we know, and those that look like one."""
 
+import time
+
 import pytest
 from flexchat.domain.masking import Mask, secrets_of_environment
 from hypothesis import given
@@ -31,6 +33,21 @@ def test_what_looks_like_a_secret_is_masked(text, secret):
 
     assert secret not in masked
     assert "***" in masked
+
+
+@pytest.mark.parametrize("piece", ["a-", "a.", "a", "token ", "token=", "://:", "key is ", "://a:b", "sk-", "bearer "])
+def test_a_long_text_is_masked_in_linear_time(piece):
+    """Error texts are long where a tool read a web page; a quadratic pattern would take minutes."""
+
+    def seconds(times: int) -> float:
+        text, best, mask = piece * times, 9.0, Mask()
+        for _ in range(3):
+            started = time.process_time()
+            mask(text)
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(20_000) < 40 * seconds(2_000) + 0.05
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,31 @@ def test_a_plugin_for_a_later_surface_says_what_to_update():
     assert "9.0" in report.reason
 
 
+@pytest.mark.parametrize("version", ["0.1", ("0", "1"), 1])
+def test_a_surface_version_that_cannot_be_read_is_reported(version):
+    """FLEXCHAT_API is two numbers; anything else is that plugin's trouble alone."""
+    report = PluginHost().register(offering("a", FLEXCHAT_API=version), "odd")
+
+    assert report.status == "failed"
+    assert "reading it failed" in report.reason
+
+
+class Quitting:
+    """A plugin that tries to end the program when it is asked what it brings."""
+
+    @hookimpl
+    def flexchat_register_tool_handlers(self):
+        raise SystemExit(1)
+
+
+def test_a_plugin_that_quits_while_it_registers_is_reported():
+    """The others stay."""
+    host = PluginHost()
+
+    assert host.register(Quitting(), "odd").status == "failed"
+    assert host.register(offering("roll"), "dice").status == "active"
+
+
 def test_strict_mode_raises():
     """Authors want to see it at once."""
     host = PluginHost(strict=True)

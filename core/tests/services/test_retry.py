@@ -97,6 +97,22 @@ async def test_nothing_is_waited_for_beyond_the_turns_end(waits):
     assert waits == []
 
 
+async def test_time_that_has_passed_is_counted_once(monkeypatch):
+    """Each attempt is told what is left of the first one's time."""
+    now = [0.0]
+
+    async def sleep(delay):
+        now[0] += delay
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr("flexchat.services.retry.time.monotonic", lambda: now[0])
+    flaky = Flaky(*[ProviderRateLimitError("slow", retry_after_s=2)] * 4)
+
+    await ask(RetryingProvider(flaky, retries=4), timeout_s=10)
+
+    assert [options.timeout_s for options in flaky.options] == [10, 8, 6, 4, 2]
+
+
 async def test_a_stream_is_repeated_only_before_its_first_event(waits):
     """What a person has read is not said again."""
     early = RetryingProvider(Flaky(ProviderOverloadedError("x")))

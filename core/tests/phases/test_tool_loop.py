@@ -1,0 +1,156 @@
+"""The calls of an answer: grouped, refused, counted; each gets exactly one answer."""
+
+import asyncio
+import itertools
+
+import pytest
+from flexchat.domain import Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
+from flexchat.phases.tool_loop import ToolLoop, ToolRound
+from flexchat.plugin.contracts import ImplementationType
+from flexchat.tools.executor import ToolExecutor
+from flexchat.tools.registry import ToolRegistry
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+class Log:
+    """Runs tools a few event-loop steps long, and remembers when each began and ended."""
+
+    def __init__(self):
+        self.entries = []
+
+    async def run(self, settings, params, context):
+        self.entries.append(("begin", context.tool.name, params["n"]))
+        for _ in range(params.get("steps", 1)):
+            await asyncio.sleep(0)
+        self.entries.append(("end", context.tool.name, params["n"]))
+        return params["n"]
+
+
+def made(log, *, per_answer=99, per_turn=99, time_left=None):
+    registry = ToolRegistry()
+    for name in ("free", "alone"):
+        implementation = Implementation(type="log", settings=None)
+        registry.register(
+            ToolDefinition(
+                name=name,
+                description="d",
+                parameters={"type": "object"},
+                implementation=implementation,
+                exclusive=name == "alone",
+            )
+        )
+    kind = ImplementationType(name="log", settings_class=object, run=log.run)
+    executor = ToolExecutor(registry, {"log": kind})
+    return ToolLoop(
+        registry,
+        executor,
+        ("free", "alone"),
+        time_left=lambda: time_left,
+        per_answer=per_answer,
+        per_turn=per_turn,
+    )
+
+
+def call(name, n=0, **rest):
+    return ToolCall(name=name, arguments={"n": n, **rest})
+
+
+async def events_of(loop, *asked, iteration=1):
+    return [event async for event in loop.run(asked, iteration)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["free", "alone", "unknown"]), st.integers(0, 3)), max_size=7))
+def test_every_call_has_one_answer_in_its_place_and_exclusive_ones_run_alone(asked):
+    """Nothing runs beside an exclusive call, nothing overtakes it, and the records keep the order of the calls."""
+    log = Log()
+    calls = [call(name, n, steps=steps) for n, (name, steps) in enumerate(asked)]
+
+    *happened, last = asyncio.run(events_of(made(log), *calls))
+
+    assert isinstance(last, ToolRound)
+    assert [r.call_id for r in last.records] == [c.id for c in calls]
+    assert [m.tool_call_id for m in last.messages(calls, 1000)] == [c.id for c in calls]
+    assert [r.result.success for r in last.records] == [name != "unknown" for name, _ in asked]
+    started = [e.call.id for e in happened if isinstance(e, ToolStarted)]
+    finished = [e.record.call_id for e in happened if isinstance(e, ToolFinished)]
+    assert started == [c.id for c in calls]
+    assert sorted(finished) == sorted(started)
+    running = set()
+    for what, name, n in log.entries:
+        running.add(n) if what == "begin" else running.discard(n)
+        if what == "begin" and name == "alone":
+            assert running == {n}
+            before = {m for w, _, m in log.entries[: log.entries.index((what, name, n))] if w == "end"}
+            assert before == {m for m in range(n) if asked[m][0] != "unknown"}
+
+
+async def test_the_third_equal_call_is_refused_and_asking_once_more_ends_the_loop():
+    """Repeated after a refusal it had read (DS-9, TC-111, C16)."""
+    loop = made(Log())
+    rounds = [(await events_of(loop, call("free")))[-1] for _ in range(3)]
+
+    assert [r.records[0].result.success for r in rounds] == [True, True, False]
+    assert not loop.exhausted
+    await events_of(loop, call("free"))
+    assert "after it had been refused" in loop.exhausted
+
+
+async def test_a_model_that_repeats_itself_within_one_answer_may_go_on():
+    """It has not read the refusal yet; the next answer decides (C16)."""
+    loop = made(Log())
+
+    asked = [call("free") for _ in range(6)]
+    done = (await events_of(loop, *asked))[-1]
+
+    assert [r.result.success for r in done.records] == [True, True, False, False, False, False]
+    assert not loop.exhausted
+
+
+async def test_arguments_that_cannot_be_compared_do_no_harm():
+    """Nested too deeply, or with keys of two kinds: the call is answered like any other."""
+    deep = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    calls = [call("unknown", deep=deep), call("free", odd={1: 1, "a": 2})]
+
+    done = (await events_of(made(Log()), *calls))[-1]
+
+    assert [r.call_id for r in done.records] == [c.id for c in calls], done.records[1].result.error
+
+
+async def test_budgets_count_what_is_run():
+    """Refused calls cost nothing; the first that no longer fits ends the loop."""
+    loop = made(Log(), per_answer=2, per_turn=3)
+
+    first = (await events_of(loop, *[call("free", n) for n in range(4)]))[-1]
+    assert [r.result.success for r in first.records] == [True, True, False, False]
+    assert not loop.exhausted
+    second = (await events_of(loop, call("free", 5), call("free", 6)))[-1]
+    assert [r.result.success for r in second.records] == [True, False]
+    assert "budget of 3" in loop.exhausted
+
+
+async def test_where_no_time_is_left_nothing_is_begun():
+    """A thread that is started cannot be stopped."""
+    log = Log()
+
+    done = (await events_of(made(log, time_left=-1.0), call("free")))[-1]
+
+    assert "no time is left" in done.records[0].result.error
+    assert log.entries == []
+
+
+@pytest.mark.parametrize("after", range(12))
+async def test_leaving_early_cancels_what_runs(after):
+    """At whatever event the reader leaves."""
+    before = asyncio.all_tasks()
+    asked = [call("free", n, steps=n * 5) for n in range(3)] + [call("alone", 3), call("free", 4)]
+    events = made(Log()).run(asked, 1)
+    for _ in itertools.repeat(None, after):
+        if await anext(events, None) is None:
+            break
+    await events.aclose()
+
+    assert asyncio.all_tasks() == before

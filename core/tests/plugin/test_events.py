@@ -1,0 +1,62 @@
+"""A plugin's trouble is its own: it is logged under its name, and the turn goes on."""
+
+import asyncio
+
+import pytest
+from flexchat.domain import Implementation, ToolDefinition, ToolResult
+from flexchat.plugin.events import EventHooks, Watcher
+
+TOOL = ToolDefinition(
+    name="t", description="d", parameters={"type": "object"}, implementation=Implementation(type="mock")
+)
+TROUBLE = [RuntimeError("bug"), asyncio.CancelledError(), SystemExit(3)]
+
+
+def hooks(hook, function, *arguments):
+    return EventHooks({hook: [Watcher("mine", function, arguments)]})
+
+
+@pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
+@pytest.mark.parametrize("kind", ["def", "async def"])
+async def test_a_watcher_that_fails_is_logged(trouble, kind, caplog):
+    """Raising, calling sys.exit(), or awaiting something of its own that was cancelled."""
+
+    def plain(user_message):
+        raise trouble
+
+    async def later(user_message):
+        raise trouble
+
+    await hooks("flexchat_turn_started", plain if kind == "def" else later, "user_message").turn_started("x")
+
+    assert "mine" in caplog.text
+
+
+@pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
+async def test_a_gate_that_breaks_stays_shut(trouble):
+    """In whatever way it breaks."""
+
+    async def gate(tool):
+        raise trouble
+
+    answer = await hooks("flexchat_before_tool_call", gate, "tool").before_tool_call(TOOL, {})
+
+    assert isinstance(answer, ToolResult)
+    assert not answer.success
+    assert "mine" in answer.error
+
+
+async def test_cancelling_the_turn_gets_through_a_watcher():
+    """That cancellation is meant."""
+    begun = asyncio.Event()
+
+    async def slow(user_message):
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(hooks("flexchat_turn_started", slow, "user_message").turn_started("x"))
+    await begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task

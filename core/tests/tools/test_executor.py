@@ -1,0 +1,97 @@
+"""Whatever a tool or a plugin does, the outcome is a ToolResult that can be shown to a model."""
+
+import asyncio
+import datetime
+import json
+import math
+
+import pytest
+from flexchat.domain import ToolResult
+from flexchat.plugin.contracts import ToolContext, ToolHandler
+from flexchat.plugin.events import EventHooks, Watcher
+from flexchat.tools.manager import ToolManager
+from flexchat.tools.results import for_the_model
+
+
+class Unspeakable(Exception):
+    """An exception whose text is another exception."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+async def outcome(tool, params=None, events=None):
+    made = ToolManager(events=events)
+    made.add([tool])
+    result = await made.get_executor().execute(tool.__name__, params or {})
+    json.loads(for_the_model(result, 1000))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(Unspeakable(), "Unspeakable"), (asyncio.CancelledError(), "CancelledError"), (SystemExit(), "end the program")],
+    ids=repr,
+)
+async def test_odd_errors_of_async_tools_are_results(error, words):
+    """Among them the cancellation of something the tool itself waited for (TC-43)."""
+
+    async def fail() -> str:
+        """Fail."""
+        raise error
+
+    result = await outcome(fail)
+
+    assert not result.success
+    assert words in result.error
+
+
+async def test_a_plain_function_around_an_async_one_is_awaited():
+    """Decorators make such functions; their coroutine is the tool's work."""
+
+    async def work(n: int) -> int:
+        return n + 1
+
+    def wrapped(n: int) -> int:
+        """Work."""
+        return work(n)
+
+    assert (await outcome(wrapped, {"n": 1})).result == 2
+    handler = ToolHandler(kind="builtin", name="h", call=lambda params, context: work(params["n"]))
+    assert await ToolContext(tool=None).call(handler, {"n": 2}) == 3
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+def gate(answer):
+    return EventHooks({"flexchat_before_tool_call": [Watcher("mine", lambda: answer, ())]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ({"success": True, "result": datetime.date(2024, 2, 29)}, "2024-02-29"),
+        ({"success": True, "result": math.nan}, "not JSON"),
+        ({"success": True, "result": object()}, "not JSON"),
+        ({"success": True, "result": {"a": 1}, "encoded": "broken"}, {"a": 1}),
+        ({"success": False}, "The call was refused"),
+    ],
+)
+async def test_a_plugins_answer_is_held_to_what_a_tools_is(answer, shown):
+    """flexchat_before_tool_call may answer in a tool's place, but not break the turn (TE-18, TE-19)."""
+    result = await outcome(nothing, events=gate(ToolResult(tool_name="x", notes=("kept",), **answer)))
+
+    told = result.result if result.success else result.error
+    assert shown in told if isinstance(shown, str) else told == shown
+    assert result.tool_name == "nothing"
+    assert json.loads(result.to_json())["success"] is result.success
+    assert result.success is (answer["success"] and "not JSON" not in str(told))
+
+
+async def test_a_plugins_notes_stay_in_the_record():
+    """Beside those of the check of the arguments."""
+    result = await outcome(nothing, events=gate(ToolResult(success=True, tool_name="x", notes=("from a cache",))))
+
+    assert result.notes == ("from a cache",)
