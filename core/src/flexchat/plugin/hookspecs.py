@@ -196,4 +196,7 @@ def flexchat_turn_finished(turn_id: str, response: ChatResponse, elapsed_ms: flo
 
 @hookspec
 def flexchat_turn_failed(turn_id: str, error: Exception, elapsed_ms: float) -> Awaitable[None] | None:
-    """The turn ended in an error, which is still on its way to the caller."""
+    """The turn ended in an error, which is still on its way to the caller.
+
+    A turn that is cancelled, or whose stream is closed early, ends with neither this event nor flexchat_turn_finished.
+    """
