@@ -30,6 +30,7 @@ class Typed(io.StringIO):
 def _somewhere_empty(tmp_path, monkeypatch):
     """Every test runs in a folder of its own, without the caller's settings."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # commands add the folder of the configuration
     for name in ("FLEXCHAT_CONFIG", "FLEXCHAT_BLOCK_PLUGINS", "FLEXCHAT_STRICT_PLUGINS", "NO_COLOR", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "100")

@@ -16,10 +16,13 @@ def test_a_fine_file_is_said_to_be_fine_with_what_is_in_it(run, script):
     assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 1 tool, 1 rule\n")
 
 
+UNUSABLE = '{ name = "odd", parameters = { type = "odd" }, implementation = { type = "mock", responses = [] } }'
+
+
 @pytest.mark.parametrize(
     ("tools", "count"),
     [
-        ('registry = [{ name = "echo" }, { name = "echo" }, { name = "echo" }]', "1 tool (2 left out)"),
+        (f'registry = [{{ name = "echo" }}, {{ name = "echo" }}, {UNUSABLE}]', "1 tool (1 left out)"),
         ('enabled = false\nregistry = [{ name = "echo" }]', "0 tools (1 switched off)"),
         ("registry = []", "0 tools"),
     ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..app import check_config
 from ..errors import ConfigError, Problem
 from ..plugin.contracts import Command
-from .opening import config_file, load_plugins
+from .opening import config_file, prepare
 from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(file: Path, args: argparse.Namespace) -> tuple[list[Problem], list[Problem]]:
     try:
-        host = load_plugins(args, file)
+        host = prepare(args, file)
     except ConfigError as error:  # not even its plugins.block can be read
         return [*error.problems], []
     return check_config(file, host)

@@ -9,7 +9,7 @@ import contextlib
 from ..app import FlexChat
 from ..domain import TurnEnd
 from ..plugin.contracts import Command
-from .opening import load_plugins, open_chat
+from .opening import open_chat, prepare
 from .terminal import Style, Terminal
 from .transcript import Transcript
 from .usage import OK
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _embedded(args: argparse.Namespace) -> FlexChat:
-    host = load_plugins(args)
+    host = prepare(args)
     return FlexChat.from_config(zero_config(host), plugins=host)
 
 

@@ -12,7 +12,7 @@ import attrs
 from ..errors import did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import FIRST_PARTY
-from .opening import load_plugins
+from .opening import prepare
 from .terminal import Terminal
 from .usage import OK, UsageError
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         file /= "flexchat.toml"
     if file.suffix != ".toml":
         raise UsageError(f"init writes TOML: give the file a name that ends in .toml, not {file.name}")
-    host = load_plugins(args)
+    host = prepare(args)
     _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=args.force)
     steps = [*starter.first]
     if starter.provider not in host.providers.by_name:

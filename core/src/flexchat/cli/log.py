@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from .terminal import Terminal
 
-# Tool calls are shown anyway. Beside them matter plugins that are left out, and waiting for a service.
-_MATTERS = ("flexchat.plugin", "flexchat.services", "flexchat.config")
+# Tool calls and plugins that are left out are told anyway. Beside them matter watchers that fail, and waiting for a
+# service.
+_MATTERS = ("flexchat.plugin.events", "flexchat.services", "flexchat.config")
 
 
 class _Handler(logging.Handler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from ..app import FlexChat, installed_plugins
@@ -10,7 +11,7 @@ from ..errors import did_you_mean
 from ..plugin.host import PluginHost
 from .terminal import Terminal
 from .usage import UsageError
-from .zero_config import zero_config
+from .zero_config import without_model, zero_config
 
 
 def config_file(args: argparse.Namespace) -> Path | None:
@@ -36,6 +37,24 @@ def load_plugins(args: argparse.Namespace, file: Path | None = None) -> PluginHo
     return host
 
 
+def prepare(args: argparse.Namespace, file: Path | None = None) -> PluginHost:
+    """Return the plugins for a command that works with them; say which are broken, and let modules be found.
+
+    The file's folder, or the working folder, comes last on the path of modules: a Python function of a configuration
+    may stand beside it, and hides nothing that is installed. It comes after the plugins are loaded, so that no folder
+    one happens to stand in can pose as one.
+    """
+    host = load_plugins(args, file)
+    broken = [report.name for report in host.reports if report.status == "failed"]
+    if broken:
+        count = "1 plugin is" if len(broken) == 1 else f"{len(broken)} plugins are"
+        args.terminal.say(f"note: {count} left out ({', '.join(broken)}): flexchat plugins says why", "dim")
+    folder = str(file.resolve().parent if file else Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return host
+
+
 def open_chat(args: argparse.Namespace) -> FlexChat:
     """Return the configured chat; without a configuration the rehearsal model with all ready-made tools.
 
@@ -44,8 +63,19 @@ def open_chat(args: argparse.Namespace) -> FlexChat:
         UsageError: There is no configuration, and no rehearsal model.
     """
     file = config_file(args)
-    host = load_plugins(args, file)
+    host = prepare(args, file)
     return FlexChat.from_config(file or zero_config(host), plugins=host)
+
+
+def open_tools(args: argparse.Namespace) -> tuple[FlexChat, PluginHost]:
+    """Return the configured chat for its tools, and the plugins; without a configuration no model is needed.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
+    """
+    file = config_file(args)
+    host = prepare(args, file)
+    return FlexChat.from_config(file, plugins=host) if file else without_model(host), host
 
 
 def introduce(chat: FlexChat, file: Path | None, terminal: Terminal) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+
+import attrs
 
 from ..plugin.contracts import Command
-from ..plugin.host import PluginReport
+from ..plugin.host import PluginHost, PluginReport
 from .opening import config_file, load_plugins
 from .terminal import Style, Terminal
 from .usage import OK
@@ -21,21 +23,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a report on every installed plugin."""
     terminal: Terminal = args.terminal
-    reports = load_plugins(args, config_file(args)).reports
+    host = load_plugins(args, config_file(args))
+    withheld = _withheld(host)
+    reports = [_without(report, withheld.get(report.name, {})) for report in host.reports]
     if args.json:
-        terminal.json([report.to_dict() for report in reports])
+        terminal.json([report.to_dict() | {"withheld": [*withheld.get(report.name, ())]} for report in reports])
         return OK
     name_width = max((len(r.name) for r in reports), default=0)
     status_width = max((len(r.status) for r in reports), default=0)
     for report in reports:
         style: Style = "red" if report.status == "failed" else "bold"
         terminal.out(f"{report.name:{name_width}}  {report.status:{status_width}}  {report.package}", style)
-        for line in (report.reason, *_by_kind(report.provides), *_watched(report)):
+        for line in (
+            report.reason,
+            *_by_kind(report.provides),
+            *withheld.get(report.name, {}).values(),
+            *_watched(report),
+        ):
             if line:
                 terminal.paragraph(line, indent=" " * (name_width + 2))
     if not reports:
         terminal.say("no plugins are installed: pip install flexchat brings the first ones")
     return OK
+
+
+def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
+    """Return, for each plugin, what it offers and another does too: neither may have it. With a sentence each."""
+    found: dict[str, dict[str, str]] = {}
+    for records in (
+        host.providers,
+        host.implementation_types,
+        host.handlers,
+        host.tools,
+        host.retrievers,
+        host.commands,
+    ):
+        for key, rivals in records.conflicts.items():
+            offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
+            for plugin in rivals:
+                others = " and ".join(f"'{name}'" for name in rivals if name != plugin) or "it, a second time,"
+                found.setdefault(plugin, {})[offer] = f"withheld: {offer}, which {others} offers too"
+    return found
+
+
+def _without(report: PluginReport, withheld: Collection[str]) -> PluginReport:
+    return attrs.evolve(report, provides=tuple(offer for offer in report.provides if offer not in withheld))
 
 
 def _by_kind(provides: Iterable[str]) -> list[str]:

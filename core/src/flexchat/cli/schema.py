@@ -6,7 +6,7 @@ import argparse
 
 from ..plugin.contracts import Command
 from ..tools.python_function import PYTHON
-from .opening import load_plugins
+from .opening import prepare
 from .usage import OK
 
 
@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the schema, with the parts of the plugins that are installed."""
     from ..config.schema import config_schema
 
-    host = load_plugins(args)
+    host = prepare(args)
     schema = config_schema(
         {name: kind.config_class for name, kind in host.providers.by_name.items()},
         {kind.name: kind.settings_class for kind in (PYTHON, *host.implementation_types.by_name.values())},

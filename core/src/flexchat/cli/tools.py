@@ -10,7 +10,8 @@ from ..app import FlexChat
 from ..domain import ToolDefinition, ToolResult
 from ..errors import did_you_mean
 from ..plugin.contracts import Command
-from .opening import open_chat
+from ..plugin.host import PluginHost
+from .opening import open_tools
 from .terminal import Terminal
 from .tool_arguments import read_arguments
 from .tool_text import signature
@@ -37,7 +38,8 @@ def add_call(parser: argparse.ArgumentParser) -> None:
 def run_list(args: argparse.Namespace) -> int:
     """Print every tool as a signature with its description."""
     terminal: Terminal = args.terminal
-    tools = _tools(open_chat(args))
+    chat, _ = open_tools(args)
+    tools = _tools(chat)
     if args.json:
         terminal.json([_as_data(tool) for tool in tools])
         return OK
@@ -51,15 +53,15 @@ def run_list(args: argparse.Namespace) -> int:
 
 def run_show(args: argparse.Namespace) -> int:
     """Print a tool's definition as JSON."""
-    args.terminal.json(_as_data(_tool(open_chat(args), args.name)))
+    args.terminal.json(_as_data(_tool(*open_tools(args), args.name)))
     return OK
 
 
 def run_call(args: argparse.Namespace) -> int:
     """Run a tool and print its result as JSON; with --json, the whole envelope."""
     terminal: Terminal = args.terminal
-    chat = open_chat(args)
-    tool = _tool(chat, args.name)
+    chat, host = open_tools(args)
+    tool = _tool(chat, host, args.name)
     arguments = read_arguments(args.arguments, tool)
     result = asyncio.run(_call(chat, tool.name, arguments))
     for note in result.notes:
@@ -82,8 +84,10 @@ def _tools(chat: FlexChat) -> list[ToolDefinition]:
     return chat.tools.get_registry().list()
 
 
-def _tool(chat: FlexChat, name: str) -> ToolDefinition:
+def _tool(chat: FlexChat, host: PluginHost, name: str) -> ToolDefinition:
     found = chat.tools.get_registry().get(name)
+    if found is None and name in host.tools.conflicts:
+        raise UsageError(host.tools.missing(name))
     if found is None:
         names = [tool.name for tool in _tools(chat)]
         raise UsageError(

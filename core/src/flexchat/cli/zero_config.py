@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..app import FlexChat
 from ..plugin.host import PluginHost
+from ..tools.manager import ToolManager
 from .usage import UsageError
 
 
@@ -19,10 +21,29 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
             "there is no configuration (flexchat init writes one), and the rehearsal model that would answer without "
             f"one is missing: {host.providers.missing('rehearsal')}"
         )
-    # Internal tools look into the document stores of the configuration, of which there are none.
-    usable = [name for name, tool in host.tools.by_name.items() if tool.implementation.type != "internal"]
     return {
         "llms": {"rehearsal": {"provider": "rehearsal"}},
         "responses": [{"llm": "rehearsal", "model": "rehearsal", "tools": {"enabled": True}}],
-        "tools": {"registry": [{"name": name} for name in usable], "at_limit": "answer"},
+        "tools": {"registry": [{"name": name} for name in _usable_tools(host)], "at_limit": "answer"},
     }
+
+
+def without_model(host: PluginHost) -> FlexChat:
+    """Return a chat that has the same tools and cannot answer."""
+    from ..config.model import Config, ToolEntry, ToolsTable
+
+    table = ToolsTable(registry=tuple(ToolEntry(name=name) for name in _usable_tools(host)))
+    tools = ToolManager(
+        table,
+        implementation_types=host.implementation_types.by_name,
+        handlers=host.handlers.by_name,
+        offered=host.tools.by_name,
+        events=host.events(),
+    )
+    tools.load_tools()
+    return FlexChat(Config(tools=table), providers={}, tools=tools)
+
+
+def _usable_tools(host: PluginHost) -> list[str]:
+    # Internal tools look into the document stores of the configuration, of which there are none.
+    return [name for name, tool in host.tools.by_name.items() if tool.implementation.type != "internal"]
