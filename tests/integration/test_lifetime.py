@@ -258,6 +258,41 @@ cycle.events, cycle.self = events, cycle
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_tool_that_ignores_its_cancellation_does_not_keep_the_program(monkeypatch):
+    """Closing waits for it for a while, and no longer; so does its caller."""
+    monkeypatch.setattr("flexchat.sync._ENDING_S", 0.02)
+    begun, let_go = threading.Event(), threading.Event()
+
+    @tool
+    async def stubborn() -> str:
+        """Stay."""
+        begun.set()
+        while not let_go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.001)
+        return "done"
+
+    sync = SyncFlexChat(chat(calls(("stubborn", {})), tools=[stubborn]))
+    told = []
+
+    def ask():
+        with pytest.raises(RuntimeError, match="closed while"):
+            sync.respond("x")
+        told.append(True)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    begun.wait(5)
+    closing = threading.Thread(target=sync.close, daemon=True)
+    closing.start()
+    closing.join(5)
+
+    asking.join(5)
+    let_go.set()
+
+    assert (closing.is_alive(), told) == (False, [True])
+
+
 async def test_a_request_is_checked_like_a_text():
     """A ChatRequest is no way around the limits, and its history comes first."""
     made = chat(says("ok"))

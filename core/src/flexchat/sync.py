@@ -17,7 +17,7 @@ from .errors import ProviderError
 
 T = TypeVar("T")
 
-_ENDING_S = 5.0  # how long an interrupted caller waits for its cancelled work to clean up
+_ENDING_S = 3.0  # how long cancelled work is waited for: a tool that ignores it must not keep a program from ending
 
 
 class SyncFlexChat:
@@ -35,7 +35,7 @@ class SyncFlexChat:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.RLock()  # between closing and the beginning of calls
         self._closed = False
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._calls: dict[asyncio.Task[Any], threading.Event] = {}
         self._thread = threading.Thread(target=self._serve, name="flexchat loop", daemon=True)
         self._thread.start()
         # Whoever forgets to close it has its connections closed when the program ends.
@@ -111,6 +111,8 @@ class SyncFlexChat:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
+            for ended in self._calls.values():
+                ended.set()  # whoever waits for work that would not end
 
     async def _shut_down(self) -> None:
         await _cancel(set(self._calls))  # first: they cancel their own tasks, and wait for them
@@ -142,9 +144,8 @@ class SyncFlexChat:
         def begin() -> None:
             task = self._loop.create_task(work)
             tasks.append(task)
-            self._calls.add(task)
-            task.add_done_callback(self._calls.discard)
-            task.add_done_callback(lambda _: ended.set())
+            self._calls[task] = ended
+            task.add_done_callback(lambda task: self._calls.pop(task).set())
 
         with self._lock:
             refused = "is closed" if self._closed else ""
@@ -161,7 +162,7 @@ class SyncFlexChat:
             self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
             ended.wait(_ENDING_S)
             raise
-        if tasks[0].cancelled() and self._closed:
+        if self._closed and (not tasks[0].done() or tasks[0].cancelled()):
             raise RuntimeError("this SyncFlexChat was closed while the call ran")
         return tasks[0].result()
 
@@ -177,4 +178,5 @@ async def _close(events: AsyncGenerator[StreamEvent, None]) -> None:
 async def _cancel(tasks: Set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks:
+        await asyncio.wait(tasks, timeout=_ENDING_S)
