@@ -176,6 +176,10 @@ class FlexChat:
         for index, text in manager.load_tools(structured).items():
             draft.note(("tools", "registry", index), f"left out: {text}")
         manager.add(tools)
+        for index, rule in enumerate(config.responses):
+            if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
+                names = manager.get_registry().names()
+                log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
         return cls(config, providers=opened, tools=manager, events=events, retrievers=retrievers, notes=draft.notes)
 
     async def respond(

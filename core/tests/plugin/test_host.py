@@ -137,7 +137,7 @@ def test_a_contested_name_belongs_to_nobody_and_both_are_named():
 
     report = host.register(offering("roll", "toss"), "second")
 
-    assert report.status == "failed"
+    assert (report.status, report.provides) == ("failed", ("tool handler builtin toss",))
     assert ("builtin", "roll") not in host.handlers.by_name
     assert {("builtin", "flip"), ("builtin", "toss")} <= set(host.handlers.by_name)
     text = host.handlers.missing(("builtin", "roll"))

@@ -206,20 +206,22 @@ class PluginHost:
                 self._manager.unregister(name=name)
             return self._fail(name, package, _one_line(error), error)
         try:
-            provides = self._collect(plugin, name)
-        except PluginConflictError as error:
-            return self._fail(name, package, str(error), error)  # what it offers besides stays usable
+            provides, conflict = self._collect(plugin, name)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's fault is its report
             self._manager.unregister(name=name)
             return self._fail(name, package, f"registering failed: {_one_line(error)}", error)
-        return self._keep(
-            PluginReport(name=name, package=package, status="active", hooks=hooks, provides=tuple(provides))
-        )
+        if conflict is not None:  # what it offers besides stays usable
+            return self._fail(name, package, str(conflict), conflict, hooks=hooks, provides=provides)
+        return self._keep(PluginReport(name=name, package=package, status="active", hooks=hooks, provides=provides))
 
-    def _collect(self, plugin: object, name: str) -> list[str]:
-        """Take over what a plugin registers; all of it or, if one of its hooks raises, nothing."""
+    def _collect(self, plugin: object, name: str) -> tuple[tuple[str, ...], PluginConflictError | None]:
+        """Take over what a plugin registers: all of it or, if one of its hooks raises, nothing.
+
+        Returns what was taken over, and the first name that another plugin offers too.
+        """
         found = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
-        provides, conflict = [], None
+        provides: list[str] = []
+        conflict: PluginConflictError | None = None
         for hook, records in found:
             kind, key, _ = _REGISTRATION[hook]
             store: Records = getattr(self, kind)
@@ -229,18 +231,18 @@ class PluginHost:
                     provides.append(f"{store.kind} {_spoken(key(record))}")
                 except PluginConflictError as error:
                     conflict = conflict or error
-        if conflict is not None:
-            raise conflict
-        return provides
+        return tuple(provides), conflict
 
-    def _fail(self, name: str, package: str, reason: str, error: BaseException | None = None) -> PluginReport:
+    def _fail(
+        self, name: str, package: str, reason: str, error: BaseException | None = None, **rest: tuple[str, ...]
+    ) -> PluginReport:
         reason = Mask(secrets_of_environment())(reason)
         if self._strict:
             if isinstance(error, PluginConflictError):
                 raise error
             raise PluginLoadError(name, reason) from error
         log.warning("plugin %s is left out: %s", name, reason)
-        return self._keep(PluginReport(name=name, package=package, status="failed", reason=reason))
+        return self._keep(PluginReport(name=name, package=package, status="failed", reason=reason, **rest))
 
     def _keep(self, report: PluginReport) -> PluginReport:
         self._reports[report.name] = report
