@@ -137,12 +137,14 @@ class Waiting:
     """A tool that waits for ever, and notes that it was cancelled only after some more steps."""
 
     def __init__(self):
-        self.begun, self.ended = threading.Event(), 0
+        self.begun, self.ended, self.running = threading.Event(), 0, 0
 
         @tool
         async def wait() -> str:
             """Wait."""
-            self.begun.set()
+            self.running += 1
+            if self.running == 2:
+                self.begun.set()
             try:
                 await asyncio.Event().wait()
             finally:
