@@ -147,21 +147,25 @@ class SyncFlexChat:
             self._calls[task] = ended
             task.add_done_callback(lambda task: self._calls.pop(task).set())
 
-        with self._lock:
-            refused = "is closed" if self._closed else ""
-            if threading.current_thread() is self._thread:
-                refused = "cannot be called from its own event loop: use the FlexChat in its attribute chat"
-            if not refused:
-                self._loop.call_soon_threadsafe(begin)
+        submitted = False
+        try:
+            with self._lock:
+                refused = "is closed" if self._closed else ""
+                if threading.current_thread() is self._thread:
+                    refused = "cannot be called from its own event loop: use the FlexChat in its attribute chat"
+                if not refused:
+                    submitted = True
+                    self._loop.call_soon_threadsafe(begin)
+            if submitted:
+                ended.wait()
+        except BaseException:  # Ctrl-C, from the moment the work was handed over
+            if submitted:
+                self._loop.call_soon_threadsafe(lambda: tasks and tasks[0].cancel())
+                ended.wait(_ENDING_S)
+            raise
         if refused:
             work.close()
             raise RuntimeError(f"this SyncFlexChat {refused}")
-        try:
-            ended.wait()
-        except BaseException:
-            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
-            ended.wait(_ENDING_S)
-            raise
         if self._closed and (not tasks[0].done() or tasks[0].cancelled()):
             raise RuntimeError("this SyncFlexChat was closed while the call ran")
         return tasks[0].result()
