@@ -21,7 +21,7 @@ from .phases.phase6_generation import ResponseGenerator
 from .plugin.contracts import ChatProvider, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
-from .tools.manager import ToolLike, ToolManager
+from .tools.manager import ToolLike, ToolManager, as_definition
 from .tools.results import scrub
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class FlexChat:
         """
         from .config.load import read_config  # imports cattrs: only where a configuration is read
 
-        given = [*tools]
-        draft = read_config(source, tools=_names(given))
+        given = [item if isinstance(item, str) else as_definition(item) for item in tools]
+        draft = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
         host = plugins or installed_plugins(_blocked(draft))
         return cls._assemble(draft, host, given, providers or {})
 
@@ -150,7 +150,7 @@ class FlexChat:
 
     @classmethod
     def _assemble(
-        cls, draft: Draft, host: PluginHost, tools: list[ToolLike], providers: Mapping[str, ChatProvider]
+        cls, draft: Draft, host: PluginHost, tools: Iterable[ToolLike], providers: Mapping[str, ChatProvider]
     ) -> Self:
         from .services.build import open_provider, read_services, secret_values
 
@@ -346,9 +346,3 @@ def _blocked(draft: Draft) -> dict[str, str]:
     table = draft.document.data.get("plugins")
     names = table.get("block") if isinstance(table, Mapping) else None
     return {name: "plugins.block" for name in names or () if isinstance(name, str)} if isinstance(names, list) else {}
-
-
-def _names(tools: Iterable[ToolLike]) -> tuple[str, ...]:
-    from .tools.manager import as_definition
-
-    return tuple(item if isinstance(item, str) else as_definition(item).name for item in tools)

@@ -2,13 +2,14 @@
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat_internal.memory_retriever import MemoryConfig, MemoryDocument, MemoryRetriever, MemoryStoreError
+from flexchat.plugin import Document
+from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever, MemoryStoreError
 from hypothesis import given
 from hypothesis import strategies as st
 
 
 def store_of(*texts, **rest):
-    return MemoryRetriever(MemoryConfig(documents=tuple(MemoryDocument(text=t) for t in texts), **rest))
+    return MemoryRetriever(MemoryConfig(documents=tuple(Document(text=t) for t in texts), **rest))
 
 
 async def find(store, text, collection=None, top_k=5):
@@ -41,7 +42,7 @@ async def test_plural_and_case_do_not_matter_and_no_common_word_finds_nothing():
 
 async def test_a_collection_limits_the_search_and_an_unknown_one_is_an_error():
     """An empty answer never hides a typo."""
-    documents = (MemoryDocument(text="dog", collection="pets"), MemoryDocument(text="dog", collection="food"))
+    documents = (Document(text="dog", collection="pets"), Document(text="dog", collection="food"))
     store = MemoryRetriever(MemoryConfig(documents=documents))
 
     assert len(await find(store, "dog")) == 2

@@ -1,16 +1,16 @@
 """The handler rag_query and the tool search_documents."""
 
 import pytest
-from flexchat.plugin import ToolContext
+from flexchat.plugin import Document, ToolContext
 from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.registry import ToolRegistry
 from flexchat_internal.implementation import INTERNAL
-from flexchat_internal.memory_retriever import MemoryConfig, MemoryDocument, MemoryRetriever
+from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever
 from flexchat_internal.rag_query import RAG_QUERY, SEARCH_DOCUMENTS, RagQueryError, rag_query
 
 
 def store(*texts, collection="handbook"):
-    documents = tuple(MemoryDocument(text=t, title=t.split()[0], collection=collection) for t in texts)
+    documents = tuple(Document(text=t, title=t.split()[0], collection=collection) for t in texts)
     return MemoryRetriever(MemoryConfig(documents=documents))
 
 

@@ -9,9 +9,8 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import attrs
 from flexchat.plugin import Document, RetrievalHits
@@ -30,17 +29,6 @@ class MemoryStoreError(Exception):
 
 
 @attrs.frozen(kw_only=True)
-class MemoryDocument:
-    """One document of a config."""
-
-    text: str
-    title: str = "Untitled"
-    source: str | None = None
-    collection: str | None = None
-    metadata: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-@attrs.frozen(kw_only=True)
 class MemoryConfig:
     """A rag_services entry with provider = "memory".
 
@@ -52,7 +40,7 @@ class MemoryConfig:
         description: What the documents are about.
     """
 
-    documents: tuple[MemoryDocument, ...] = ()
+    documents: tuple[Document, ...] = ()
     paths: tuple[str, ...] = ()
     collection: str | None = None
     description: str = ""
@@ -141,13 +129,7 @@ def _words(text: str) -> Iterable[str]:
 
 def _documents(config: MemoryConfig) -> Iterable[Document]:
     for entry in config.documents:
-        yield Document(
-            text=entry.text,
-            title=entry.title,
-            source=entry.source,
-            collection=entry.collection or config.collection,
-            metadata=entry.metadata,
-        )
+        yield attrs.evolve(entry, collection=entry.collection or config.collection)
     for name in config.paths:
         for path in _files(Path(name).expanduser()):
             yield _read(path, config.collection)

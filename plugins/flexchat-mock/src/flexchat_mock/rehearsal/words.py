@@ -71,8 +71,3 @@ _GROUPS = _synonyms()
 def groups_of(word: str) -> frozenset[str]:
     """Return the names of the synonym groups a word belongs to; they begin with ~."""
     return _GROUPS.get(stem(word), frozenset())
-
-
-def alike(a: str, b: str) -> bool:
-    """Return whether two words count as the same."""
-    return stem(a) == stem(b) or bool(groups_of(a) & groups_of(b))
