@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .wire_json import to_text
+from flexchat.http.wire_json import to_text
 
 _KNOWN = frozenset(("id", "type", "function", "index"))
 

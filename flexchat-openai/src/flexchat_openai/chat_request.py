@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
+from flexchat.http.wire_json import finite, to_bytes, to_text, utf8
 from flexchat.plugin import (
     AssistantMessage,
     ChatOptions,
@@ -28,7 +29,6 @@ from flexchat.plugin import (
 )
 
 from .traits import traits_of
-from .wire_json import finite, to_bytes, to_text, utf8
 
 SCOPE = "openai.chat"
 """Who may get back what this dialect received: see ProviderData."""

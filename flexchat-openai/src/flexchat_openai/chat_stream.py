@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flexchat.http.sse import SseDecoder
+from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError, StreamEnd
 
 from .chat_answer import AnswerDraft, malformed_call, read_whole
-from .wire_json import from_bytes
 
 
 class ChatStream:

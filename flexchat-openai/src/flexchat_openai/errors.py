@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat.http.retry_after import retry_after_s, should_retry
+from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ContentFilterError,
     ContextLengthError,
@@ -22,8 +23,6 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-
-from .wire_json import from_bytes
 
 _LONGEST_TEXT = 500
 _TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error", "string_above_max_length")

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 import attrs
 import httpx
 from flexchat.http.client import HttpClient, Timeouts
+from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ChatEvent,
     ChatOptions,
@@ -25,7 +26,6 @@ from .chat_stream import ChatStream, whole_answer
 from .config import OpenAIConfig
 from .errors import parsed, service_error
 from .models import read_models
-from .wire_json import from_bytes
 
 OPENAI_HOST = "api.openai.com"
 _CHAT = "/chat/completions"
@@ -52,12 +52,7 @@ class OpenAIProvider:
             self.name,
             config.base_url,
             {**headers, **{name.lower(): value for name, value in config.extra_headers.items()}},
-            timeouts=Timeouts(
-                connect_s=config.connect_timeout_s,
-                first_byte_s=config.first_byte_timeout_s,
-                idle_s=config.idle_timeout_s,
-                total_s=config.timeout_s,
-            ),
+            timeouts=Timeouts.of(config),
             secrets=[secret for secret in (config.api_key, *config.extra_headers.values()) if secret],
             transport=transport,
         )

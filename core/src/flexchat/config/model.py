@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import attrs
 
+from ..domain import Effort
+
 
 def _key(help: str, *, min: float | None = None, max: float | None = None, **rest: Any) -> Any:
     """Return a field with its description and the least and greatest value it may have."""
@@ -89,6 +91,10 @@ class ToolEntry:
     timeout_ms: int | None = _key("Milliseconds it may take.", min=1, default=None)
     exclusive: bool = _key("Never runs beside another call of the same answer.", default=False)
     repeatable: bool = _key("May be called with the same arguments again and again.", default=False)
+    effect: Literal["read", "idempotent", "write"] = _key(
+        "What running it does to the world; absent: write.", default="write"
+    )
+    strict: bool | None = _key("Whether the service must hold the model to the parameters.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -125,6 +131,29 @@ class RuleTools:
     enabled: bool = _key("Whether this rule uses tools.", default=True)
     allowed_tools: tuple[str, ...] | None = _key("Names of the tools offered; absent for all.", default=None)
     max_iterations: int | None = _key("Overrides tools.max_iterations.", min=1, max=50, default=None)
+    choice: Literal["auto", "none", "required"] = _key(
+        "required: the model must call a tool before it may answer.", default="auto"
+    )
+    parallel: bool | None = _key("Whether one answer may hold several calls; absent: the default.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class ReasoningTable:
+    """[responses.reasoning]: how much the model thinks before it answers."""
+
+    effort: Effort | None = _key("In words; none switches it off. Which words a model knows differs.", default=None)
+    budget_tokens: int | None = _key("In tokens, where the service counts them.", min=0, default=None)
+    summary: bool | None = _key("Whether the thoughts come with the answer.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class ResponseFormatTable:
+    """[responses.response_format]: the form of the answer."""
+
+    type: Literal["json_object", "json_schema"] = _key("json_object: any JSON object.", default="json_schema")
+    name: str = _key("What the form is called, for the model.", default="response")
+    schema: Mapping[str, Any] | None = _key("JSON Schema of the answer; its root is an object.", default=None)
+    strict: bool | None = _key("Whether the service must hold the model to the schema.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -137,6 +166,15 @@ class ResponseRule:
     match: Mapping[str, Any] = _key("Conditions on the profile; none: answers everything.", factory=dict)
     max_tokens: int | None = _key("Upper limit of an answer, in tokens.", min=1, default=None)
     temperature: float | None = _key("Sampling temperature, 0 to 2; 0 is a value.", min=0, max=2, default=None)
+    top_p: float | None = _key("Nucleus sampling, 0 to 1.", min=0, max=1, default=None)
+    stop: tuple[str, ...] = _key("Texts at which the answer ends.", default=())
+    seed: int | None = _key("For answers that can be repeated, as far as the service can.", default=None)
+    reasoning: ReasoningTable | None = _key("How much the model thinks first.", default=None)
+    response_format: ResponseFormatTable | None = _key("The form of the answer.", default=None)
+    extra_body: Mapping[str, Any] = _key("Merged into every request of this rule, unread.", factory=dict)
+    fallback: tuple[str, ...] = _key(
+        "Names of entries in llms that answer, with their default_model, while llm does not.", default=()
+    )
     tools: RuleTools | None = _key("Tools of this rule.", default=None)
 
 

@@ -1,6 +1,17 @@
 """What things are: frozen values, no input or output, no plugins, no asyncio."""
 
-from .chat import ChatOptions, ChatResponse, ChatResult, ModelInfo, Usage
+from .chat import (
+    ChatOptions,
+    ChatResponse,
+    ChatResult,
+    Effort,
+    Embeddings,
+    ModelInfo,
+    Reasoning,
+    ResponseFormat,
+    Usage,
+)
+from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
 from .messages import (
     AssistantMessage,
     AssistantPart,
@@ -43,6 +54,8 @@ __all__ = [
     "ChatResponse",
     "ChatResult",
     "Document",
+    "Effort",
+    "Embeddings",
     "Implementation",
     "MediaPart",
     "Message",
@@ -51,10 +64,15 @@ __all__ = [
     "PhaseRecord",
     "Profile",
     "ProviderData",
+    "Reasoning",
     "ReasoningDelta",
     "ReasoningPart",
     "RefusalPart",
+    "ResponseFormat",
     "RetrievalHits",
+    "RewrittenSchema",
+    "SchemaDialect",
+    "SchemaNote",
     "StreamEnd",
     "StreamEvent",
     "SystemMessage",

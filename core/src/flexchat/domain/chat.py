@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -12,8 +12,46 @@ from .tools import ToolCallRecord
 
 
 @attrs.frozen(kw_only=True)
+class ResponseFormat:
+    """The form an answer must have.
+
+    Attributes:
+        type: "json_object" is any JSON object, "json_schema" one that fits schema.
+        name: What the form is called where a service asks for a name: 1 to 64 of A-Z a-z 0-9 _ -.
+        schema: JSON Schema of the answer; its root is an object. None for "json_object".
+        strict: Whether the service must hold the model to the schema. None: where the schema can be sent for that
+            as it is.
+    """
+
+    type: Literal["json_object", "json_schema"] = "json_schema"
+    name: str = "response"
+    schema: Mapping[str, Any] | None = None
+    strict: bool | None = None
+
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+@attrs.frozen(kw_only=True)
+class Reasoning:
+    """How much a model thinks before it answers.
+
+    Attributes:
+        effort: In words; "none" switches thinking off. Which words a model knows differs.
+        budget_tokens: In tokens, where a service counts them (Gemini 2.5, Anthropic).
+        summary: Whether the thoughts, or a summary of them, come with the answer.
+    """
+
+    effort: Effort | None = None
+    budget_tokens: int | None = None
+    summary: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
 class ChatOptions:
     """How to ask. None means: the provider's own default.
+
+    What a provider cannot honour it says in the result's warnings, and never drops silently.
 
     Attributes:
         max_tokens: Upper limit of the answer, in tokens.
@@ -21,6 +59,9 @@ class ChatOptions:
         tools: In the provider's wire format, from ToolRegistry.to_provider_format. The same tuple is
             handed over in every request of a turn, so a provider may encode it once and keep the result.
         tool_choice: "none" offers the tools but forbids calling them.
+        allowed_tools: Names the choice is limited to, as they stand in tools; none means all. "required" with one
+            name forces that tool.
+        parallel_tool_calls: Whether one answer may hold several calls.
         timeout_s: Seconds that are left for this exchange; None for no other limit than the provider's.
         extra: Merged into the request body last, unread.
     """
@@ -32,6 +73,10 @@ class ChatOptions:
     seed: int | None = None
     tools: tuple[Mapping[str, Any], ...] = ()
     tool_choice: Literal["auto", "none", "required"] = "auto"
+    allowed_tools: tuple[str, ...] = ()
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    reasoning: Reasoning | None = None
     timeout_s: float | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
@@ -44,7 +89,7 @@ class Usage:
         input_tokens: Everything the model read, cached or not.
         output_tokens: Everything it wrote, reasoning included.
         reasoning_tokens: Part of output_tokens.
-        cache_read_tokens: Part of input_tokens.
+        cache_read_tokens, cache_write_tokens: Part of input_tokens.
         raw: The provider's own table; empty in a sum.
     """
 
@@ -52,6 +97,7 @@ class Usage:
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
     raw: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __add__(self, other: Usage) -> Usage:
@@ -60,6 +106,7 @@ class Usage:
             output_tokens=_sum(self.output_tokens, other.output_tokens),
             reasoning_tokens=_sum(self.reasoning_tokens, other.reasoning_tokens),
             cache_read_tokens=_sum(self.cache_read_tokens, other.cache_read_tokens),
+            cache_write_tokens=_sum(self.cache_write_tokens, other.cache_write_tokens),
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -69,6 +116,7 @@ class Usage:
             "output_tokens": self.output_tokens,
             "reasoning_tokens": self.reasoning_tokens,
             "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
         }
         return {name: count for name, count in counts.items() if count is not None}
 
@@ -111,11 +159,36 @@ class ChatResult:
 
 @attrs.frozen(kw_only=True)
 class ModelInfo:
-    """A model a provider offers. capabilities: "tools", "vision", "embedding"; empty if unknown."""
+    """A model a provider offers.
+
+    Attributes:
+        name: For people; None if the service tells only the id.
+        capabilities: Of "chat", "tools", "vision", "audio", "embedding", "reasoning"; empty if the service does not
+            tell, so that absence means "no" only where there is any.
+        context_length: Tokens it can read; None if the service does not tell.
+    """
 
     id: str
     name: str | None = None
     capabilities: frozenset[str] = frozenset()
+    context_length: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Embeddings:
+    """Texts as vectors.
+
+    Attributes:
+        vectors: One for each text, in their order, all of one length.
+        model: The model that really made them, as reported.
+        usage: Tokens of all requests together.
+        warnings: What the provider package could not honour, one sentence each.
+    """
+
+    vectors: tuple[Sequence[float], ...]
+    model: str | None = None
+    usage: Usage | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -131,6 +204,8 @@ class ChatResponse:
             back as part of the next request's history.
         usage: Tokens of all exchanges of this turn together.
         warnings: What could not be honoured, what was repaired; one sentence each.
+        parsed: Where a response_format was asked for, what the content says: JSON data, or an instance of the class
+            that was asked for.
     """
 
     content: str
@@ -142,6 +217,7 @@ class ChatResponse:
     messages: tuple[Message, ...] = ()
     usage: Usage | None = None
     warnings: tuple[str, ...] = ()
+    parsed: Any = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the specified answer: content, service, model, tool_calls, max_iterations_reached."""

@@ -11,8 +11,8 @@ import attrs
 
 from ..errors import ToolDefinitionError
 
-# What OpenAI, Gemini, Ollama and Anthropic all accept.
-_LEGAL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+# What providers do not all accept of this is sent to them under another name: see tools/wire_names.py.
+_LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 
 
 @attrs.frozen(kw_only=True)
@@ -37,13 +37,17 @@ class ToolDefinition:
             object schema (requirements TC-27, TC-29).
 
     Attributes:
-        name: 1 to 64 of A-Z a-z 0-9 _ -, first a letter or _.
+        name: 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _. A model may be told another name:
+            providers take 64 of A-Z a-z 0-9 _ -.
         parameters: JSON Schema (2020-12 or draft-07) whose root type is "object". Arguments are always
             checked against this, even where a provider is sent a weaker form.
         handler: The specification's handler identifier; used where implementation.handler is absent.
         timeout_ms: Milliseconds this tool may take; None for tools.default_timeout_ms.
         exclusive: Never runs beside another call of the same answer.
         repeatable: Asking it the same thing again and again is how it is meant to be used (polling).
+        effect: What running it does to the world: "read" nothing, "idempotent" the same however often it runs,
+            "write" something that must not happen twice.
+        strict: Whether the service must hold the model to the parameters, where it can. None: the service's default.
     """
 
     name: str
@@ -55,13 +59,15 @@ class ToolDefinition:
     timeout_ms: int | None = None
     exclusive: bool = False
     repeatable: bool = False
+    effect: Literal["read", "idempotent", "write"] = "write"
+    strict: bool | None = None
 
     def __attrs_post_init__(self) -> None:
         if not self.name or not self.description:
             raise ToolDefinitionError("Tool must have name and description")
         if not _LEGAL_NAME.fullmatch(self.name):
             raise ToolDefinitionError(
-                f"Tool name {self.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -, first a letter or _"
+                f"Tool name {self.name!r} must be 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _"
             )
         if not isinstance(self.parameters, Mapping) or self.parameters.get("type") != "object":
             raise ToolDefinitionError("Tool parameters must be an object schema")

@@ -15,6 +15,7 @@ from ..errors import ProviderError, ProviderProtocolError, ProviderRequestError,
 from .connections import AiohttpTransport, BodyStream
 from .deadline import Deadline
 from .secrets import header_problem, key_mask
+from .settings import HttpSettings
 from .trouble import connection_trouble
 
 MAX_BODY_BYTES = 16 * 2**20
@@ -41,6 +42,16 @@ class Timeouts:
     first_byte_s: float = 60.0
     idle_s: float = 30.0
     total_s: float = 120.0
+
+    @classmethod
+    def of(cls, settings: HttpSettings) -> Timeouts:
+        """Return what a provider's settings say."""
+        return cls(
+            connect_s=settings.connect_timeout_s,
+            first_byte_s=settings.first_byte_timeout_s,
+            idle_s=settings.idle_timeout_s,
+            total_s=settings.timeout_s,
+        )
 
 
 @attrs.frozen(kw_only=True)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
 
-from ..domain import ChatEvent, ChatOptions, ChatResult, Message, ModelInfo, RetrievalHits, ToolDefinition
+from ..domain import (
+    ChatEvent,
+    ChatOptions,
+    ChatResult,
+    Embeddings,
+    Message,
+    ModelInfo,
+    RetrievalHits,
+    SchemaDialect,
+    ToolDefinition,
+)
 from .threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -21,7 +31,9 @@ ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 class ChatProvider(Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
-    A provider that can answer piece by piece has ``stream_chat`` as well (StreamingProvider).
+    What only some can do is told by a method more: StreamingProvider, EmbeddingProvider, SplittingProvider. A provider
+    that talks to a server says which in an attribute ``endpoint``, "https://api.example.com": services with one
+    endpoint share what is known of its health.
     """
 
     @property
@@ -61,6 +73,41 @@ class StreamingProvider(ChatProvider, Protocol):
         """
 
 
+class EmbeddingProvider(ChatProvider, Protocol):
+    """A provider that can also turn texts into vectors."""
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        model: str,
+        *,
+        purpose: Literal["query", "document"] | None = None,
+        dimensions: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Embeddings:
+        """Return one vector for each text, in as many requests as the service needs.
+
+        Args:
+            texts: None of them empty.
+            purpose: What the vectors are for, where a model makes different ones for questions and documents.
+            dimensions: Length of the vectors, where a model leaves a choice.
+            timeout_s: Seconds for all requests together.
+
+        Raises:
+            ProviderError: As generate_chat.
+        """
+
+
+class SplittingProvider(ChatProvider, Protocol):
+    """A provider some of whose models take no response_format in a request that carries tools."""
+
+    def combines_tools_and_format(self, model: str) -> bool:
+        """Return whether this model takes both. Without this method a provider takes both always.
+
+        Where it is False, the tools run first, and one last request without them asks for the format.
+        """
+
+
 class Retriever(Protocol):
     """One configured document store."""
 
@@ -80,6 +127,8 @@ class ProviderType:
         config_class: attrs class for the rest of that entry; field metadata {"secret": True} marks keys.
         create: From an instance of config_class to a provider. Touches no network and imports what is heavy.
         tool_formats: Encoders by format name. One has the type's own name; further dialects are "name.dialect".
+        schema_dialects: What of JSON Schema its services take, by mode: "openai", "openai.strict". Read by
+            ``flexchat tools lint``, and by the encoders, which rewrite schemas with them.
         summary: One line for ``flexchat plugins``.
     """
 
@@ -87,6 +136,7 @@ class ProviderType:
     config_class: type
     create: Callable[[Any], ChatProvider]
     tool_formats: Mapping[str, ToolEncoder]
+    schema_dialects: Mapping[str, SchemaDialect] = attrs.field(factory=dict)
     summary: str = ""
 
 

@@ -1,0 +1,1 @@
+"""Registers the provider ``gemini``. Light: httpx and aiohttp load when a provider is made."""

@@ -1,0 +1,5 @@
+"""What Ollama takes of JSON Schema: data."""
+
+from flexchat.plugin import SchemaDialect
+
+TOOLS = SchemaDialect(name="ollama")
