@@ -6,17 +6,22 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from .config.model import Config, LimitsTable, LLMEntry, ResponseRule, RuleTools
+from .config.model import Config, LimitsTable, LLMEntry, ReasoningTable, ResponseRule, RuleTools
 from .conversation import Conversation
-from .domain import ChatRequest, Message, ModelInfo, StreamEvent, ToolResult, Turn
+from .domain import ChatRequest, Effort, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .domain.history import read_history
 from .domain.masking import Mask
-from .errors import ChatRequestError, ConfigError, Problem, ProviderError
+from .errors import (
+    ChatRequestError,
+    ConfigError,
+    Problem,
+    ProviderError,
+)
 from .phases.phase6_generation import ResponseGenerator
 from .plugin.contracts import ChatProvider, Retriever
 from .plugin.events import EventHooks
@@ -26,6 +31,7 @@ from .tools.results import scrub
 
 if TYPE_CHECKING:
     from .config.load import Draft
+    from .schema.answer_form import AnswerForm
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +108,7 @@ class FlexChat:
         tools: Iterable[ToolLike] = (),
         max_tokens: int | None = None,
         temperature: float | None = None,
+        reasoning: Effort | None = None,
         max_iterations: int | None = None,
         limits: LimitsTable | None = None,
         plugins: PluginHost | None = None,
@@ -112,6 +119,7 @@ class FlexChat:
         Args:
             provider: Kind of service: "openai", "rehearsal", …
             prompt: System prompt.
+            reasoning: How much the model thinks first: "none", "low", "high", …
             max_iterations: Answers of the model that may ask for tools in one turn, from 1.
             tools: Functions, definitions, and names of tools that plugins offer: "calculator".
             settings: The provider's own settings, api_key="…", base_url="…", and retries.
@@ -140,6 +148,7 @@ class FlexChat:
             prompt=prompt,
             max_tokens=max_tokens,
             temperature=temperature,
+            reasoning=ReasoningTable(effort=reasoning) if reasoning else None,
             tools=RuleTools(max_iterations=max_iterations),
         )
         config = Config(llms={provider: entry}, responses=(rule,), limits=limits or LimitsTable())
@@ -156,6 +165,7 @@ class FlexChat:
 
         llms = read_services(draft, "llms", host.providers)
         stores = read_services(draft, "rag_services", host.retrievers)
+        from .schema.answer_form import format_problem
         from .tools.settings import read_tool_settings
 
         structured = read_tool_settings(draft, host)
@@ -177,9 +187,13 @@ class FlexChat:
             draft.note(("tools", "registry", index), f"left out: {text}")
         manager.add(tools)
         for index, rule in enumerate(config.responses):
+            problem = rule.response_format and format_problem(rule.response_format.wanted())
+            if problem:
+                draft.problem(("responses", index, "response_format"), problem)
             if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
                 names = manager.get_registry().names()
                 log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
+        draft.finish()
         return cls(config, providers=opened, tools=manager, events=events, retrievers=retrievers, notes=draft.notes)
 
     async def respond(
@@ -188,18 +202,23 @@ class FlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        response_format: Any = None,
     ) -> Turn:
         """Answer a message.
 
         Args:
             history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}.
                 Comes behind the history of a ChatRequest.
+            response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
+                ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
 
         Raises:
-            ChatRequestError: The message is empty or too long, or the history cannot be read.
+            ChatRequestError: The message is empty or too long, the history cannot be read, or the response_format
+                can be no answer's form.
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
+            ResponseFormatError: The answer has not the form, also when asked again.
         """
-        return await self._conversation.respond(self._request(message, history, topic))
+        return await self._conversation.respond(self._request(message, history, topic), _form(response_format))
 
     def stream(
         self,
@@ -207,6 +226,7 @@ class FlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        response_format: Any = None,
     ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, of which the last is the TurnEnd.
 
@@ -215,11 +235,45 @@ class FlexChat:
         Raises:
             The same as respond; what goes wrong during the turn is raised out of the generator.
         """
-        return self._conversation.stream(self._request(message, history, topic))
+        return self._conversation.stream(self._request(message, history, topic), _form(response_format))
 
     async def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
         """Run one tool, as a model would; trouble is in the result."""
         return await self.tools.get_executor().execute(name, params)
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        llm: str | None = None,
+        model: str | None = None,
+        purpose: Literal["query", "document"] | None = None,
+        dimensions: int | None = None,
+    ) -> Embeddings:
+        """Turn texts into vectors, one each, in their order.
+
+        Args:
+            llm: Name of an entry in llms; None for the one the config's ``embedding`` names, or the only one there is.
+            model: None for that of ``embedding``, or the entry's default_model.
+            purpose: Whether the texts are questions or documents, where a model makes different vectors for them.
+            dimensions: Length of the vectors, where a model leaves a choice.
+
+        Raises:
+            ChatRequestError: A text is empty, or it is not clear which service and model are meant.
+            UnknownServiceError: llm is not configured.
+            ProviderError: The service did not answer, or makes no embeddings.
+        """
+        from .services.embedding import embed
+
+        return await embed(
+            texts if isinstance(texts, str) else [scrub(t) if isinstance(t, str) else t for t in texts],
+            self._providers,
+            self.config,
+            llm=llm,
+            model=model,
+            purpose=purpose,
+            dimensions=dimensions,
+        )
 
     async def list_models(self) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
         """Ask every configured service for its models; a service that does not answer gives its error."""
@@ -270,6 +324,14 @@ class FlexChat:
         except TypeError as error:
             raise ChatRequestError(str(error)) from None
         return ChatRequest(user_message=scrub(message), history=earlier, topic=topic)
+
+
+def _form(response_format: Any) -> AnswerForm | None:
+    if response_format is None:
+        return None
+    from .schema.answer_form import answer_form
+
+    return answer_form(response_format)
 
 
 def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:

@@ -19,6 +19,7 @@ from .phases.phase4_profile import build_profile
 from .phases.phase5_matching import match_response_rule
 from .phases.phase6_generation import ResponseGenerator
 from .plugin.events import EventHooks, current_turn
+from .schema.answer_form import AnswerForm
 
 
 class Conversation:
@@ -29,26 +30,32 @@ class Conversation:
         self._generator = generator
         self._events = events
 
-    async def respond(self, request: ChatRequest) -> Turn:
+    async def respond(self, request: ChatRequest, form: AnswerForm | None = None) -> Turn:
         """Answer a message.
 
+        Args:
+            form: What the answer must be; None for what the rule says.
+
         Raises:
-            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
+            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError, ResponseFormatError: The turn
+                failed.
         """
-        async with contextlib.aclosing(self.stream(request, streamed=False)) as events:
+        async with contextlib.aclosing(self.stream(request, form, streamed=False)) as events:
             async for event in events:
                 if isinstance(event, TurnEnd):
                     return event.turn
         raise AssertionError("a turn ends with TurnEnd")
 
-    async def stream(self, request: ChatRequest, *, streamed: bool = True) -> AsyncGenerator[StreamEvent, None]:
+    async def stream(
+        self, request: ChatRequest, form: AnswerForm | None = None, *, streamed: bool = True
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message and yield what happens; the last event is the TurnEnd.
 
         Raises:
             The same as respond, out of the generator.
         """
         turn_id = secrets.token_hex(16)
-        events = self._events_of(turn_id, request, streamed)
+        events = self._events_of(turn_id, request, form, streamed)
         # A generator runs in the context of whoever asks for its next event, which may be another task each time:
         # the turn is current only while it runs.
         try:
@@ -68,7 +75,9 @@ class Conversation:
             finally:
                 current_turn.reset(token)
 
-    async def _events_of(self, turn_id: str, request: ChatRequest, streamed: bool) -> AsyncGenerator[StreamEvent, None]:
+    async def _events_of(
+        self, turn_id: str, request: ChatRequest, form: AnswerForm | None, streamed: bool
+    ) -> AsyncGenerator[StreamEvent, None]:
         started = time.perf_counter()
         phases = _Phases(self._events, started)
         try:
@@ -79,7 +88,9 @@ class Conversation:
             profile = await phases.done("profile building", build_profile(request, topic, documents, intent))
             index, rule = await phases.done("response matching", match_response_rule(profile, self._rules))
             response: ChatResponse | None = None
-            flow = self._generator.events(profile, rule, request.user_message, request.history, streamed=streamed)
+            flow = self._generator.events(
+                profile, rule, request.user_message, request.history, streamed=streamed, form=form
+            )
             async with contextlib.aclosing(flow):
                 async for event in flow:
                     if isinstance(event, ChatResponse):

@@ -12,6 +12,7 @@
     ├── UnknownServiceError          a rule names an LLM that is not configured
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
+    ├── ResponseFormatError          the model's answer has not the form that was asked for
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
         ├── ProviderAuthError
         ├── ProviderRequestError
@@ -168,6 +169,18 @@ class TurnTimeoutError(FlexChatError):
             f"the turn was not finished after {timeout_ms} ms (during {during}); "
             f"limits.turn_timeout_ms in the config allows more"
         )
+
+
+class ResponseFormatError(FlexChatError):
+    """The model's answer has not the form that was asked for, also after it was told what is wrong.
+
+    Attributes:
+        content: What it answered last.
+    """
+
+    def __init__(self, problem: str, content: str) -> None:
+        self.content = content
+        super().__init__(f"the answer is not of the form that was asked for (response_format): {problem}")
 
 
 class ProviderError(FlexChatError):

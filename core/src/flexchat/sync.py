@@ -6,13 +6,13 @@ import asyncio
 import atexit
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Set
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from .app import FlexChat
-from .domain import ChatRequest, Message, ModelInfo, StreamEvent, ToolResult, Turn
+from .domain import ChatRequest, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .errors import ProviderError
 
 T = TypeVar("T")
@@ -57,9 +57,11 @@ class SyncFlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        response_format: Any = None,
     ) -> Turn:
         """Answer a message; see FlexChat.respond."""
-        return self._run(self.chat.respond(message, history=history, topic=topic))
+        asked = self.chat.respond(message, history=history, topic=topic, response_format=response_format)
+        return self._run(asked)
 
     def stream(
         self,
@@ -67,9 +69,10 @@ class SyncFlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        response_format: Any = None,
     ) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
-        return self._stream(self.chat.stream(message, history=history, topic=topic))
+        return self._stream(self.chat.stream(message, history=history, topic=topic, response_format=response_format))
 
     def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:
         try:
@@ -90,6 +93,10 @@ class SyncFlexChat:
     def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
         """Run one tool; see FlexChat.call_tool."""
         return self._run(self.chat.call_tool(name, params))
+
+    def embed(self, texts: Sequence[str], **rest: Any) -> Embeddings:
+        """Turn texts into vectors; see FlexChat.embed."""
+        return self._run(self.chat.embed(texts, **rest))
 
     def list_models(self) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
         """Ask every service for its models; see FlexChat.list_models."""

@@ -96,6 +96,7 @@ class _Checker:
                 where = f" on line {line}" if line else ""
                 self._note(place, f"never reached: the rule without 'match'{where} answers everything before it")
             self._model_choice(place, rule)
+            self._fallback_services(place, rule)
             match = rule.get("match", {})
             if isinstance(match, dict):
                 self._match((*place, "match"), match)
@@ -123,6 +124,20 @@ class _Checker:
         llm = self._document.data["llms"][name]
         if isinstance(llm, dict) and not table.get("model") and not llm.get("default_model"):
             self._problem(place, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
+
+    def _fallback_services(self, place: Place, rule: dict[str, Any]) -> None:
+        names = rule.get("fallback")
+        for index, name in enumerate(names if isinstance(names, list) else ()):
+            here = (*place, "fallback", index)
+            if not isinstance(name, str) or not self._llms:
+                continue
+            llm = self._document.data["llms"].get(name)
+            if name not in self._llms:
+                self._unknown(here, "LLM", name, self._llms)
+            elif isinstance(llm, dict) and not llm.get("default_model"):
+                self._problem(here, f"llms.{shortened(name)} needs a 'default_model' to stand in for another")
+            elif name == rule.get("llm"):
+                self._note(here, f"{shortened(name)} cannot stand in for itself")
 
     def _match(self, place: Place, match: dict[str, Any]) -> None:
         for key, wanted in match.items():

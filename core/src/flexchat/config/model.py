@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..domain import Effort
+from ..domain import Effort, Reasoning, ResponseFormat
 
 
 def _key(help: str, *, min: float | None = None, max: float | None = None, **rest: Any) -> Any:
@@ -82,7 +82,7 @@ class ImplementationEntry:
 class ToolEntry:
     """One [[tools.registry]] table. With a name alone it switches on a tool that a plugin offers."""
 
-    name: str = _key("Name the model uses: letters, digits, _ and -, at most 64.")
+    name: str = _key("Name: letters, digits and _ . : / -, at most 128.")
     description: str | None = _key("What the tool does, for the model.", default=None)
     type: Literal["function"] = _key("Always function.", default="function")
     handler: str | None = _key("Handler, where implementation.handler is absent.", default=None)
@@ -91,8 +91,8 @@ class ToolEntry:
     timeout_ms: int | None = _key("Milliseconds it may take.", min=1, default=None)
     exclusive: bool = _key("Never runs beside another call of the same answer.", default=False)
     repeatable: bool = _key("May be called with the same arguments again and again.", default=False)
-    effect: Literal["read", "idempotent", "write"] = _key(
-        "What running it does to the world; absent: write.", default="write"
+    effect: Literal["read", "idempotent", "write"] | None = _key(
+        "What running it does to the world; absent: write, or what the plugin says.", default=None
     )
     strict: bool | None = _key("Whether the service must hold the model to the parameters.", default=None)
 
@@ -145,6 +145,10 @@ class ReasoningTable:
     budget_tokens: int | None = _key("In tokens, where the service counts them.", min=0, default=None)
     summary: bool | None = _key("Whether the thoughts come with the answer.", default=None)
 
+    def wanted(self) -> Reasoning:
+        """Return what providers are told."""
+        return Reasoning(effort=self.effort, budget_tokens=self.budget_tokens, summary=self.summary)
+
 
 @attrs.frozen(kw_only=True)
 class ResponseFormatTable:
@@ -154,6 +158,10 @@ class ResponseFormatTable:
     name: str = _key("What the form is called, for the model.", default="response")
     schema: Mapping[str, Any] | None = _key("JSON Schema of the answer; its root is an object.", default=None)
     strict: bool | None = _key("Whether the service must hold the model to the schema.", default=None)
+
+    def wanted(self) -> ResponseFormat:
+        """Return what providers are told."""
+        return ResponseFormat(type=self.type, name=self.name, schema=self.schema, strict=self.strict)
 
 
 @attrs.frozen(kw_only=True)

@@ -35,3 +35,16 @@ def next_step(result: ChatResult) -> NextStep:
     if reason == "malformed_tool_call":
         return NextStep.ASK_AGAIN
     return NextStep.CONTINUE if reason == "pause" else NextStep.GIVE_UP
+
+
+def why_no_answer(finish_reason: str | None) -> str:
+    """Say why an answer is none, or no whole one."""
+    return _REASONS.get(finish_reason or "", f"the model ended with finish reason {finish_reason!r}")
+
+
+_REASONS = {
+    "length": "the answer was cut off at the token limit (max_tokens of the rule, or the model's own)",
+    "content_filter": "the provider's content filter stopped the answer",
+    "refusal": "the model refused to answer",
+    "malformed_tool_call": "the model ended with a tool call that could not be read",
+}

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from ..config.model import LimitsTable, ResponseRule
+from ..config.model import LimitsTable, ResponseFormatTable, ResponseRule
 from ..domain import (
     AssistantMessage,
-    ChatEvent,
     ChatOptions,
     ChatResponse,
-    ChatResult,
     Message,
     Profile,
-    StreamEnd,
     StreamEvent,
     SystemMessage,
     TextDelta,
     TextPart,
-    ToolCallRecord,
-    Usage,
     UserMessage,
 )
 from ..domain.history import repair_history
-from ..errors import ProviderProtocolError, ProviderTimeoutError, TurnTimeoutError, UnknownServiceError
-from ..http.deadline import Deadline
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
+from ..schema.answer_form import AnswerForm, answer_form
 from ..tools.manager import ToolManager
-from .next_step import NextStep, next_step
+from .exchange import Exchanges, Generation
+from .in_form import bring_into_form, read_answer
+from .next_step import NextStep, next_step, why_no_answer
 from .template import substitute_variables
 from .tool_loop import ToolLoop, ToolRound
 
@@ -43,29 +38,6 @@ log = logging.getLogger(__name__)
 
 TOO_MANY_CALLS = "I reached the maximum number of tool calls. Please try rephrasing your request."
 NO_ANSWER = "I encountered an issue processing your request."
-
-
-@attrs.define(kw_only=True)
-class _Generation:
-    """One response while it is being made."""
-
-    rule: ResponseRule
-    model: str
-    messages: tuple[Message, ...]
-    kept: int  # how many of the messages were there before this turn
-    timeout_ms: int
-    deadline: float
-    streamed: bool
-    result: ChatResult | None = None
-    usage: Usage | None = None
-    warnings: list[str] = attrs.field(factory=list)
-    records: list[ToolCallRecord] | None = None
-
-    def time_left(self) -> float:
-        return self.deadline - time.monotonic()
-
-    def too_late(self, during: str) -> TurnTimeoutError:
-        return TurnTimeoutError(self.timeout_ms, during)
 
 
 class ResponseGenerator:
@@ -83,11 +55,10 @@ class ResponseGenerator:
         limits: LimitsTable | None = None,
         default_models: Mapping[str, str] | None = None,
     ) -> None:
-        self._providers = providers
+        self._exchanges = Exchanges(providers, tools.get_registry(), events or EventHooks(), default_models or {})
         self._tools = tools
-        self._events = events or EventHooks()
         self._limits = limits or LimitsTable()
-        self._default_models = default_models or {}
+        self._forms: dict[int, tuple[ResponseFormatTable, AnswerForm]] = {}
 
     async def generate_response(
         self, profile: Profile, rule: ResponseRule, user_message: str, history: Sequence[Message] = ()
@@ -98,6 +69,7 @@ class ResponseGenerator:
             UnknownServiceError: The rule names an LLM the config does not have.
             TurnTimeoutError: limits.turn_timeout_ms is over.
             ProviderError: The provider did not answer. Tool trouble never raises.
+            ResponseFormatError: The answer has not the form that was asked for.
         """
         async for event in self.events(profile, rule, user_message, history, streamed=False):
             if isinstance(event, ChatResponse):
@@ -112,11 +84,13 @@ class ResponseGenerator:
         history: Sequence[Message] = (),
         *,
         streamed: bool,
+        form: AnswerForm | None = None,
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         """Answer one user message, and return a generator of what happens; its last item is the ChatResponse.
 
         Args:
             streamed: Ask the provider for its answer piece by piece, where it can do that.
+            form: What the answer must be; None for what the rule says.
 
         Raises:
             The same as generate_response.
@@ -124,19 +98,31 @@ class ResponseGenerator:
         earlier, repairs = repair_history(tuple(history))
         prompt = substitute_variables(rule.prompt, profile)
         start: tuple[Message, ...] = (SystemMessage(content=prompt), *earlier) if prompt else earlier
-        turn = _Generation(
+        turn = Generation(
             rule=rule,
-            model=rule.model or self._default_models.get(rule.llm, ""),
+            service=rule.llm,
+            model=rule.model or self._exchanges.default_models.get(rule.llm, ""),
+            fallback=[*rule.fallback],
             messages=(*start, UserMessage(content=user_message)),
             kept=len(start),
             timeout_ms=self._limits.turn_timeout_ms,
             deadline=time.monotonic() + self._limits.turn_timeout_ms / 1000,
             streamed=streamed,
+            form=form or self._form(rule),
             warnings=list(repairs),
         )
-        options = ChatOptions(max_tokens=rule.max_tokens, temperature=rule.temperature)
+        options = _options(rule)
         offered = self._offered(rule)
         return self._generate_with_tools(turn, options, offered) if offered else self._generate_plain(turn, options)
+
+    def _form(self, rule: ResponseRule) -> AnswerForm | None:
+        table = rule.response_format
+        if table is None:
+            return None
+        found = self._forms.get(id(table))
+        if found is None:
+            found = self._forms[id(table)] = (table, answer_form(table.wanted()))
+        return found[1]
 
     def _offered(self, rule: ResponseRule) -> tuple[str, ...]:
         """Return the names of the tools this rule's model is offered; none means the standard flow (RG-8, RG-12)."""
@@ -150,21 +136,23 @@ class ResponseGenerator:
         return names
 
     async def _generate_plain(
-        self, turn: _Generation, options: ChatOptions
+        self, turn: Generation, options: ChatOptions
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
-        async with contextlib.aclosing(self._chat(turn, options)) as events:
+        async with contextlib.aclosing(self._exchanges.hold(turn, options)) as events:
             async for event in events:
                 yield event
-        for last in self._finish(turn):
-            yield last
+        async with contextlib.aclosing(self._finish(turn, options)) as ending:
+            async for last in ending:
+                yield last
 
     async def _generate_with_tools(
-        self, turn: _Generation, options: ChatOptions, offered: tuple[str, ...]
+        self, turn: Generation, options: ChatOptions, offered: tuple[str, ...]
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
-        registry, table = self._tools.get_registry(), self._tools.table
-        tool_format = self._provider(turn.rule).tool_format(turn.model)
-        with_tools = attrs.evolve(options, tools=registry.wire_tools(tool_format, offered))
-        limit = (turn.rule.tools and turn.rule.tools.max_iterations) or self._tools.get_max_iterations()
+        registry, table, rule = self._tools.get_registry(), self._tools.table, turn.rule.tools
+        # A forced choice is for the first answer: kept up, it would never let the model come to an end.
+        later = attrs.evolve(options, parallel_tool_calls=rule.parallel) if rule else options
+        with_tools = attrs.evolve(later, tool_choice=rule.choice) if rule else options
+        limit = (rule and rule.max_iterations) or self._tools.get_max_iterations()
         loop = ToolLoop(
             registry,
             self._tools.get_executor(),
@@ -176,7 +164,7 @@ class ResponseGenerator:
         turn.records = []
         asked_again = False
         for iteration in range(1, limit + 1):
-            async with contextlib.aclosing(self._chat(turn, with_tools)) as exchange:
+            async with contextlib.aclosing(self._exchanges.hold(turn, with_tools, offered)) as exchange:
                 async for event in exchange:
                     yield event
             assert turn.result is not None
@@ -192,9 +180,11 @@ class ResponseGenerator:
                 turn.messages = (*turn.messages, turn.result.message)
                 continue
             if step is not NextStep.RUN_TOOLS:
-                for last in self._finish(turn):
-                    yield last
+                async with contextlib.aclosing(self._finish(turn, options)) as ending:
+                    async for last in ending:
+                        yield last
                 return
+            with_tools = later
             calls = turn.result.tool_calls
             async with contextlib.aclosing(loop.run(calls, iteration)) as round_:
                 async for happened in round_:
@@ -204,6 +194,7 @@ class ResponseGenerator:
                         turn.records.extend(happened.records)
                     else:
                         yield happened
+            turn.wrote = loop.wrote
             if loop.exhausted:
                 break
         at_limit = self._at_limit(turn, options, loop.exhausted or f"{limit} answers asked for tools")
@@ -212,110 +203,66 @@ class ResponseGenerator:
                 yield last
 
     async def _at_limit(
-        self, turn: _Generation, options: ChatOptions, why: str
+        self, turn: Generation, options: ChatOptions, why: str
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         """End a loop that its model would not end: with the specified sentence, or with one answer without tools."""
         log.warning("the tool loop was ended: %s", why)
         turn.warnings.append(f"the tool loop was ended: {why}")
-        if self._tools.table.at_limit == "answer":
-            async with contextlib.aclosing(self._chat(turn, options)) as exchange:
+        if self._tools.table.at_limit == "answer" or turn.form is not None:
+            async with contextlib.aclosing(self._exchanges.hold(turn, options)) as exchange:
                 async for event in exchange:
                     yield event
             assert turn.result is not None
-            if turn.result.content and not turn.result.tool_calls:
-                for last in self._finish(turn, max_iterations_reached=True):
-                    yield last
+            if turn.form is not None or (turn.result.content and not turn.result.tool_calls):
+                async with contextlib.aclosing(self._finish(turn, options, max_iterations_reached=True)) as ending:
+                    async for last in ending:
+                        yield last
                 return
         if turn.streamed:
             yield TextDelta(0, TOO_MANY_CALLS)
         said = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
         yield self._response(turn, TOO_MANY_CALLS, said, max_iterations_reached=True)
 
-    def _finish(
-        self, turn: _Generation, *, max_iterations_reached: bool = False
-    ) -> Iterator[StreamEvent | ChatResponse]:
+    async def _finish(
+        self, turn: Generation, options: ChatOptions, *, max_iterations_reached: bool = False
+    ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         """End with what the model said, or with the specified sentence if it said nothing although it should have."""
+        parsed = None
+        if turn.form is not None:
+            async with contextlib.aclosing(bring_into_form(turn, turn.form, self._exchanges, options)) as asking:
+                async for event in asking:
+                    yield event
+            parsed = read_answer(turn, turn.form)
         result = turn.result
         assert result is not None
         content = result.content or result.message.refusal or ""
         if next_step(result) is not NextStep.FINISH:
             log.warning("unexpected finish_reason %r", result.finish_reason)
-            reason = _REASONS.get(
-                result.finish_reason or "", f"the model ended with finish reason {result.finish_reason!r}"
-            )
-            turn.warnings.append(reason)
+            turn.warnings.append(why_no_answer(result.finish_reason))
             content = content or NO_ANSWER
         elif not content:
             turn.warnings.append("the model gave an empty answer")
         if turn.streamed and content and not result.content:
             yield TextDelta(0, content)
-        yield self._response(turn, content, result.message, max_iterations_reached=max_iterations_reached)
-
-    async def _chat(self, turn: _Generation, options: ChatOptions) -> AsyncGenerator[ChatEvent, None]:
-        """Hold one exchange; its outcome is in turn.result.
-
-        Raises:
-            ProviderProtocolError: The provider does not keep its contract.
-        """
-        provider, service = self._provider(turn.rule), turn.rule.llm
-        left = turn.time_left()
-        if left <= 0:
-            raise turn.too_late("the tool loop")
-        options = attrs.evolve(options, timeout_s=left)
-        await self._events.before_chat(service, turn.model, turn.messages, options)
-        started = time.perf_counter()
-        result: Any = None
-        streams = turn.streamed and hasattr(provider, "stream_chat")
-        deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
-        try:
-            if streams:
-                stream: Any = provider.stream_chat(turn.messages, turn.model, options)  # type: ignore[attr-defined]
-                async with contextlib.aclosing(stream):
-                    deadline.wait(left)
-                    async for event in stream:
-                        deadline.rest()
-                        if result is not None:
-                            raise _broken(provider, turn, "its stream goes on after StreamEnd")
-                        if type(event) is StreamEnd:
-                            result = event.result
-                        elif turn.time_left() <= 0:
-                            raise turn.too_late(_ANSWER)
-                        yield event
-                        deadline.wait(left)
-            else:
-                deadline.wait(left)
-                result = await provider.generate_chat(turn.messages, turn.model, options)
-        except asyncio.CancelledError:
-            if deadline.passed():
-                raise turn.too_late(_ANSWER) from None
-            raise
-        except ProviderTimeoutError:
-            if turn.time_left() <= 0:
-                raise turn.too_late(_ANSWER) from None
-            raise
-        finally:
-            deadline.close()
-        if not isinstance(result, ChatResult):
-            raise _broken(provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
-        if turn.streamed and not streams:
-            if result.content:
-                yield TextDelta(0, result.content)
-            yield StreamEnd(result)
-        await self._events.after_chat(service, turn.model, result, (time.perf_counter() - started) * 1000)
-        turn.result = result
-        turn.warnings.extend(w for w in result.warnings if w not in turn.warnings)
-        if result.usage is not None:
-            turn.usage = result.usage if turn.usage is None else turn.usage + result.usage
+        yield self._response(
+            turn, content, result.message, max_iterations_reached=max_iterations_reached, parsed=parsed
+        )
 
     def _response(
-        self, turn: _Generation, content: str, said: AssistantMessage, *, max_iterations_reached: bool = False
+        self,
+        turn: Generation,
+        content: str,
+        said: AssistantMessage,
+        *,
+        max_iterations_reached: bool = False,
+        parsed: Any = None,
     ) -> ChatResponse:
         calls = said.tool_calls
         if calls:  # a call that was not run must not stand unanswered in the history
             said = attrs.evolve(said, parts=tuple(part for part in said.parts if part not in calls))
         return ChatResponse(
             content=content,
-            service=turn.rule.llm,
+            service=turn.service,
             model=turn.model,
             tool_calls=None if turn.records is None else tuple(turn.records),
             max_iterations_reached=max_iterations_reached,
@@ -323,25 +270,17 @@ class ResponseGenerator:
             messages=(*turn.messages[turn.kept :], said) if said.parts else turn.messages[turn.kept :],
             usage=turn.usage,
             warnings=tuple(turn.warnings),
+            parsed=parsed,
         )
 
-    def _provider(self, rule: ResponseRule) -> ChatProvider:
-        provider = self._providers.get(rule.llm)
-        if provider is None:
-            raise UnknownServiceError(rule.llm, known=tuple(self._providers))
-        return provider
 
-
-def _broken(provider: ChatProvider, turn: _Generation, how: str) -> ProviderProtocolError:
-    return ProviderProtocolError(
-        f"the provider {provider.name} does not keep its contract: {how}", provider=provider.name, model=turn.model
+def _options(rule: ResponseRule) -> ChatOptions:
+    return ChatOptions(
+        max_tokens=rule.max_tokens,
+        temperature=rule.temperature,
+        top_p=rule.top_p,
+        stop=rule.stop,
+        seed=rule.seed,
+        reasoning=None if rule.reasoning is None else rule.reasoning.wanted(),
+        extra=rule.extra_body,
     )
-
-
-_ANSWER = "the model's answer"
-_REASONS = {
-    "length": "the answer was cut off at the token limit (max_tokens of the rule, or the model's own)",
-    "content_filter": "the provider's content filter stopped the answer",
-    "refusal": "the model refused to answer",
-    "malformed_tool_call": "the model ended with a tool call that could not be read",
-}

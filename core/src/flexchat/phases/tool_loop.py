@@ -53,6 +53,7 @@ class ToolLoop:
     Attributes:
         exhausted: Why the loop must end (a call repeated after it was refused, the budget used up); empty while it
             may go on.
+        wrote: Whether a tool has been run whose effect must not happen twice.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ToolLoop:
         self._refused: set[str] = set()  # repeated calls, once the model has been told so
         self._run = 0
         self.exhausted = ""
+        self.wrote = False
 
     async def run(
         self, calls: Sequence[ToolCall], iteration: int
@@ -99,7 +101,7 @@ class ToolLoop:
         """Return why a call is not run; None if it is."""
         signature = _signature(call)
         self._times_asked[signature] += 1
-        tool = self._registry.get(call.name)
+        tool = self._registry.get(self._registry.name_of(call.name))
         if not (tool is not None and tool.repeatable) and self._times_asked[signature] > MAX_IDENTICAL_CALLS:
             log.warning("tool %s: the same call for the %d. time; refused", call.name, self._times_asked[signature])
             if signature in self._refused:
@@ -121,7 +123,7 @@ class ToolLoop:
         groups: list[list[int]] = []
         shared = False
         for index, call in enumerate(calls):
-            tool = self._registry.get(call.name)
+            tool = self._registry.get(self._registry.name_of(call.name))
             alone = refusals[index] is None and tool is not None and tool.exclusive
             if alone or not shared:
                 groups.append([])
@@ -133,7 +135,7 @@ class ToolLoop:
         self, group: Sequence[int], calls: Sequence[ToolCall], refusals: Sequence[str | None], iteration: int
     ) -> AsyncGenerator[tuple[int, ToolStarted | ToolFinished], None]:
         for index in group:
-            yield index, ToolStarted(calls[index])
+            yield index, ToolStarted(self._named(calls[index]))
         if len(group) == 1:
             index = group[0]
             yield index, ToolFinished(await self._record(calls[index], refusals[index], iteration))
@@ -151,19 +153,25 @@ class ToolLoop:
             if pending:
                 await asyncio.gather(*pending, return_exceptions=True)
 
+    def _named(self, call: ToolCall) -> ToolCall:
+        """Return a call under its tool's own name, which is not always the one its model was told."""
+        name = self._registry.name_of(call.name)
+        return call if name == call.name else attrs.evolve(call, name=name)
+
     async def _record(self, call: ToolCall, refusal: str | None, iteration: int) -> ToolCallRecord:
         params = call.arguments if call.arguments is not None else {}
+        name = self._registry.name_of(call.name)
         if refusal is not None:
-            result = ToolResult.failed(call.name, refusal)
+            result = ToolResult.failed(name, refusal)
         else:
+            tool = self._registry.get(name)
+            self.wrote = self.wrote or (tool is not None and tool.effect == "write" and name in self._offered)
             token = current_call.set(call.id)
             try:
-                result = await self._executor.execute(
-                    call.name, params, allowed=self._offered, timeout_s=self._time_left()
-                )
+                result = await self._executor.execute(name, params, allowed=self._offered, timeout_s=self._time_left())
             finally:
                 current_call.reset(token)
-        return ToolCallRecord(tool=call.name, params=params, result=result, iteration=iteration, call_id=call.id)
+        return ToolCallRecord(tool=name, params=params, result=result, iteration=iteration, call_id=call.id)
 
 
 def _signature(call: ToolCall) -> str:

@@ -123,6 +123,8 @@ class ToolManager:
             timeout_ms=entry.timeout_ms,
             exclusive=entry.exclusive,
             repeatable=entry.repeatable,
+            effect=entry.effect or "write",
+            strict=entry.strict,
         )
 
     def _offered_tool(self, name: str) -> ToolDefinition:
@@ -139,6 +141,8 @@ class ToolManager:
             "timeout_ms": entry.timeout_ms,
             "exclusive": entry.exclusive or None,
             "repeatable": entry.repeatable or None,
+            "effect": entry.effect,
+            "strict": entry.strict,
         }
         return attrs.evolve(offered, **{key: value for key, value in changes.items() if value is not None})
 

@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import attrs
 
@@ -63,6 +63,8 @@ def tool(
     timeout_ms: int | None = None,
     exclusive: bool = False,
     repeatable: bool = False,
+    effect: Literal["read", "idempotent", "write"] = "write",
+    strict: bool | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -73,6 +75,8 @@ def tool(
     timeout_ms: int | None = None,
     exclusive: bool = False,
     repeatable: bool = False,
+    effect: Literal["read", "idempotent", "write"] = "write",
+    strict: bool | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: its schema comes from the signature and the docstring.
 
@@ -87,37 +91,30 @@ def tool(
             '''
 
     A plain def runs in a thread, an async def on the event loop. A parameter annotated ``ToolContext`` is given the
-    context and hidden from the model.
+    context and hidden from the model. The other arguments are those of ToolDefinition.
 
     Raises:
         ToolDefinitionError: The function cannot be described: no docstring, an annotation that JSON cannot say.
     """
-    if function is None:
-        return lambda f: _make(f, name, description, timeout_ms, exclusive, repeatable)
-    return _make(function, name, description, timeout_ms, exclusive, repeatable)
 
+    def made(function: Callable[..., Any]) -> FunctionTool:
+        if isinstance(function, FunctionTool):
+            return function
+        described = describe_function(function, description=description)
+        definition = ToolDefinition(
+            name=name or described.name,
+            description=described.description,
+            parameters=described.parameters,
+            implementation=Implementation(type="python", settings=_Bound(function, described)),
+            timeout_ms=timeout_ms,
+            exclusive=exclusive,
+            repeatable=repeatable,
+            effect=effect,
+            strict=strict,
+        )
+        return FunctionTool(function, definition)
 
-def _make(
-    function: Callable[..., Any],
-    name: str | None,
-    description: str | None,
-    timeout_ms: int | None,
-    exclusive: bool,
-    repeatable: bool,
-) -> FunctionTool:
-    if isinstance(function, FunctionTool):
-        return function
-    described = describe_function(function, description=description)
-    definition = ToolDefinition(
-        name=name or described.name,
-        description=described.description,
-        parameters=described.parameters,
-        implementation=Implementation(type="python", settings=_Bound(function, described)),
-        timeout_ms=timeout_ms,
-        exclusive=exclusive,
-        repeatable=repeatable,
-    )
-    return FunctionTool(function, definition)
+    return made if function is None else made(function)
 
 
 async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -> Any:

@@ -7,10 +7,13 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import attrs
+
 from ..domain import ToolDefinition
 from ..errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
+from .wire_names import portable_names
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +28,8 @@ class ToolRegistry:
         self._tools: dict[str, ToolDefinition] = {}
         self._formats = dict(formats or {})
         self._encoded: dict[tuple[str, tuple[str, ...]], tuple[dict[str, Any], ...]] = {}
+        self._sent: dict[str, str] | None = None
+        self._by_sent: dict[str, str] = {}
 
     def register(self, tool: ToolDefinition) -> None:
         """Add a tool.
@@ -40,6 +45,7 @@ class ToolRegistry:
             raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
         self._tools[tool.name] = tool
         self._encoded.clear()
+        self._sent = None
         log.debug("tool %s registered", tool.name)
 
     def get(self, name: str) -> ToolDefinition | None:
@@ -57,6 +63,15 @@ class ToolRegistry:
     def names(self, allowed: Collection[str] | None = None) -> tuple[str, ...]:
         """Return the names of the tools on an allow-list, in order; None or empty means all of them."""
         return tuple(name for name in self._tools if not allowed or name in allowed)
+
+    def sent_name(self, name: str) -> str:
+        """Return the name a model knows a tool by; see portable_names."""
+        return self._sent_names().get(name, name)
+
+    def name_of(self, sent_name: str) -> str:
+        """Return the name of the tool that a model knows by sent_name; sent_name itself if there is none."""
+        self._sent_names()
+        return self._by_sent.get(sent_name, sent_name)
 
     def to_provider_format(
         self, provider: str, allowed_tools: Collection[str] | None = None
@@ -83,6 +98,16 @@ class ToolRegistry:
             encode = self._formats.get(provider)
             if encode is None:
                 raise UnknownProviderError(provider, known=sorted(self._formats))
-            found = tuple(encode([self._tools[name] for name in names]))
+            found = tuple(encode([self._as_sent(name) for name in names]))
             self._encoded[provider, names] = found
         return found
+
+    def _as_sent(self, name: str) -> ToolDefinition:
+        tool, sent = self._tools[name], self.sent_name(name)
+        return tool if sent == name else attrs.evolve(tool, name=sent)
+
+    def _sent_names(self) -> dict[str, str]:
+        if self._sent is None:
+            self._sent = portable_names(self._tools)
+            self._by_sent = {sent: name for name, sent in self._sent.items()}
+        return self._sent

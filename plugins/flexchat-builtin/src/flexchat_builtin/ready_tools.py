@@ -28,6 +28,7 @@ def _tool(
         parameters={"type": "object", "properties": properties, "required": list(required)},
         implementation=Implementation(type=KIND, settings={"handler": handler or name}),
         repeatable=repeatable,
+        effect="read",
     )
 
 

@@ -1,0 +1,208 @@
+"""One exchange of phase 6: ask the rule's service, or one that stands in for it, within the turn's time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+import attrs
+
+from ..config.model import ResponseRule
+from ..domain import ChatEvent, ChatOptions, ChatResult, Message, StreamEnd, TextDelta, ToolCallRecord, Usage
+from ..errors import (
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+    TurnTimeoutError,
+    UnknownServiceError,
+)
+from ..http.deadline import Deadline
+from ..plugin.contracts import ChatProvider
+from ..plugin.events import EventHooks
+from ..schema.answer_form import AnswerForm
+from ..tools.registry import ToolRegistry
+
+log = logging.getLogger(__name__)
+
+
+@attrs.define(kw_only=True)
+class Generation:
+    """One response while it is being made.
+
+    Attributes:
+        service, model: Who is asked.
+        fallback: Services that may still stand in.
+        kept: How many of the messages were there before this turn.
+        streamed: Ask for answers piece by piece, where the provider can do that.
+        form: What the answer must be; None for any text.
+        in_form: Whether the last exchange asked for that form.
+        wrote: Whether a tool has run that must not run twice.
+        result: Of the last exchange.
+    """
+
+    rule: ResponseRule
+    service: str
+    model: str
+    fallback: list[str]
+    messages: tuple[Message, ...]
+    kept: int
+    timeout_ms: int
+    deadline: float
+    streamed: bool
+    form: AnswerForm | None = None
+    in_form: bool = False
+    wrote: bool = False
+    result: ChatResult | None = None
+    usage: Usage | None = None
+    warnings: list[str] = attrs.field(factory=list)
+    records: list[ToolCallRecord] | None = None
+
+    def time_left(self) -> float:
+        """Return the seconds the turn may still take."""
+        return self.deadline - time.monotonic()
+
+    def too_late(self, during: str) -> TurnTimeoutError:
+        """Return the error for a turn that takes too long."""
+        return TurnTimeoutError(self.timeout_ms, during)
+
+
+class Exchanges:
+    """Holds the exchanges of turns.
+
+    Args:
+        providers: The services, by their name in llms.
+        default_models: Of the services that have one.
+    """
+
+    def __init__(
+        self,
+        providers: Mapping[str, ChatProvider],
+        registry: ToolRegistry,
+        events: EventHooks,
+        default_models: Mapping[str, str],
+    ) -> None:
+        self._providers = providers
+        self._registry = registry
+        self._events = events
+        self.default_models = default_models
+
+    async def hold(
+        self, turn: Generation, options: ChatOptions, offered: tuple[str, ...] = ()
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Hold one exchange; its outcome is in turn.result.
+
+        While the service cannot be reached, the next of the turn's fallback services is asked instead: as long as
+        nothing of an answer has been passed on, and no tool has run that must not run twice.
+
+        Args:
+            options: Without tools and response_format: what is told of them depends on who is asked.
+            offered: Names of the tools the model is offered.
+
+        Raises:
+            ProviderProtocolError: The provider does not keep its contract.
+        """
+        while True:
+            provider = self.provider(turn.service)
+            left = turn.time_left()
+            if left <= 0:
+                raise turn.too_late("the tool loop")
+            asked = self._asked(turn, provider, options, offered, left)
+            await self._events.before_chat(turn.service, turn.model, turn.messages, asked)
+            started = time.perf_counter()
+            result: Any = None
+            begun = False
+            streams = turn.streamed and hasattr(provider, "stream_chat")
+            deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
+            try:
+                if streams:
+                    stream: Any = provider.stream_chat(turn.messages, turn.model, asked)  # type: ignore[attr-defined]
+                    async with contextlib.aclosing(stream):
+                        deadline.wait(left)
+                        async for event in stream:
+                            deadline.rest()
+                            begun = True
+                            if result is not None:
+                                raise _broken(provider, turn, "its stream goes on after StreamEnd")
+                            if type(event) is StreamEnd:
+                                result = event.result
+                            elif turn.time_left() <= 0:
+                                raise turn.too_late(_ANSWER)
+                            yield event
+                            deadline.wait(left)
+                else:
+                    deadline.wait(left)
+                    result = await provider.generate_chat(turn.messages, turn.model, asked)
+            except asyncio.CancelledError:
+                if deadline.passed():
+                    raise turn.too_late(_ANSWER) from None
+                raise
+            except ProviderError as error:
+                if turn.time_left() <= 0 and isinstance(error, ProviderTimeoutError):
+                    raise turn.too_late(_ANSWER) from None
+                if begun or not self._fall_back(turn, error):
+                    raise
+                continue
+            finally:
+                deadline.close()
+            break
+        if not isinstance(result, ChatResult):
+            raise _broken(provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
+        if turn.streamed and not streams:
+            if result.content:
+                yield TextDelta(0, result.content)
+            yield StreamEnd(result)
+        await self._events.after_chat(turn.service, turn.model, result, (time.perf_counter() - started) * 1000)
+        turn.result = result
+        turn.warnings.extend(w for w in result.warnings if w not in turn.warnings)
+        if result.usage is not None:
+            turn.usage = result.usage if turn.usage is None else turn.usage + result.usage
+
+    def provider(self, service: str) -> ChatProvider:
+        """Return the provider of a service.
+
+        Raises:
+            UnknownServiceError: There is none of that name.
+        """
+        provider = self._providers.get(service)
+        if provider is None:
+            raise UnknownServiceError(service, known=tuple(self._providers))
+        return provider
+
+    def _asked(
+        self, turn: Generation, provider: ChatProvider, options: ChatOptions, offered: tuple[str, ...], left: float
+    ) -> ChatOptions:
+        changes: dict[str, Any] = {"timeout_s": left}
+        if offered:
+            changes["tools"] = self._registry.wire_tools(provider.tool_format(turn.model), offered)
+        if turn.form is not None:
+            combines = getattr(provider, "combines_tools_and_format", None)
+            turn.in_form = not offered or combines is None or combines(turn.model)
+            if turn.in_form:
+                changes["response_format"] = turn.form.format
+        return attrs.evolve(options, **changes)
+
+    def _fall_back(self, turn: Generation, error: ProviderError) -> bool:
+        """Make the next service of the fallback list the one that is asked; return whether there is one."""
+        if not error.retryable or not turn.fallback:
+            return False
+        if turn.wrote:
+            log.warning("%s fails after a tool with side effects has run: no other service takes over", turn.service)
+            return False
+        failed, turn.service = turn.service, turn.fallback.pop(0)
+        turn.model = self.default_models.get(turn.service, "")
+        log.warning("%s: %s; asking %s instead", failed, error, turn.service)
+        turn.warnings.append(f"{failed} did not answer ({error}); {turn.service} was asked instead")
+        return True
+
+
+def _broken(provider: ChatProvider, turn: Generation, how: str) -> ProviderProtocolError:
+    return ProviderProtocolError(
+        f"the provider {provider.name} does not keep its contract: {how}", provider=provider.name, model=turn.model
+    )
+
+
+_ANSWER = "the model's answer"

@@ -1,0 +1,66 @@
+"""Phase 6, where an answer must have a form: ask until it has, and read it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from ..domain import ChatEvent, ChatOptions, UserMessage
+from ..errors import ResponseFormatError
+from ..schema.answer_form import AnswerForm
+from .exchange import Exchanges, Generation
+from .next_step import NextStep, next_step, why_no_answer
+
+log = logging.getLogger(__name__)
+
+COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only."
+
+
+async def bring_into_form(
+    turn: Generation, form: AnswerForm, exchanges: Exchanges, options: ChatOptions
+) -> AsyncGenerator[ChatEvent, None]:
+    """Ask again if the last answer has not the form: once, told what is wrong.
+
+    Where tools forbade to ask for the form so far, it is asked for first, without them. What was said on the way is
+    no part of the turn's messages.
+    """
+    earlier = turn.messages
+    while problem := _problem(turn, form):
+        assert turn.result is not None
+        if turn.in_form:
+            if turn.messages is not earlier or next_step(turn.result) is not NextStep.FINISH:
+                return
+            log.info("the answer is not in form: %s", problem)
+            complaint = UserMessage(content=COMPLAINT.format(problem=problem))
+            turn.messages = (*earlier, turn.result.message, complaint)
+        async with contextlib.aclosing(exchanges.hold(turn, options)) as exchange:
+            async for event in exchange:
+                yield event
+    turn.messages = earlier
+
+
+def read_answer(turn: Generation, form: AnswerForm) -> Any:
+    """Return what the last answer says.
+
+    Raises:
+        ResponseFormatError: It has not the form.
+    """
+    assert turn.result is not None
+    content = turn.result.content or turn.result.message.refusal or ""
+    try:
+        return form.read(content)
+    except ValueError as error:
+        finished = next_step(turn.result) is NextStep.FINISH
+        why = str(error) if finished else why_no_answer(turn.result.finish_reason)
+        raise ResponseFormatError(why, content) from None
+
+
+def _problem(turn: Generation, form: AnswerForm) -> str | None:
+    assert turn.result is not None
+    try:
+        form.read(turn.result.content or "")
+    except ValueError as error:
+        return str(error)
+    return None

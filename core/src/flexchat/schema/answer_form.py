@@ -1,0 +1,137 @@
+"""The form an answer must have: what the model is told of it, and how its text is read."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import attrs
+
+from ..domain import ResponseFormat
+from ..errors import ChatRequestError
+from .annotations import UnsayableError, form_of
+from .check import ArgumentChecker
+from .limits import schema_problems
+
+_FENCE = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
+
+
+@attrs.frozen(kw_only=True)
+class AnswerForm:
+    """What an answer must be.
+
+    Attributes:
+        format: What the model's service is told.
+    """
+
+    format: ResponseFormat
+    _checker: ArgumentChecker | None = attrs.field(default=None, alias="checker")
+    _read: Callable[[Mapping[str, Any]], Any] = attrs.field(default=dict, alias="read")
+
+    def read(self, text: str) -> Any:
+        """Return what an answer says.
+
+        Raises:
+            ValueError: It has not the form; the text is written for the model.
+        """
+        fenced = _FENCE.fullmatch(text)
+        try:
+            value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+        except RecursionError:
+            raise ValueError("the JSON is nested too deeply") from None
+        except json.JSONDecodeError as error:
+            raise ValueError(f"it is not valid JSON ({error.msg} at character {error.pos})") from None
+        if not isinstance(value, dict):
+            raise ValueError("it must be one JSON object")
+        if self._checker is not None:
+            checked = self._checker.check(value)
+            if checked.problems:
+                raise ValueError("; ".join(checked.problems))
+            value = checked.params
+        return self._read(value)
+
+
+def answer_form(wanted: Any) -> AnswerForm:
+    """Return the form for what a caller wants.
+
+    Args:
+        wanted: A class (attrs, dataclass, TypedDict, pydantic) or any annotation a tool's parameter may have; a JSON
+            Schema; OpenAI's ``{"type": "json_object"}`` or ``{"type": "json_schema", "json_schema": …}``; or a
+            ResponseFormat.
+
+    Raises:
+        ChatRequestError: It can be no answer's form; the text says why.
+    """
+    if isinstance(wanted, AnswerForm):
+        return wanted
+    if isinstance(wanted, ResponseFormat):
+        return _of_format(wanted)
+    if isinstance(wanted, Mapping):
+        return _of_format(_format_of(wanted))
+    return _of_class(wanted) if isinstance(wanted, Hashable) else _class_form(wanted)
+
+
+def _format_of(table: Mapping[str, Any]) -> ResponseFormat:
+    kind = table.get("type")
+    if kind == "json_object":
+        return ResponseFormat(type="json_object")
+    if kind == "json_schema":
+        inner = table.get("json_schema", table)
+        inner = inner if isinstance(inner, Mapping) else {}
+        return ResponseFormat(
+            name=str(inner.get("name") or "response"), schema=inner.get("schema") or {}, strict=inner.get("strict")
+        )
+    title = re.sub(r"[^A-Za-z0-9_-]", "_", str(table.get("title") or ""))[:64]
+    return ResponseFormat(name=title or "response", schema=table)
+
+
+def _of_format(wanted: ResponseFormat) -> AnswerForm:
+    if wanted.type == "json_object":
+        return AnswerForm(format=wanted)
+    problem = format_problem(wanted)
+    if problem:
+        raise ChatRequestError(f"response_format: {problem}")
+    assert wanted.schema is not None
+    return AnswerForm(format=wanted, checker=ArgumentChecker(wanted.schema))
+
+
+def format_problem(wanted: ResponseFormat) -> str | None:
+    """Return why a format cannot be asked for; None if it can."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", wanted.name):
+        return f"the name {wanted.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -"
+    if wanted.type == "json_object":
+        return None
+    if not isinstance(wanted.schema, Mapping) or wanted.schema.get("type") != "object":
+        return 'schema must be a JSON Schema whose root has the type "object"'
+    problems = schema_problems(wanted.schema)
+    return f"schema: {'; '.join(problems)}" if problems else None
+
+
+@functools.lru_cache(maxsize=256)
+def _of_class(wanted: Any) -> AnswerForm:
+    return _class_form(wanted)
+
+
+def _class_form(wanted: Any) -> AnswerForm:
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", getattr(wanted, "__name__", "response"))[:64] or "response"
+    if hasattr(wanted, "model_json_schema") and hasattr(wanted, "model_validate"):  # pydantic's way to say it
+        form = _of_format(ResponseFormat(name=name, schema=wanted.model_json_schema()))
+        return attrs.evolve(form, read=wanted.model_validate)
+    try:
+        found = form_of(wanted)
+    except UnsayableError as error:
+        raise ChatRequestError(f"response_format: {error}") from None
+    if found.schema.get("type") == "object":
+        form = _of_format(ResponseFormat(name=name, schema=found.schema))
+        return attrs.evolve(form, read=lambda value: found.read(dict(value), ()))
+    # Services take objects only: anything else travels inside of one.
+    schema = {"type": "object", "properties": {"result": found.schema}, "required": ["result"]}
+    form = _of_format(ResponseFormat(name=name, schema=schema))
+    return attrs.evolve(form, read=lambda value: found.read(value["result"], ("result",)))
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")

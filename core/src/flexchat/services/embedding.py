@@ -1,0 +1,57 @@
+"""Texts to vectors, by a service of the config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from ..config.model import Config
+from ..domain import Embeddings
+from ..errors import ChatRequestError, ProviderRequestError, UnknownServiceError
+from ..plugin.contracts import ChatProvider
+
+
+async def embed(
+    texts: Sequence[str],
+    providers: Mapping[str, ChatProvider],
+    config: Config,
+    *,
+    llm: str | None = None,
+    model: str | None = None,
+    purpose: Literal["query", "document"] | None = None,
+    dimensions: int | None = None,
+) -> Embeddings:
+    """Return one vector for each text; see FlexChat.embed."""
+    if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
+        raise ChatRequestError("embed takes a list of texts, none of them empty")
+    service, model = _choice(providers, config, llm, model)
+    provider = providers[service]
+    if not hasattr(provider, "embed"):
+        raise ProviderRequestError(
+            f"{service} (provider {provider.name}) makes no embeddings",
+            provider=provider.name,
+            kind="unsupported_feature",
+        )
+    if not texts:
+        return Embeddings(vectors=(), model=model)
+    made: Embeddings = await provider.embed(texts, model, purpose=purpose, dimensions=dimensions)
+    return made
+
+
+def _choice(
+    providers: Mapping[str, ChatProvider], config: Config, llm: str | None, model: str | None
+) -> tuple[str, str]:
+    if llm is None:
+        if config.embedding is not None:
+            llm, model = config.embedding.llm, model or config.embedding.model
+        elif len(providers) == 1:
+            llm = next(iter(providers))
+        else:
+            raise ChatRequestError("say which service makes the embeddings: llm=…, or 'embedding' in the config")
+    if llm not in providers:
+        raise UnknownServiceError(llm, known=tuple(providers))
+    entry = config.llms.get(llm)
+    model = model or (entry.default_model if entry is not None else None)
+    if not model:
+        raise ChatRequestError(f"say which model of {llm} makes the embeddings: model=…")
+    return llm, model
