@@ -44,6 +44,8 @@ HOMES = {
     "numexpr": ("flexchat_builtin/",),
     "argparse": ("flexchat/cli/", "flexchat/plugin/contracts.py", "flexchat/plugin/hookspecs.py"),
 }
+# The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
+SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")
 PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}
 
 
@@ -82,15 +84,18 @@ def test_a_module_of_core_imports_its_own_folder_and_lower_floors(path):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package):
-    """flexchat.plugin for all, flexchat.http for providers; never another first-party package."""
+    """flexchat.plugin for all, flexchat.http for providers; never another first-party package.
+
+    A module called conformance, which nothing imports but ``flexchat plugins verify`` and tests, uses the testing kit.
+    """
     for path in modules(PACKAGES[package]):
         for name in imported(path, package):
             first = name.split(".")[0]
             assert first == package or not first.startswith("flexchat_"), f"{path.name} imports {name}"
             if first == "flexchat":
-                assert room(name) in ("plugin", "http") or name == "flexchat.schema.rewrite", (
-                    f"{path.name} imports {name}"
-                )
+                doors = ("plugin", "http", "testing") if path.name == "conformance.py" else ("plugin", "http")
+                also = ("flexchat.schema.rewrite", *(SCRIPTED if package == "flexchat_mock" else ()))
+                assert room(name) in doors or name in also, f"{path.name} imports {name}"
 
 
 @pytest.mark.parametrize("path", [p for f in (CORE, *PACKAGES.values()) for p in modules(f)], ids=str)

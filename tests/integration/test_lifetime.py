@@ -17,7 +17,7 @@ from flexchat.errors import ChatRequestError, ConfigError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.events import current_call, current_turn
 from flexchat.plugin.host import PluginHost
-from flexchat_mock.scripted import ScriptedProvider, calls, says
+from flexchat.testing import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

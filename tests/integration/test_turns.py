@@ -10,7 +10,7 @@ from flexchat.domain import Usage
 from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, TurnTimeoutError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat_mock.scripted import ScriptedProvider, calls, says
+from flexchat.testing import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

@@ -9,13 +9,13 @@ from flexchat.domain import Implementation, Profile, ToolDefinition
 from flexchat.phases.phase6_generation import ResponseGenerator
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.events import EventHooks
+from flexchat.testing import ScriptedProvider
 from flexchat.tools.manager import ToolManager
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers
 from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
 from flexchat_mock.plugin import flexchat_register_implementation_types as mock_types
 from flexchat_mock.plugin import flexchat_register_providers as mock_providers
-from flexchat_mock.scripted import ScriptedProvider
 
 WEATHER_SCHEMA = {
     "type": "object",

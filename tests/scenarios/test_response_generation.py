@@ -9,7 +9,7 @@ from flexchat.config.model import LimitsTable, RuleTools
 from flexchat.domain import AssistantMessage, Document, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
 from flexchat.errors import UnknownServiceError
 from flexchat.phases.phase6_generation import NO_ANSWER, TOO_MANY_CALLS
-from flexchat_mock.scripted import calls, says
+from flexchat.testing import calls, says
 
 ROME = ("get_weather", {"location": "Rome"})
 

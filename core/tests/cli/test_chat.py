@@ -45,7 +45,7 @@ def test_the_history_goes_along_and_new_forgets_it(run, script):
         '{ text = "hello" }',
     )
     seen = []
-    from flexchat_mock.scripted import ScriptedProvider
+    from flexchat.testing import ScriptedProvider
 
     original = ScriptedProvider.stream_chat
 

@@ -16,7 +16,8 @@ from flexchat.plugin import (
     ToolCallStart,
     UserMessage,
 )
-from flexchat_mock.scripted import ScriptedConfig, ScriptedProvider, calls, says
+from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_mock.scripted import ScriptedConfig, create
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ ASKED = (UserMessage(content="hello"),)
 def configured(**table):
     config, problems = structure_mapping(table, ScriptedConfig)
     assert not problems, problems
-    return ScriptedProvider.from_config(config)
+    return create(config)
 
 
 async def ask(provider, messages=ASKED):

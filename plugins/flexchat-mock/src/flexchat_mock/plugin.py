@@ -7,9 +7,9 @@ from typing import Any
 
 from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
 
+from . import scripted
 from .implementation import MOCK
 from .rehearsal.config import RehearsalConfig
-from .scripted import ScriptedConfig, ScriptedProvider
 from .tool_format import encode_tools
 
 
@@ -30,8 +30,8 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
     """Offer two models that need no network."""
     yield ProviderType(
         name="scripted",
-        config_class=ScriptedConfig,
-        create=ScriptedProvider.from_config,
+        config_class=scripted.ScriptedConfig,
+        create=scripted.create,
         tool_formats={"scripted": encode_tools},
         summary="says what replies = [...] tells it, one reply a request",
     )

@@ -22,8 +22,8 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.testing.streaming import events_of
 
-from ..streaming import events_of
 from .choose_tool import read_tools
 from .clause import Clause
 from .compose_answer import from_plan, from_results

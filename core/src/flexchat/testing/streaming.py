@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from flexchat.plugin import (
+from ..plugin import (
     ChatEvent,
     ChatResult,
     ReasoningDelta,
