@@ -3,9 +3,13 @@
 import asyncio
 
 import pytest
-from flexchat.domain import AssistantMessage, ChatOptions, ChatResult, StreamEnd, TextDelta, TextPart
+from flexchat.domain import AssistantMessage, ChatOptions, ChatResult, Embeddings, StreamEnd, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
-from flexchat.services.retry import RetryingProvider
+from flexchat.services.breaker import FEWEST_CALLS
+from flexchat.services.endpoints import Endpoint
+from flexchat.services.retry import LONGEST_WAIT_S, RetryingProvider
+from hypothesis import given
+from hypothesis import strategies as st
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
 
@@ -34,6 +38,8 @@ class Flaky:
         yield StreamEnd(await self.generate_chat(messages, model, options))
 
     async def list_models(self):
+        if self.errors:
+            raise self.errors.pop(0)
         return ()
 
     async def aclose(self):
@@ -57,11 +63,23 @@ async def ask(provider, **options):
 
 
 async def test_what_may_be_repeated_is_repeated(waits):
-    """Two errors of the service's own making, then an answer; the wait doubles."""
+    """Two errors of the service's own making, then an answer."""
     flaky = Flaky(ProviderOverloadedError("a"), ProviderConnectionError("b", retryable=True))
 
     assert await ask(RetryingProvider(flaky, retries=2, delay_s=1)) is RESULT
-    assert 0.5 <= waits[0] <= 1 <= waits[1] <= 2
+    assert 0 <= waits[0] <= 1
+    assert 0 <= waits[1] <= 2
+
+
+async def test_the_longest_wait_doubles_up_to_eight_seconds(waits, monkeypatch):
+    """The wait itself is anything between nothing and that, so that clients do not come back all at once."""
+    drawn = []
+    monkeypatch.setattr("random.uniform", lambda low, high: drawn.append((low, high)) or high)
+    flaky = Flaky(*[ProviderOverloadedError("x")] * 7)
+
+    await ask(RetryingProvider(flaky, retries=7, delay_s=0.5))
+
+    assert drawn == [(0, s) for s in (0.5, 1, 2, 4, LONGEST_WAIT_S, 8, 8)]
 
 
 @pytest.mark.parametrize("error", [ProviderAuthError("no"), ProviderRateLimitError("no", kind="quota")])
@@ -86,8 +104,10 @@ async def test_the_services_own_wish_wins(waits):
     await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=7))))
     assert waits == [7]
 
-    with pytest.raises(ProviderRateLimitError):
+    with pytest.raises(ProviderRateLimitError, match=r"slow \(it asks to wait 3600 s\)") as caught:
         await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=3600))))
+    assert caught.value.retry_after_s == 3600
+    assert waits == [7]
 
 
 async def test_nothing_is_waited_for_beyond_the_turns_end(waits):
@@ -105,10 +125,9 @@ async def test_time_that_has_passed_is_counted_once(monkeypatch):
         now[0] += delay
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    monkeypatch.setattr("flexchat.services.retry.time.monotonic", lambda: now[0])
     flaky = Flaky(*[ProviderRateLimitError("slow", retry_after_s=2)] * 4)
 
-    await ask(RetryingProvider(flaky, retries=4), timeout_s=10)
+    await ask(RetryingProvider(flaky, Endpoint("e", lambda: now[0]), retries=4), timeout_s=10)
 
     assert [options.timeout_s for options in flaky.options] == [10, 8, 6, 4, 2]
 
@@ -123,11 +142,142 @@ async def test_a_stream_is_repeated_only_before_its_first_event(waits):
         [e async for e in late.stream_chat((), "m", ChatOptions())]
 
 
+class Able(Flaky):
+    """Can do everything."""
+
+    endpoint = "https://api.example"
+
+    def combines_tools_and_format(self, model):
+        return False
+
+    async def embed(self, texts, model, *, purpose=None, dimensions=None, timeout_s=None):
+        self.options.append((texts, model, purpose, dimensions, timeout_s))
+        if self.errors:
+            raise self.errors.pop(0)
+        return Embeddings(vectors=((1.0,),))
+
+
 def test_only_what_the_provider_can_do_is_offered():
-    """A provider that cannot stream does not seem to."""
+    """A provider that cannot stream, embed or split does not seem to; one that can keeps it all."""
 
     class Plain:
         name = "plain"
         tool_format = generate_chat = list_models = aclose = None
 
-    assert not hasattr(RetryingProvider(Plain()), "stream_chat")
+    optional = ("stream_chat", "embed", "combines_tools_and_format", "endpoint")
+    assert [name for name in optional if hasattr(RetryingProvider(Plain()), name)] == []
+
+    able = RetryingProvider(Able())
+    assert [name for name in optional if hasattr(able, name)] == [*optional]
+    assert able.endpoint == "https://api.example"
+    assert able.combines_tools_and_format("m") is False
+
+
+async def test_embedding_and_listing_are_repeated_too(waits):
+    """With the arguments they were called with."""
+    able = Able(ProviderOverloadedError("x"))
+    await RetryingProvider(able).embed(["a"], "m", purpose="query", dimensions=3)
+    assert able.options == [(["a"], "m", "query", 3, None)] * 2
+
+    able.errors = [ProviderOverloadedError("x")]
+    assert await RetryingProvider(able).list_models() == ()
+    assert len(waits) == 2
+
+
+async def test_repetitions_end_with_the_budget(waits):
+    """Of a hundred requests to a service that fails no more than a tenth, and the reserve, are sent twice."""
+    flaky = Flaky(*[ProviderRateLimitError("x")] * 1000)
+    provider = RetryingProvider(flaky, Endpoint("e", lambda: 0.0))
+
+    for _ in range(100):
+        with pytest.raises(ProviderRateLimitError):
+            await ask(provider)
+
+    assert 110 <= len(flaky.options) <= 120
+
+
+async def test_an_open_breaker_is_heard_at_once(waits):
+    """No attempt and no wait; a service elsewhere is not concerned."""
+    endpoint = Endpoint("https://api.example", lambda: 0.0)
+    flaky = Flaky(*[ProviderOverloadedError("it burns")] * FEWEST_CALLS)
+    broken = RetryingProvider(flaky, endpoint, retries=0)
+    for _ in range(FEWEST_CALLS):
+        with pytest.raises(ProviderOverloadedError, match="it burns"):
+            await ask(broken)
+
+    neighbour = RetryingProvider(Able(), endpoint)
+    for refused in (
+        ask(neighbour),
+        anext(neighbour.stream_chat((), "m", ChatOptions())),
+        neighbour.embed(["a"], "m"),
+        neighbour.list_models(),
+    ):
+        with pytest.raises(ProviderOverloadedError, match="not asked for now") as caught:
+            await refused
+        assert caught.value.retryable
+
+    assert waits == []
+    assert await ask(RetryingProvider(Flaky())) is RESULT
+
+
+async def test_the_error_that_opens_the_breaker_is_raised_without_waiting(waits):
+    """What is refused in a moment is not waited for."""
+    endpoint = Endpoint("e", lambda: 0.0)
+    flaky = Flaky(*[ProviderOverloadedError(str(n)) for n in range(100)])
+    provider = RetryingProvider(flaky, endpoint, retries=0)
+    for _ in range(FEWEST_CALLS - 1):
+        with pytest.raises(ProviderOverloadedError):
+            await ask(provider)
+
+    with pytest.raises(ProviderOverloadedError, match=r"^19$"):
+        await ask(RetryingProvider(flaky, endpoint, retries=5))
+
+    assert waits == []
+
+
+async def test_a_stream_that_is_left_halfway_counts_as_answered(waits):
+    """And one that breaks halfway as failed."""
+    endpoint = Endpoint("e", lambda: 0.0)
+    fine = RetryingProvider(Flaky(after_text=True), endpoint)
+    for _ in range(FEWEST_CALLS // 2):
+        events = fine.stream_chat((), "m", ChatOptions())
+        await anext(events)
+        await events.aclose()
+    late = RetryingProvider(Flaky(*[ProviderOverloadedError("x")] * 99, after_text=True), endpoint)
+    for _ in range(FEWEST_CALLS // 2):
+        assert not endpoint.breaker.is_open
+        with pytest.raises(ProviderOverloadedError):
+            [e async for e in late.stream_chat((), "m", ChatOptions())]
+
+    assert endpoint.breaker.is_open
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.none() | st.floats(0, 200)), max_size=6),
+    st.integers(0, 5),
+    st.none() | st.floats(0.1, 100),
+)
+def test_waits_and_attempts_stay_within_their_bounds(errors, retries, timeout_s):
+    """Whatever fails how: never more attempts than allowed, never a wait over a minute or beyond the time there is."""
+    now, slept = [0.0], []
+
+    async def sleep(delay):
+        slept.append(delay)
+        now[0] += delay
+
+    flaky = Flaky(*[ProviderOverloadedError("x", retryable=r, retry_after_s=s) for r, s in errors])
+    provider = RetryingProvider(flaky, Endpoint("e", lambda: now[0]), retries=retries)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio, "sleep", sleep)
+        try:
+            asyncio.run(provider.generate_chat((), "m", ChatOptions(timeout_s=timeout_s)))
+        except ProviderOverloadedError:
+            assert errors
+        else:
+            assert len(flaky.options) == len(errors) + 1
+
+    assert len(flaky.options) <= retries + 1
+    assert all(0 <= s <= 60 for s in slept)
+    if timeout_s is not None:
+        assert sum(slept) < timeout_s
+        assert all(0 < options.timeout_s <= timeout_s for options in flaky.options)

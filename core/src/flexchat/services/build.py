@@ -10,6 +10,7 @@ import attrs
 from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
 from ..plugin.host import Records
+from .endpoints import Endpoints
 from .retry import RetryingProvider
 
 if TYPE_CHECKING:
@@ -64,7 +65,14 @@ def secret_values(services: Mapping[str, Service]) -> frozenset[str]:
     return long_enough | secrets_of_environment()
 
 
-def open_provider(service: Service, *, retries: int, retry_delay_ms: int) -> ChatProvider:
-    """Return the provider of an llms entry, repeating what may be repeated."""
+def open_provider(
+    service: Service, *, retries: int, retry_delay_ms: int, endpoints: Endpoints | None = None
+) -> ChatProvider:
+    """Return the provider of an llms entry, repeating what may be repeated.
+
+    Args:
+        endpoints: What all services of one FlexChat share; absent: this one shares nothing.
+    """
     provider: ChatProvider = service.type.create(service.settings)
-    return RetryingProvider(provider, retries=retries, delay_s=retry_delay_ms / 1000) if retries else provider
+    endpoint = (endpoints or Endpoints()).of(provider)
+    return RetryingProvider(provider, endpoint, retries=retries, delay_s=retry_delay_ms / 1000)

@@ -1,0 +1,166 @@
+"""A circuit breaker: a service that fails is left alone for a while, and its callers learn that at once."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+from ..errors import (
+    ProviderConnectionError,
+    ProviderError,
+    ProviderOverloadedError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+)
+
+log = logging.getLogger(__name__)
+
+WINDOW_S = 30
+FEWEST_CALLS = 20
+PAUSE_S = 15.0
+OPEN = "circuit_open"
+"""The code of the error an open breaker raises."""
+
+# The service's own failures. A request it refuses shows that it works. So does 429: it has an answer and a time to come
+# back, which waiting and the retry budget respect; and it concerns one key or model, a breaker all of the endpoint.
+_FAILURES = (ProviderOverloadedError, ProviderTimeoutError, ProviderConnectionError, ProviderProtocolError)
+
+
+class CircuitBreaker:
+    """Watches the calls of one endpoint.
+
+    Closed, it lets every call through. When at least half of at least 20 calls of the last 30 s have failed, it opens:
+    calls are refused, except one trial every 15 s. A trial that succeeds closes it. What calls report that began
+    before it last opened or closed is not counted.
+
+    Args:
+        name: Of the endpoint, for texts.
+        clock: Seconds, never going back.
+    """
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._clock = name, clock
+        self._window = _Window()
+        self._epoch = 0
+        self._opened_at: float | None = None
+        self._next_trial = 0.0
+        self._trial: WatchedCall | None = None
+        self._reason = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are refused."""
+        return self._opened_at is not None
+
+    def call(self, provider: str = "", model: str | None = None) -> WatchedCall:
+        """Let a call begin: what it returns is to be entered around it.
+
+        Raises:
+            ProviderOverloadedError: The breaker is open. Its code is "circuit_open".
+        """
+        if self._opened_at is None:
+            return WatchedCall(self, self._epoch)
+        now = self._clock()
+        if now < self._next_trial:
+            left = self._next_trial - now
+            raise ProviderOverloadedError(
+                f"{self._name} is not asked for now: {self._reason}. So it has been for {now - self._opened_at:.0f} s, "
+                f"and it is tried again in {left:.0f} s",
+                provider=provider,
+                model=model,
+                code=OPEN,
+                retry_after_s=left,
+            )
+        self._next_trial = now + PAUSE_S
+        self._trial = WatchedCall(self, self._epoch)
+        return self._trial
+
+    def succeeded(self, call: WatchedCall) -> None:
+        """Take note of a call that was answered."""
+        if call.epoch != self._epoch:
+            return
+        if self._opened_at is None:
+            self._window.count(self._clock(), 0)
+            return
+        log.info("%s answers again", self._name)
+        self._change(None)
+
+    def failed(self, call: WatchedCall, error: ProviderError) -> None:
+        """Take note of a call in which the service failed."""
+        if call.epoch != self._epoch:
+            return
+        now = self._clock()
+        if self._opened_at is not None:
+            self._next_trial = now + PAUSE_S
+            return
+        self._window.count(now, 1)
+        calls, failures = self._window.sums(now)
+        if calls >= FEWEST_CALLS and failures * 2 >= calls:
+            self._reason = f"{failures} of {calls} calls failed within {WINDOW_S} s, the last one because {error}"[:400]
+            log.warning("%s: %s; it is left alone for %g s", self._name, self._reason, PAUSE_S)
+            self._change(now)
+            self._next_trial = now + PAUSE_S
+
+    def abandoned(self, call: WatchedCall) -> None:
+        """Take note of a call whose caller went away before anything was known. Another trial may take its place."""
+        if call is self._trial and call.epoch == self._epoch:
+            self._next_trial = self._clock()
+
+    def _change(self, opened_at: float | None) -> None:
+        self._opened_at, self._trial = opened_at, None
+        self._epoch += 1
+        self._window = _Window()
+
+
+class WatchedCall:
+    """One call: a context manager around it that tells the breaker how it went.
+
+    Attributes:
+        epoch: How often the breaker had opened or closed when it began.
+        answered: Set when something has arrived, so that a caller who then leaves leaves a good word.
+    """
+
+    __slots__ = ("_breaker", "answered", "epoch")
+
+    def __init__(self, breaker: CircuitBreaker, epoch: int) -> None:
+        self._breaker, self.epoch = breaker, epoch
+        self.answered = False
+
+    def __enter__(self) -> WatchedCall:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._breaker.succeeded(self)
+        elif isinstance(error, _FAILURES):
+            self._breaker.failed(self, error)
+        elif self.answered or isinstance(error, ProviderError):
+            self._breaker.succeeded(self)
+        else:
+            self._breaker.abandoned(self)
+
+
+class _Window:
+    """Calls and failures of the last 30 s, counted by the second: its size does not grow with the load."""
+
+    def __init__(self) -> None:
+        self._seconds = [-1] * WINDOW_S
+        self._calls = [0] * WINDOW_S
+        self._failures = [0] * WINDOW_S
+
+    def count(self, now: float, failures: int) -> None:
+        second = int(now)
+        at = second % WINDOW_S
+        if self._seconds[at] != second:
+            self._seconds[at], self._calls[at], self._failures[at] = second, 0, 0
+        self._calls[at] += 1
+        self._failures[at] += failures
+
+    def sums(self, now: float) -> tuple[int, int]:
+        oldest = int(now) - WINDOW_S
+        held = [at for at, second in enumerate(self._seconds) if second > oldest]
+        return sum(self._calls[at] for at in held), sum(self._failures[at] for at in held)
