@@ -186,7 +186,7 @@ def blocks(language: str) -> list[str]:
 
 def test_the_examples_of_the_documentation_are_read_without_a_problem(tmp_path):
     """TC-104: docs/config.md, the TOML one by the schema as well."""
-    (toml,), (old,) = blocks("toml"), blocks("json")
+    toml, (old,) = "\n".join(blocks("toml")), blocks("json")
     for name, text in (("flexchat.toml", toml), ("config.json", old)):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")

@@ -1,0 +1,157 @@
+"""What a caller may ask an answer to be, and how an answer is read."""
+
+import dataclasses
+import enum
+import json
+from typing import Any
+
+import attrs
+import pytest
+from flexchat.domain import ResponseFormat
+from flexchat.errors import ChatRequestError
+from flexchat.schema.answer_form import answer_form
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+class Sky(enum.Enum):
+    CLEAR = "clear"
+    GREY = "grey"
+
+
+@attrs.frozen
+class Weather:
+    city: str
+    celsius: float
+    sky: Sky = Sky.GREY
+
+
+@dataclasses.dataclass
+class Trip:
+    days: list[Weather]
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+def test_a_class_goes_in_and_an_instance_comes_out():
+    """attrs class in, instance out; defaults and enums included."""
+    form = answer_form(Weather)
+
+    assert form.format.name == "Weather"
+    assert form.format.schema["required"] == ["city", "celsius"]
+    assert form.read('{"city": "Rome", "celsius": 18}') == Weather("Rome", 18.0)
+    assert form.read('{"city": "Rome", "celsius": 18, "sky": "clear"}').sky is Sky.CLEAR
+
+
+def test_classes_within_classes_are_read():
+    """A dataclass of attrs classes."""
+    text = '{"days": [{"city": "Rome", "celsius": 18.5}]}'
+
+    assert answer_form(Trip).read(text) == Trip(days=[Weather("Rome", 18.5)])
+
+
+def test_what_is_no_object_travels_inside_one():
+    """Services take only objects at the root."""
+    form = answer_form(list[int])
+
+    assert form.format.schema["type"] == "object"
+    assert form.read('{"result": [1, 2]}') == [1, 2]
+
+
+def test_a_schema_gives_plain_data():
+    """A JSON Schema as it is; a text that is a number is read as one, as with tools."""
+    form = answer_form(SCHEMA)
+
+    assert form.read('{"n": 3}') == {"n": 3}
+    assert form.read('{"n": "3"}') == {"n": 3}
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA, "strict": True}},
+        ResponseFormat(name="n", schema=SCHEMA, strict=True),
+    ],
+)
+def test_openai_s_own_form_is_understood(wanted):
+    """Who comes from there brings it along."""
+    assert answer_form(wanted).format == ResponseFormat(name="n", schema=SCHEMA, strict=True)
+
+
+def test_any_object_may_be_asked_for():
+    """json_object has no schema."""
+    form = answer_form({"type": "json_object"})
+
+    assert form.format.type == "json_object"
+    assert form.read('{"a": [1]}') == {"a": [1]}
+
+
+def test_a_pydantic_model_is_asked_for_its_own_schema():
+    """No pydantic in core: a model says and reads itself."""
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("City", name=(str, ...), people=(int, pydantic.Field(gt=0)))
+    form = answer_form(model)
+
+    assert form.read('{"name": "Rome", "people": 3}') == model(name="Rome", people=3)
+    with pytest.raises(ValueError, match="greater than"):
+        form.read('{"name": "Rome", "people": 0}')
+
+
+def test_a_code_fence_around_the_answer_is_seen_through():
+    """Small models cannot leave it out."""
+    assert answer_form(SCHEMA).read('```json\n{"n": 1}\n```\n') == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not valid JSON"),
+        ("It is 3.", "not valid JSON"),
+        ("[1]", "one JSON object"),
+        ("{}", "'n'"),
+        ('{"n": "three"}', "n"),
+        ('{"n": NaN}', "NaN"),
+        ("[" * 100_000, "JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words_for_the_model(text, words):
+    """The model reads the sentence and can act on it."""
+    with pytest.raises(ValueError, match=words):
+        answer_form(SCHEMA).read(text)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"type": "array"}, "object"),
+        ({}, "object"),
+        ({"type": "object", "properties": 3}, "schema"),
+        ({"type": "json_schema", "json_schema": {"name": "a b", "schema": SCHEMA}}, "name"),
+        (lambda: 3, "JSON"),
+        (dict[int, str], "keys"),
+    ],
+)
+def test_what_can_be_no_form_is_refused(wanted, words):
+    """Before anything is sent, with the reason."""
+    with pytest.raises(ChatRequestError, match=words):
+        answer_form(wanted)
+
+
+@given(st.text(max_size=50))
+def test_no_text_breaks_the_reader(text):
+    """A value, or a ValueError."""
+    form = answer_form({"type": "json_object"})
+    try:
+        value: Any = form.read(text)
+    except ValueError:
+        return
+    assert isinstance(value, dict)
+
+
+@given(st.builds(Weather, st.text(max_size=20), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(Sky)))
+def test_what_is_written_is_read_back(weather):
+    """From the instance to JSON and back."""
+    text = json.dumps({"city": weather.city, "celsius": weather.celsius, "sky": weather.sky.value})
+
+    assert answer_form(Weather).read(text) == weather
