@@ -173,6 +173,11 @@ async def test_https_to_a_server_that_speaks_http(serve: Callable[[Any], Awaitab
         ((b"SSH-2.0-OpenSSH_9.9\r\n",), "close", ProviderProtocolError, "does not answer in HTTP"),
         ((FOUND,), "close", ProviderProtocolError, "redirects /x to other.example"),
         ((PAGE,), "close", ProviderProtocolError, "web page.*base_url"),
+        ((PAGE.replace(b"text/html", b" Text/HTML;charset=x"),), "close", ProviderProtocolError, "web page"),
+        ((OK + b"x: 1\r\n" * 200_000,), "hold", ProviderProtocolError, "HTTP"),
+        ((OK + b"x: " + b"1" * 2**20,), "hold", ProviderProtocolError, "HTTP"),
+        ((OK + b"content-length: 1\r\ncontent-length: 2\r\n\r\nab",), "close", ProviderProtocolError, "HTTP"),
+        ((b"HTTP/1.1 101 Hm\r\nupgrade: x\r\n\r\nab",), "close", ProviderProtocolError, "another protocol"),
         ((OK + b"content-encoding: br\r\n\r\n", b"x"), "close", ProviderProtocolError, "'br'"),
         ((OK + b"content-encoding: gzip\r\n\r\n", b"no gzip"), "close", ProviderProtocolError, "damaged"),
         ((OK + b"content-length: 99999999\r\n\r\n",) + (b"x" * 2**20,) * 17, "close", ProviderProtocolError, "16 MiB"),
@@ -194,6 +199,37 @@ async def test_gzip_that_was_not_asked_for_is_read(answering: Answering) -> None
     url = await answering(OK + b"content-encoding: gzip\r\n\r\n", packed[:7], packed[7:])
 
     assert (await posted(url)).body == b"hello"
+
+
+async def test_several_packed_pieces_are_one_answer(answering: Answering) -> None:
+    """Some proxies pack each of their pieces by itself."""
+    packed = gzip.compress(b"hel") + gzip.compress(b"") + gzip.compress(b"lo")
+    url = await answering(OK + b"content-encoding: gzip\r\n\r\n", packed)
+
+    assert (await posted(url)).body == b"hello"
+
+
+async def test_packed_data_that_is_cut_off_is_noticed(answering: Answering) -> None:
+    """Also where the connection ends as it should; nothing at all is an empty answer."""
+    packed = gzip.compress(b"hello")[:-9]
+    head = OK + b"content-encoding: gzip\r\ncontent-length: "
+
+    with pytest.raises(ProviderProtocolError, match="cut off"):
+        await posted(await answering(head + str(len(packed)).encode() + b"\r\n\r\n", packed))
+    assert (await posted(await answering(head + b"0\r\n\r\n"))).body == b""
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"500 Oh"])
+async def test_a_bomb_of_many_members_is_stopped(answering: Answering, status: bytes) -> None:
+    """However it is packed, no more than the limit is unpacked."""
+    member = gzip.compress(bytes(2**20))
+    url = await answering(b"HTTP/1.1 " + status + b"\r\ncontent-encoding: gzip\r\n\r\n", *[member] * 64)
+
+    if status.startswith(b"2"):
+        with pytest.raises(ProviderProtocolError, match="16 MiB"):
+            await posted(url, Timeouts())
+    else:
+        assert len((await posted(url, Timeouts())).body) <= client_module.MAX_ERROR_BYTES + 1
 
 
 async def test_a_compressed_bomb_is_stopped(answering: Answering) -> None:
@@ -238,6 +274,24 @@ async def test_each_deadline_says_which_it_was(
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
+
+
+async def test_headers_do_not_buy_time(serve: Callable[[Any], Awaitable[str]]) -> None:
+    """The first-byte deadline runs from the request to the answer's first byte, headers or not."""
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(0.25)
+        writer.write(OK + b"\r\n")
+        await reader.read()
+        await reader.read()
+
+    url = await serve(handler)
+    started = time.monotonic()
+    with pytest.raises(ProviderTimeoutError, match=r"first_byte_timeout_s"):
+        await streamed(url, Timeouts(first_byte_s=0.3))
+
+    assert 0.29 <= time.monotonic() - started < 0.55
 
 
 async def test_an_answer_that_comes_whole_has_only_the_total(answering: Answering) -> None:
@@ -328,6 +382,23 @@ async def test_a_stream_that_does_not_end_is_left_after_a_moment(answering: Answ
         assert await anext(answer) == b"all"
         await answer.finish()
     await client.aclose()
+
+
+async def test_what_drips_on_behind_the_end_is_left_after_a_moment_too() -> None:
+    """finish takes a fifth of a second in all, however many pieces still come."""
+
+    async def drip() -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0.02)
+            yield b"."
+
+    client = mocked(lambda r: httpx.Response(200, content=drip()))
+    async with client.stream("/x", b"{}") as answer:
+        await anext(answer)
+        started = time.monotonic()
+        await answer.finish()
+
+    assert time.monotonic() - started < 1
 
 
 async def test_no_error_holds_the_key() -> None:

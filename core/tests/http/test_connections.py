@@ -201,3 +201,21 @@ async def test_a_kept_connection_that_the_server_has_closed_costs_nobody_an_erro
         server.close()
 
     assert (bodies, answers) == ([b"ok"] * 4, 4)
+
+
+async def test_a_fresh_connection_that_breaks_is_not_tried_again(serve: Serve) -> None:
+    """It cannot have been closed for its age: repeating is for those who count repetitions."""
+    asked = 0
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        await reader.readuntil(b"\r\n\r\n")
+        asked += 1
+        writer.transport.abort()
+
+    client = HttpClient("test", await serve(handler), {})
+    with pytest.raises(ProviderError, match="without an answer"):
+        await client.post("/x", b"{}")
+    await client.aclose()
+
+    assert asked == 1

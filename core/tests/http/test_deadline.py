@@ -49,3 +49,15 @@ async def test_a_wait_that_is_too_long_is_ended_and_the_task_goes_on() -> None:
     assert deadline.passed()
     assert deadline.is_total
     assert task.cancelling() == 0
+
+
+async def test_the_total_can_be_shortened_and_not_lengthened() -> None:
+    """Later waits end by then, however often they begin anew."""
+    deadline = Deadline(10)
+    now = asyncio.get_running_loop().time()
+    deadline.shorten(0.5)
+    deadline.shorten(5)
+    due = deadline.wait(3)
+    deadline.close()
+
+    assert due == pytest.approx(now + 0.5, abs=0.2)

@@ -176,6 +176,7 @@ class HttpStream:
         self._total_s = total_s if timeout_s is None else min(timeout_s, total_s)
         self._cap = MAX_BODY_BYTES if whole else MAX_STREAM_BYTES
         self._size = 0
+        self._is_packed = False
         self._response: httpx.Response | None = None
 
     async def __aenter__(self) -> HttpStream:
@@ -183,9 +184,11 @@ class HttpStream:
         self._deadline = Deadline(self._total_s)
         self._patience_s = self._total_s if self._whole else timeouts.first_byte_s
         try:
-            self._deadline.wait(self._patience_s)
+            due = self._deadline.wait(self._patience_s)
             response = await self._client._transport.handle_async_request(self._request)
             self._deadline.rest()
+            if not self._whole:
+                self._patience_s = due - asyncio.get_running_loop().time()  # headers alone are no byte of an answer
         except asyncio.CancelledError:
             self._deadline.close()
             if self._deadline.passed():
@@ -226,6 +229,8 @@ class HttpStream:
             deadline.rest()
         except StopAsyncIteration:
             deadline.rest()
+            if self._is_packed and not self._inflate.eof:
+                raise self._client.unreadable("sent compressed data that was cut off", status=self.status) from None
             raise
         except asyncio.CancelledError:
             deadline.close()
@@ -255,6 +260,7 @@ class HttpStream:
 
     async def finish(self) -> None:
         """Read on to the end, for a moment: a connection that is read to its end can be used again."""
+        self._deadline.shorten(_FINISH_S)
         self._patience_s = _FINISH_S
         try:
             async for _ in self:
@@ -270,7 +276,9 @@ class HttpStream:
 
     def _check(self) -> None:
         """Refuse what tells of a wrong base URL rather than of the service."""
-        client, kind = self._client, self.headers.get("content-type", "")
+        client, kind = self._client, self.headers.get("content-type", "").strip().lower()
+        if self.status < 200:
+            raise client.unreadable("wants to speak another protocol: is base_url right?", status=self.status)
         if 300 <= self.status < 400:
             target = self.headers.get("location", "")
             to = f" to {httpx.URL(target).netloc.decode() or target[:200]}" if _is_address(target) else ""
@@ -293,8 +301,15 @@ class HttpStream:
         raise self._client.unreadable(f"sent content-encoding {encoding[:40]!r}, which was not asked for")
 
     def _inflated(self, piece: bytes) -> bytes:
+        """Unpack a piece, but no more of it than just over what the answer may still have."""
+        self._is_packed = True
+        room = max(self._cap - self._size, 0) + 1
         try:
-            inflated: bytes = self._inflate.decompress(piece, self._cap - self._size + 1)
+            inflated: bytes = self._inflate.decompress(piece, room)
+            while self._inflate.eof and self._inflate.unused_data and len(inflated) < room:
+                rest = self._inflate.unused_data  # some proxies pack each of their pieces by itself
+                self._inflate = zlib.decompressobj(wbits=47)
+                inflated += self._inflate.decompress(rest, room - len(inflated))
         except zlib.error:
             raise self._client.unreadable("sent compressed data that is damaged", status=self.status) from None
         return inflated

@@ -14,6 +14,7 @@ import io
 import ipaddress
 import os
 import ssl
+import time
 import urllib.request
 from collections.abc import AsyncIterator
 from typing import Any
@@ -23,6 +24,8 @@ import httpx
 from yarl import URL
 
 MAX_CONNECTIONS = 1024
+KEPT_S = 15.0
+"""How long a connection that nobody uses is kept."""
 # aiohttp warns of larger bodies that are not files.
 _AS_FILE_BYTES = 2**20
 _STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
@@ -42,12 +45,16 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     """Opens connections as they are needed and keeps them; used by one event loop at a time.
 
     Of a request's timeouts only ``connect`` is read: all other deadlines are the caller's.
+
+    Attributes:
+        kept_until: Until when there may be a connection that was used before.
     """
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._targets: dict[str, tuple[URL, dict[str, Any]]] = {}
+        self.kept_until = 0.0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request. The answer's body is still to be read, and its stream must be closed."""
@@ -57,7 +64,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         body = request.stream.body if isinstance(request.stream, BodyStream) else await request.aread()
         connect_s = request.extensions.get("timeout", {}).get("connect")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-        for may_be_stale in (True, False):
+        for may_be_stale in (time.monotonic() < self.kept_until, False):
             try:
                 url, proxy = self._target(str(request.url))
                 response = await session.request(
@@ -76,9 +83,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                     raise _as_httpx(error, request) from error
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 raise _as_httpx(error, request) from error
-        return httpx.Response(
-            response.status, headers=response.raw_headers, stream=_AnswerStream(response, request), request=request
-        )
+        stream = _AnswerStream(self, response, request)
+        return httpx.Response(response.status, headers=response.raw_headers, stream=stream, request=request)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -87,9 +93,9 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
-        self._loop = asyncio.get_running_loop()
+        self._loop, self.kept_until = asyncio.get_running_loop(), 0.0
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=_tls()),
+            connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEPT_S, ssl=_tls()),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
@@ -107,8 +113,8 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 class _AnswerStream(httpx.AsyncByteStream):
     """The body of an answer, in the pieces the network brought it in."""
 
-    def __init__(self, response: aiohttp.ClientResponse, request: httpx.Request) -> None:
-        self._response, self._request = response, request
+    def __init__(self, transport: AiohttpTransport, response: aiohttp.ClientResponse, request: httpx.Request) -> None:
+        self._transport, self._response, self._request = transport, response, request
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -119,6 +125,7 @@ class _AnswerStream(httpx.AsyncByteStream):
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _as_httpx(error, self._request) from error
         if not piece:
+            self._transport.kept_until = time.monotonic() + KEPT_S
             raise StopAsyncIteration
         return piece
 

@@ -22,8 +22,8 @@ class Deadline:
         self._cancelling = 0
         self._ended = False
 
-    def wait(self, seconds: float) -> None:
-        """Let the current task wait for at most so long, and never beyond the total."""
+    def wait(self, seconds: float) -> float:
+        """Let the current task wait for at most so long, and never beyond the total; return the time it is due."""
         due = self._loop.time() + seconds
         self._due = due = due if due < self._end else self._end
         self._task = task = asyncio.current_task()
@@ -34,6 +34,11 @@ class Deadline:
             if timer is not None:
                 timer.cancel()
             self._timer = self._loop.call_at(due, self._look)
+        return due
+
+    def shorten(self, total_s: float) -> None:
+        """Let no later wait last beyond total_s from now."""
+        self._end = min(self._end, self._loop.time() + total_s)
 
     def rest(self) -> None:
         """Stop watching: the task has what it waited for."""
