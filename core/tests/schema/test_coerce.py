@@ -171,3 +171,43 @@ def test_a_spelt_value_is_read_exactly_if_it_would_be_valid_itself(value, kind):
     assert bool(bare.problems) == bool(spelt.problems)
     if not spelt.problems:
         assert spelt.params["x"] == value
+
+
+OPTIONAL = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "days": {"type": "integer"},
+        "unit": {"enum": ["c", "f"]},
+        "note": {"type": ["string", "null"]},
+        "at": {"$ref": "#/$defs/at"},
+    },
+    "required": ["city"],
+    "$defs": {"at": {"type": "object", "properties": {"hour": {"type": "integer"}}, "required": ["hour"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"city": "x", "days": None}, {"city": "x"}),
+        ({"city": "x", "unit": None, "at": None}, {"city": "x"}),
+        ({"city": "x", "note": None}, {"city": "x", "note": None}),
+        ({"city": "x", "days": None, "at": {"hour": "3"}}, {"city": "x", "at": {"hour": 3}}),
+    ],
+)
+def test_null_for_a_parameter_that_need_not_be_given_is_not_given(given, read):
+    """Under a strict schema a model has no other way to say it; a null that is allowed stays."""
+    checked = ArgumentChecker(OPTIONAL).check(given)
+
+    assert (checked.params, checked.problems) == (read, ())
+    assert len(checked.notes) == len(given) - len(read) + ("at" in read)
+
+
+@pytest.mark.parametrize("given", [{"city": None}, {"city": "x", "at": {"hour": None}}])
+def test_null_for_a_required_parameter_is_wrong(given):
+    """Leaving it out would not be what the schema wants either."""
+    checked = ArgumentChecker(OPTIONAL).check(given)
+
+    assert len(checked.problems) == 1
+    assert "null" in checked.problems[0]

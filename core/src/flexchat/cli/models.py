@@ -43,8 +43,10 @@ async def _ask(chat: FlexChat) -> dict[str, Answer]:
 def _print(service: str, models: tuple[ModelInfo, ...], terminal: Terminal) -> None:
     terminal.out(service, "bold")
     for model in models:
-        details = [*([model.name] if model.name not in (None, model.id) else []), *sorted(model.capabilities)]
-        terminal.out(f"  {model.id}{'  (' + ', '.join(map(str, details)) + ')' if details else ''}")
+        names = [model.name] if model.name and model.name != model.id else []
+        window = [f"{model.context_length:,} tokens"] if model.context_length else []
+        details = ", ".join([*names, *sorted(model.capabilities), *window])
+        terminal.out(f"  {model.id}{f'  ({details})' if details else ''}")
     if not models:
         terminal.out("  (the service lists none)")
 
@@ -52,7 +54,17 @@ def _print(service: str, models: tuple[ModelInfo, ...], terminal: Terminal) -> N
 def _as_data(answer: Answer) -> dict[str, Any]:
     if isinstance(answer, ProviderError):
         return {"error": str(answer), "type": type(answer).__name__}
-    return {"models": [{"id": m.id, "name": m.name, "capabilities": sorted(m.capabilities)} for m in answer]}
+    return {
+        "models": [
+            {
+                "id": model.id,
+                "name": model.name,
+                "capabilities": sorted(model.capabilities),
+                "context_length": model.context_length,
+            }
+            for model in answer
+        ]
+    }
 
 
 COMMANDS = (

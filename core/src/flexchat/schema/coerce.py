@@ -1,8 +1,9 @@
-"""Reads a text as the number, boolean, array or object it spells, where the schema wants one.
+"""Reads a text as the number, boolean, array or object it spells, where the schema wants one, and null as "not given".
 
 Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is no
-integer, " 2x" no number, "null" stays a text, and a number never becomes a text. A value that is valid as it stands
-is not touched.
+integer, " 2x" no number, "null" stays a text, and a number never becomes a text. ``{"days": null}`` is ``{}`` where days
+need not be given and cannot be null: many models write it so, and under a strict schema all must. A value that is valid
+as it stands is not touched.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _NOTHING = object()
+_ABSENT = object()
 
 
 def mended(value: Any, errors: Sequence[Any], engine: Engine) -> Any:
@@ -42,7 +44,10 @@ def changes(before: Any, after: Any, path: Path = ()) -> Iterator[str]:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in before:
-            yield from changes(before[name], after[name], (*path, name))
+            if name in after:
+                yield from changes(before[name], after[name], (*path, name))
+            else:
+                yield f"{label((*path, name))}: null read as not given"
     elif isinstance(before, list) and isinstance(after, list):
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from changes(old, new, (*path, index))
@@ -52,6 +57,8 @@ def changes(before: Any, after: Any, path: Path = ()) -> Iterator[str]:
 
 def _reading(error: Any, engine: Engine) -> Any:
     value, keyword = error.instance, error.validator
+    if engine.is_null_for_absent(error):
+        return _ABSENT
     spelt = _spelt(value) if isinstance(value, str) else _NOTHING
     if keyword == "type":
         types = error.validator_value
@@ -89,5 +96,8 @@ def _replaced(value: Any, path: Path, new: Any) -> Any:
         return new
     step: Any = path[0]
     copy = dict(value) if isinstance(value, dict) else [*value]
-    copy[step] = _replaced(value[step], path[1:], new)
+    if new is _ABSENT and len(path) == 1:
+        del copy[step]
+    else:
+        copy[step] = _replaced(value[step], path[1:], new)
     return copy

@@ -59,6 +59,10 @@ class Engine:
         """Return whether the value is valid under a part of the schema."""
         return bool(self._validator.evolve(schema=schema).is_valid(value))
 
+    def is_null_for_absent(self, error: ValidationError) -> bool:
+        """Return whether an error is that a property, which need not be there, is null."""
+        return isinstance(error, NullForAbsentError)
+
     def is_type(self, value: Any, name: str) -> bool:
         """Return whether the value is of the JSON Schema type of that name."""
         return bool(self._validator.is_type(value, name))
@@ -115,11 +119,19 @@ def _below(validator: Any, value: Any, schema: Any, name: str) -> Iterator[Valid
         yield from validator.descend(value, schema, path=name, schema_path=name)
 
 
+class NullForAbsentError(ValidationError):
+    """A property that need not be there is null, and may not be."""
+
+
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if isinstance(instance, dict):
         for name, subschema in properties.items():
-            if name in instance:
-                yield from _below(validator, instance[name], subschema, name)
+            if name not in instance:
+                continue
+            errors = _below(validator, instance[name], subschema, name)
+            if instance[name] is None and name not in schema.get("required", ()):
+                errors = (NullForAbsentError.create_from(error) for error in errors)
+            yield from errors
 
 
 def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
