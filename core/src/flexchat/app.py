@@ -166,16 +166,19 @@ class FlexChat:
         llms = read_services(draft, "llms", host.providers)
         stores = read_services(draft, "rag_services", host.retrievers)
         from .schema.answer_form import format_problem
+        from .services.endpoints import Endpoints
         from .tools.settings import read_tool_settings
 
         structured = read_tool_settings(draft, host)
         config = draft.finish()
-        opened = dict(providers)
+        opened, endpoints = dict(providers), Endpoints()
         for name, entry in config.llms.items():
             if name in providers:
                 continue
             try:
-                opened[name] = open_provider(llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
+                opened[name] = open_provider(
+                    llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms, endpoints=endpoints
+                )
             except (ProviderError, TypeError, ValueError) as error:
                 draft.problem(("llms", name), str(error))
         draft.finish()
