@@ -30,7 +30,7 @@ HOMES = {
     "pluggy": ("flexchat/plugin/",),
     "cattrs": ("flexchat/config/",),
     "tomli": ("flexchat/config/",),
-    "tomllib": ("flexchat/config/", "flexchat_openai/"),
+    "tomllib": ("flexchat/config/", "flexchat_openai/", "flexchat_gemini/"),
     "jsonschema": ("flexchat/schema/",),
     "re2": ("flexchat/schema/", "flexchat_builtin/"),
     "httpx": (
