@@ -1,1 +1,1 @@
-"""FlexChat provider for Gemini."""
+"""FlexChat provider for Gemini, over its native API."""

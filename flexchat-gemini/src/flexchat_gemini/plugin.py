@@ -1,1 +1,31 @@
 """Registers the provider ``gemini``. Light: httpx and aiohttp load when a provider is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import ChatProvider, ProviderType, hookimpl
+
+from .config import GeminiConfig
+from .dialects import JSON_SCHEMA, PARAMETERS
+from .tools import encode_tools, encode_tools_as_parameters
+
+
+def create(config: GeminiConfig) -> ChatProvider:
+    """Return a provider for one llms entry."""
+    from .provider import GeminiProvider
+
+    return GeminiProvider(config)
+
+
+@hookimpl
+def flexchat_register_providers() -> Iterable[ProviderType]:
+    """Offer the provider."""
+    yield ProviderType(
+        name="gemini",
+        config_class=GeminiConfig,
+        create=create,
+        tool_formats={"gemini": encode_tools, "gemini.parameters": encode_tools_as_parameters},
+        schema_dialects={"gemini": JSON_SCHEMA, "gemini.parameters": PARAMETERS},
+        summary="Gemini, over its native API; also on Vertex AI",
+    )

@@ -1,0 +1,290 @@
+"""A Gemini answer as a ChatResult. The same draft takes whole answers and streamed ones."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import attrs
+from flexchat.http.wire_json import finite, to_text
+from flexchat.plugin import (
+    AssistantMessage,
+    ChatEvent,
+    ChatResult,
+    MediaPart,
+    OpaquePart,
+    ProviderData,
+    ProviderError,
+    ReasoningDelta,
+    ReasoningPart,
+    StreamEnd,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+
+from .contents import SCOPE
+from .finish import FAULTS, finish_reason, why_it_ended
+
+# What may stand beside the one payload of a part.
+_BESIDE = ("thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution")
+
+
+@attrs.define
+class _Said:
+    """Text or thought that more may be joined to."""
+
+    pieces: list[str]
+    side: dict[str, Any]
+
+    @property
+    def is_thought(self) -> bool:
+        return self.side.get("thought") is True
+
+
+class AnswerDraft:
+    """An answer on its way. Parts stand in the order in which they came.
+
+    Args:
+        origin: scheme://host[:port] of the server.
+        failed: Makes the error for a body that reports one.
+    """
+
+    def __init__(self, origin: str, failed: Callable[[object], ProviderError]) -> None:
+        self._origin, self._failed = origin, failed
+        self._parts: list[_Said | ToolCall | MediaPart | OpaquePart] = []
+        self._citations: list[Mapping[str, Any]] = []
+        self._usage: dict[str, Any] = {}
+        self._warnings: list[str] = []
+        self._block_reason: str | None = None
+        self._message = ""
+        self._model: str | None = None
+        self._response_id: str | None = None
+        self.raw_finish: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the service has said why the answer ends."""
+        return self.raw_finish is not None or self._block_reason is not None
+
+    def take(self, chunk: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        """Take an answer or a piece of one, and yield what it adds. Every level of it may be missing.
+
+        Raises:
+            ProviderError: The chunk reports one.
+        """
+        if chunk.get("error"):
+            raise self._failed(chunk)
+        self._model = _text(chunk.get("modelVersion")) or self._model
+        self._response_id = _text(chunk.get("responseId")) or self._response_id
+        usage = chunk.get("usageMetadata")
+        if isinstance(usage, dict):  # cumulative; a count that is missing later keeps its value
+            self._usage.update({name: value for name, value in usage.items() if value is not None})
+        feedback = chunk.get("promptFeedback")
+        if isinstance(feedback, dict) and (reason := _text(feedback.get("blockReason"))):
+            self._block_reason = reason
+            self._message = _text(feedback.get("blockReasonMessage")) or self._message
+        candidates = chunk.get("candidates")
+        for candidate in candidates if isinstance(candidates, list) else ():
+            if not isinstance(candidate, dict):
+                continue
+            if candidate.get("index"):
+                self._warn("the service sent several answers; only the first is used")
+            else:
+                yield from self._candidate(candidate)
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield, last, StreamEnd with the result.
+
+        Raises:
+            ProviderError: The service ended the answer for a fault.
+        """
+        if self.raw_finish in FAULTS:
+            raise self._failed({"error": {"status": self.raw_finish, "message": self._message or self.raw_finish}})
+        parts = [self._part(part) for part in self._parts]
+        self._cite(parts)
+        blocked = self._block_reason if self.raw_finish is None else None
+        has_calls = any(isinstance(part, ToolCall) for part in parts)
+        finish = "content_filter" if blocked else finish_reason(self.raw_finish, has_calls=has_calls)
+        if text := why_it_ended(finish, self.raw_finish, blocked, self._message, is_empty=_is_empty(parts)):
+            self._warn(text)
+        yield StreamEnd(
+            ChatResult(
+                message=AssistantMessage(parts=tuple(parts)),
+                finish_reason=finish,
+                raw_finish=self.raw_finish or self._block_reason,
+                usage=usage_of(self._usage),
+                model=self._model,
+                response_id=self._response_id,
+                warnings=tuple(self._warnings),
+            )
+        )
+
+    def _candidate(self, candidate: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                yield from self._take_part(part)
+        self.raw_finish = _text(candidate.get("finishReason")) or self.raw_finish
+        self._message = _text(candidate.get("finishMessage")) or self._message
+        self._take_citations(candidate)
+
+    def _take_part(self, part: dict[str, Any]) -> Iterator[ChatEvent]:
+        call, text = part.get("functionCall"), part.get("text")
+        if isinstance(call, dict):
+            yield from self._take_call(call, _without(part, "functionCall"))
+        elif isinstance(text, str):
+            yield from self._take_text(text, _without(part, "text"))
+        elif media := self._media(part):
+            self._parts.append(media)
+        elif part:
+            kind = next((name for name in part if name not in _BESIDE), "thoughtSignature")
+            self._parts.append(OpaquePart(kind=kind, provider_data=self._data({"part": part})))
+
+    def _take_text(self, text: str, side: dict[str, Any]) -> Iterator[ChatEvent]:
+        is_thought = side.get("thought") is True
+        if not is_thought:
+            side.pop("thought", None)
+        if not text and not side.keys() - {"thought"}:
+            return
+        last = self._parts[-1] if self._parts else None
+        # A signed part stays what it is: the signature is for exactly this text.
+        if isinstance(last, _Said) and last.side == side and not side.keys() - {"thought"}:
+            last.pieces.append(text)
+        else:
+            self._parts.append(_Said([text], side))
+        if text:
+            at = len(self._parts) - 1
+            yield ReasoningDelta(at, text) if is_thought else TextDelta(at, text)
+
+    def _take_call(self, call: dict[str, Any], side: dict[str, Any]) -> Iterator[ChatEvent]:
+        name, args, wire_id = _text(call.get("name")), call.get("args"), _text(call.get("id"))
+        if not name:
+            self._warn("the service sent a function call without a name, which is left out")
+            return
+        data = {"part": side, "payload": _without(call, "name", "args", "id")}
+        rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": self._data(data)}
+        text = to_text(finite(args if args is not None else {}))
+        if args is None or isinstance(args, dict):
+            made = ToolCall.from_object(name, args, **rest)
+        else:
+            made = ToolCall.from_text(name, text, **rest)
+        at = len(self._parts)
+        self._parts.append(made)
+        yield ToolCallStart(at, name)
+        yield ToolCallDelta(at, text)
+        yield ToolCallEnd(at, made)
+
+    def _media(self, part: dict[str, Any]) -> MediaPart | None:
+        """Return a part's file; None where there is none, or it could not go back exactly as it came."""
+        for payload, content in (("inlineData", "data"), ("fileData", "fileUri")):
+            blob = part.get(payload)
+            if not isinstance(blob, dict):
+                continue
+            mime_type, value = blob.get("mimeType"), blob.get(content)
+            if not isinstance(mime_type, str) or not isinstance(value, str):
+                return None
+            data = _decoded(value) if payload == "inlineData" else None
+            if payload == "inlineData" and data is None:
+                return None
+            rest = {"part": _without(part, payload), "payload": _without(blob, "mimeType", content)}
+            return MediaPart(
+                kind=_kind(mime_type),
+                mime_type=mime_type,
+                data=data,
+                url=value if data is None else None,
+                provider_data=self._data(rest),
+            )
+        return None
+
+    def _part(
+        self, part: _Said | ToolCall | MediaPart | OpaquePart
+    ) -> TextPart | ReasoningPart | ToolCall | MediaPart | OpaquePart:
+        if not isinstance(part, _Said):
+            return part
+        text = "".join(part.pieces)
+        if part.is_thought:
+            return ReasoningPart(text=text, redacted=not text, provider_data=self._data({"part": part.side}))
+        return TextPart(text=text, provider_data=self._data({"part": part.side}) if part.side else None)
+
+    def _data(self, data: dict[str, Any]) -> ProviderData:
+        return ProviderData(scope=SCOPE, origin=self._origin, data=data)
+
+    def _take_citations(self, candidate: Mapping[str, Any]) -> None:
+        metadata = candidate.get("citationMetadata")
+        if isinstance(metadata, dict):  # two names: the Gemini API's, and Vertex AI's
+            found = metadata.get("citationSources", metadata.get("citations"))
+            self._citations += [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+        for name in ("groundingMetadata", "urlContextMetadata"):
+            if candidate.get(name) and isinstance(candidate[name], dict):
+                self._citations.append({name: candidate[name]})
+
+    def _cite(self, parts: list[Any]) -> None:
+        """Put what the text rests on where the text is: on its last part."""
+        places = [at for at, part in enumerate(parts) if type(part) is TextPart]
+        said = [at for at in places if parts[at].text] or places
+        if self._citations and said:
+            parts[said[-1]] = attrs.evolve(parts[said[-1]], citations=tuple(self._citations))
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+
+def usage_of(raw: Mapping[str, Any]) -> Usage | None:
+    """Return a usage table as Usage; what is no count is left out. None for no table.
+
+    The service's total is prompt + tool use + candidates + thoughts: cached tokens are part of the prompt, thoughts no
+    part of the candidates, and what its own tools found is read beside the prompt.
+    """
+    if not raw:
+        return None
+    return Usage(
+        input_tokens=_sum(_count(raw, "promptTokenCount"), _count(raw, "toolUsePromptTokenCount")),
+        output_tokens=_sum(_count(raw, "candidatesTokenCount"), _count(raw, "thoughtsTokenCount")),
+        reasoning_tokens=_count(raw, "thoughtsTokenCount"),
+        cache_read_tokens=_count(raw, "cachedContentTokenCount"),
+        raw=raw,
+    )
+
+
+def _is_empty(parts: list[Any]) -> bool:
+    """Say whether there is nothing for the caller: thoughts and empty texts are nothing."""
+    return not any(isinstance(p, ToolCall | MediaPart | OpaquePart) or (type(p) is TextPart and p.text) for p in parts)
+
+
+def _sum(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else a + b
+
+
+def _count(table: Mapping[str, Any], key: str) -> int | None:
+    value = table.get(key)
+    return value if type(value) is int else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _without(table: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in table.items() if name not in names}
+
+
+def _decoded(data: str) -> bytes | None:
+    try:
+        found = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return found if base64.b64encode(found).decode("ascii") == data else None
+
+
+def _kind(mime_type: str) -> Any:
+    kind = mime_type.partition("/")[0]
+    return kind if kind in ("image", "audio", "video") else "document"

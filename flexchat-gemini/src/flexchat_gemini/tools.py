@@ -1,0 +1,121 @@
+"""Tool definitions in Gemini's words, and the ``tools`` of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat.plugin import SchemaDialect, ToolDefinition
+from flexchat.schema.rewrite import rewrite
+
+from .dialects import JSON_SCHEMA, PARAMETERS
+
+_JSON_SCHEMA_FIELD = "parametersJsonSchema"
+# What a schema may say and still describe no parameters.
+_SAYS_NOTHING = {"type", "properties", "required", "additionalProperties", "title", "description", "$schema"}
+
+
+def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the tools with JSON Schemas, one ``functionDeclarations`` wrapper each; a request merges them into one.
+
+    A wrapper says ``"strict": true`` where the definition does. It is no field of the API: a request turns it into
+    the calling mode VALIDATED.
+
+    Source: Gemini tool format of the specification (TC-34, DS-3, C2).
+    """
+    return [_wrapper(tool, _JSON_SCHEMA_FIELD, JSON_SCHEMA) for tool in tools]
+
+
+def encode_tools_as_parameters(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the tools with the service's own kind of schema, for services that do not know parametersJsonSchema."""
+    return [_wrapper(tool, "parameters", PARAMETERS) for tool in tools]
+
+
+@attrs.frozen(kw_only=True)
+class WireTools:
+    """The ``tools`` of a request.
+
+    Attributes:
+        objects: One object with all declarations, and each native tool (googleSearch, …) as it was given.
+        names: Of the functions, in order.
+        strict: Whether a definition asks to be held to its schema.
+    """
+
+    objects: tuple[Mapping[str, Any], ...]
+    names: tuple[str, ...]
+    strict: bool
+
+
+def wire_tools(
+    tools: Sequence[Mapping[str, Any]], *, only: Collection[str] = (), as_parameters: bool = False
+) -> WireTools:
+    """Merge tools into one object: several with a declaration each fail silently on 2.5 models, which see only one.
+
+    Takes this package's wrappers, OpenAI's form, and flat ``{name, description, parameters}`` (C2).
+
+    Args:
+        only: Names to keep; none keeps all.
+        as_parameters: Rewrites ``parametersJsonSchema`` to ``parameters``.
+    """
+    declarations: list[dict[str, Any]] = []
+    natives: list[Mapping[str, Any]] = []
+    strict = False
+    for tool in tools:
+        native, functions, is_strict = _parts_of(tool)
+        if native:
+            natives.append(native)
+        kept = [f for f in functions if not only or f.get("name") in only]
+        strict = strict or (is_strict and bool(kept))
+        declarations += [_as_parameters(f) if as_parameters else dict(f) for f in kept]
+    merged: tuple[Mapping[str, Any], ...] = ({"functionDeclarations": declarations},) if declarations else ()
+    return WireTools(objects=(*natives, *merged), names=tuple(str(d.get("name")) for d in declarations), strict=strict)
+
+
+def _wrapper(tool: ToolDefinition, field: str, dialect: SchemaDialect) -> dict[str, Any]:
+    declaration = {"name": tool.name, "description": tool.description, **_schema(tool.parameters, field, dialect)}
+    wrapper: dict[str, Any] = {"functionDeclarations": [declaration]}
+    return {**wrapper, "strict": True} if tool.strict else wrapper
+
+
+def _schema(parameters: Mapping[str, Any], field: str, dialect: SchemaDialect) -> dict[str, Any]:
+    """Return the field with the schema; no field for a tool without parameters: some models refuse an empty object."""
+    says = set(parameters) - _SAYS_NOTHING
+    if not says and not parameters.get("properties") and not isinstance(parameters.get("additionalProperties"), dict):
+        return {}
+    # What the dialect cannot say goes out as it is: the service's refusal names the place, as the lint did.
+    rewritten = rewrite(parameters, dialect).schema
+    return {field: parameters if rewritten is None else rewritten}
+
+
+def _parts_of(tool: Mapping[str, Any]) -> tuple[dict[str, Any], list[Mapping[str, Any]], bool]:
+    """Return what is native about a tool object, its function declarations, and whether they are strict."""
+    if "functionDeclarations" in tool:
+        native = {k: v for k, v in tool.items() if k not in ("functionDeclarations", "strict") and v is not None}
+        return native, [*_declarations(tool["functionDeclarations"])], tool.get("strict") is True
+    function = tool.get("function")
+    if isinstance(function, Mapping):
+        return {}, [_from_json_schema(function)], function.get("strict") is True
+    if "name" in tool and "description" in tool:
+        return {}, [_from_json_schema(tool)], tool.get("strict") is True
+    return dict(tool), [], False
+
+
+def _declarations(value: object) -> Iterator[Mapping[str, Any]]:
+    for item in value if isinstance(value, Sequence) and not isinstance(value, str) else ():
+        if isinstance(item, Mapping):
+            yield item
+
+
+def _from_json_schema(function: Mapping[str, Any]) -> dict[str, Any]:
+    declaration = {k: v for k, v in function.items() if k in ("name", "description", _JSON_SCHEMA_FIELD)}
+    parameters = function.get("parameters")
+    if isinstance(parameters, Mapping):
+        declaration |= _schema(parameters, _JSON_SCHEMA_FIELD, JSON_SCHEMA)
+    return declaration
+
+
+def _as_parameters(declaration: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {k: v for k, v in declaration.items() if k != _JSON_SCHEMA_FIELD}
+    schema = declaration.get(_JSON_SCHEMA_FIELD)
+    return {**rest, **_schema(schema, "parameters", PARAMETERS)} if isinstance(schema, Mapping) else rest
