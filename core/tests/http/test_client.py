@@ -250,6 +250,17 @@ async def test_of_an_errors_body_only_the_start_is_read(answering: Answering) ->
     assert 2**16 <= len(answer.body) < 2**20
 
 
+@pytest.mark.parametrize("end", ["close", "reset", "hold"])
+async def test_an_errors_status_counts_where_its_body_breaks_off(answering: Answering, end: str) -> None:
+    """What could be read of the body is told with it."""
+    url = await answering(b"HTTP/1.1 502 Oh\r\ncontent-length: 99\r\n\r\n", b"bad gate", end=end)
+
+    answer = await posted(url, Timeouts(total_s=0.2))
+
+    assert answer.status == 502
+    assert answer.body in (b"bad gate", b"")  # a reset may take away what had come
+
+
 @pytest.mark.parametrize(
     ("pieces", "timeouts", "text", "retryable"),
     [

@@ -250,12 +250,16 @@ class HttpStream:
         return piece
 
     async def read(self) -> bytes:
-        """Return all that is left. Of an error's body only the first 64 KiB are read."""
+        """Return all that is left. Of an error's body only the first 64 KiB are read, or what of it can be."""
         pieces = []
-        async for piece in self:
-            pieces.append(piece)
-            if self._size >= self._cap:
-                break
+        try:
+            async for piece in self:
+                pieces.append(piece)
+                if self._size >= self._cap:
+                    break
+        except ProviderError:
+            if self.status < 400:
+                raise  # an error's status says more than the trouble of reading its text
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def finish(self) -> None:
