@@ -1,6 +1,90 @@
-"""What Gemini takes of JSON Schema: data."""
+"""What Gemini takes of JSON Schema: data.
+
+JSON_SCHEMA: parametersJsonSchema and responseJsonSchema. The API's reference of responseJsonSchema lists the keywords
+that are read; the others are left unread. "Recursive references only inside non-required properties"; beside $ref
+stands nothing.
+
+PARAMETERS: parameters and responseSchema, the OpenAPI subset ``Schema``, whose unknown keys are a 400 ("Unknown name
+\\"const\\" … Cannot find field"). additionalProperties is in the SDK's type and refused by the API.
+
+An anyOf of single values is not enforced by the service: it is sent as one enum.
+"""
 
 from flexchat.plugin import SchemaDialect
 
-JSON_SCHEMA = SchemaDialect(name="gemini")
-PARAMETERS = SchemaDialect(name="gemini.parameters")
+_TOLD = (
+    "uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems",
+    "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
+    "not", "if", "then", "else", "multipleOf",
+    "examples", "deprecated", "contentEncoding", "contentMediaType",
+)  # fmt: skip
+_NUMBERS = {"integer": frozenset(("int32", "int64")), "number": frozenset(("float", "double"))}
+
+JSON_SCHEMA = SchemaDialect(
+    name="gemini",
+    keywords={
+        **dict.fromkeys(("$id", "$anchor", "type", "title", "description", "enum", "items", "prefixItems"), "keep"),
+        **dict.fromkeys(("minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties"), "keep"),
+        **dict.fromkeys(("additionalProperties", "required", "propertyOrdering"), "keep"),
+        "format": "listed",
+        "const": "as enum",
+        "exclusiveMinimum": "as bound",
+        "exclusiveMaximum": "as bound",
+        "nullable": "as type",
+        "allOf": "merge",
+        "$ref": "alone",
+        "unevaluatedProperties": "open",
+        **dict.fromkeys(_TOLD, "note"),
+        **dict.fromkeys(("default", "example", "pattern", "minLength", "maxLength"), "note"),
+        **dict.fromkeys(("minProperties", "maxProperties"), "note"),
+    },
+    other_keywords="drop",
+    root={
+        "$ref": "write out",
+        "anyOf": "flatten",
+        "oneOf": "flatten",
+        "enum": "note",
+        "const": "note",
+        "nullable": "drop",
+    },
+    formats={"string": frozenset(), **_NUMBERS},
+    fold_enums=True,
+    empty_properties="add",
+    recursion="optional",
+    max_tools=512,
+)
+
+PARAMETERS = SchemaDialect(
+    name="gemini.parameters",
+    keywords={
+        **dict.fromkeys(("type", "description", "items", "minItems", "maxItems", "minimum", "maximum"), "keep"),
+        **dict.fromkeys(("anyOf", "properties", "required", "propertyOrdering", "nullable", "default"), "keep"),
+        **dict.fromkeys(("example", "pattern", "minLength", "maxLength", "minProperties", "maxProperties"), "keep"),
+        "enum": "strings",
+        "format": "listed",
+        "const": "as enum",
+        "oneOf": "as anyOf",
+        "prefixItems": "as items",
+        "exclusiveMinimum": "as bound",
+        "exclusiveMaximum": "as bound",
+        "allOf": "merge",
+        "$ref": "write out",
+        "additionalProperties": "open",
+        "unevaluatedProperties": "open",
+        **dict.fromkeys(_TOLD, "note"),
+    },
+    other_keywords="drop",
+    root={"anyOf": "flatten", "oneOf": "flatten", "enum": "note", "const": "note", "nullable": "drop"},
+    formats={"string": frozenset(("date-time", "enum")), **_NUMBERS},
+    null="nullable",
+    upper_case_types=True,
+    boolean_schemas=False,
+    union_siblings=False,
+    fold_enums=True,
+    untyped="string",
+    bare_array="string",
+    empty_properties="drop",
+    known_required=True,
+    property_name="[A-Za-z_][A-Za-z0-9_]{0,63}",
+    max_tools=512,
+)

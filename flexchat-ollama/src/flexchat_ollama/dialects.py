@@ -1,5 +1,46 @@
-"""What Ollama takes of JSON Schema: data."""
+"""What Ollama takes of JSON Schema: data.
+
+The server reads a tool into a fixed structure (api/types.go: ToolFunctionParameters, ToolProperty) and drops without a
+word what has no place there: of the root all but type, items, required and properties, of a property all but those
+and anyOf, enum and description. A $ref leaves an empty property. What is left is shown to the model and not enforced,
+so a constraint in the description is as good as one in a keyword.
+"""
 
 from flexchat.plugin import SchemaDialect
 
-TOOLS = SchemaDialect(name="ollama")
+TOOLS = SchemaDialect(
+    name="ollama",
+    keywords={
+        **dict.fromkeys(("type", "properties", "required", "description", "enum", "items", "anyOf"), "keep"),
+        "const": "as enum",
+        "oneOf": "as anyOf",
+        "prefixItems": "as items",
+        "nullable": "as type",
+        "allOf": "merge",
+        "$ref": "write out",
+        "additionalProperties": "open",
+        "unevaluatedProperties": "open",
+        **dict.fromkeys(("default", "examples", "example", "deprecated", "format", "pattern"), "note"),
+        **dict.fromkeys(("contentEncoding", "contentMediaType"), "note"),
+        **dict.fromkeys(("minLength", "maxLength", "minimum", "maximum", "multipleOf"), "note"),
+        **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems", "uniqueItems"), "note"),
+        **dict.fromkeys(("contains", "minContains", "maxContains", "unevaluatedItems"), "note"),
+        **dict.fromkeys(("minProperties", "maxProperties", "patternProperties", "propertyNames"), "note"),
+        **dict.fromkeys(("not", "if", "then", "else"), "note"),
+        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), "note"),
+    },
+    other_keywords="drop",
+    root={
+        "anyOf": "flatten",
+        "oneOf": "flatten",
+        "enum": "note",
+        "const": "note",
+        "nullable": "drop",
+        "description": "drop",
+    },
+    boolean_schemas=False,
+    bare_array="any",
+    empty_properties="add",
+    root_description=False,
+    enforces=False,
+)

@@ -1,6 +1,80 @@
-"""What OpenAI takes of JSON Schema: data."""
+"""What OpenAI takes of JSON Schema: data.
+
+LOOSE: the service reads the whole schema and enforces nothing of it. Of the root it wants type "object" and no union
+(400 "must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"), of an object
+properties and of an array items.
+
+STRICT: the service holds the model to the schema, and refuses what it cannot hold it to; the documentation's "Supported
+schemas" of structured outputs lists both, and the limits.
+"""
 
 from flexchat.plugin import SchemaDialect
 
-LOOSE = SchemaDialect(name="openai")
-STRICT = SchemaDialect(name="openai.strict")
+LOOSE = SchemaDialect(
+    name="openai",
+    root={
+        "$ref": "write out",
+        "allOf": "merge",
+        "anyOf": "flatten",
+        "oneOf": "flatten",
+        "enum": "note",
+        "const": "note",
+        "not": "note",
+    },
+    bare_array="any",
+    empty_properties="add",
+    enforces=False,
+    max_description=1024,
+    max_tools=128,
+)
+
+STRICT = SchemaDialect(
+    name="openai.strict",
+    keywords={
+        **dict.fromkeys(("type", "properties", "required", "description", "enum", "const", "items", "anyOf"), "keep"),
+        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "keep"),
+        # Accepted by api.openai.com; compatible servers may refuse them.
+        **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), "keep"),
+        "pattern": "plain",
+        "format": "listed",
+        "additionalProperties": "close",
+        "patternProperties": "close",
+        "nullable": "as type",
+        "oneOf": "as anyOf",
+        "prefixItems": "as items",
+        "allOf": "merge",
+        "$ref": "alone",
+        **dict.fromkeys(("default", "examples", "example", "deprecated"), "note"),
+        **dict.fromkeys(("contentEncoding", "contentMediaType"), "note"),
+        **dict.fromkeys(("uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems"), "note"),
+        **dict.fromkeys(("minProperties", "maxProperties", "propertyNames", "unevaluatedProperties"), "note"),
+        **dict.fromkeys(("not", "if", "then", "else"), "note"),
+        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), "note"),
+    },
+    other_keywords="drop",
+    root={
+        "$ref": "write out",
+        "anyOf": "flatten",
+        "oneOf": "flatten",
+        "enum": "note",
+        "const": "note",
+        "nullable": "drop",
+    },
+    formats={
+        "string": frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")),
+        "integer": frozenset(),
+        "number": frozenset(),
+    },
+    boolean_schemas=False,
+    union_siblings=False,
+    untyped="refuse",
+    bare_array="refuse",
+    known_required=True,
+    all_required=True,
+    max_depth=10,
+    max_properties=5_000,
+    max_enum_values=1_000,
+    max_text=120_000,
+    max_description=1024,
+    max_tools=128,
+)

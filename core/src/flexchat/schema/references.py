@@ -37,7 +37,7 @@ def follow_references(root: dict[str, Any], refs: list[tuple[dict[str, Any], Whe
         if len(refs) > MAX_REFS:
             walk.say((), f"the schema has more than {MAX_REFS} $ref; write some of them out")
             return
-        target, problem = _resolve(root, schema["$ref"])
+        target, problem = resolve(root, schema["$ref"])
         if problem:
             walk.say(where, problem)
         elif isinstance(target, dict) and id(target) not in walk.seen:
@@ -76,7 +76,7 @@ def _weight(root: dict[str, Any], schema: Any, weights: dict[int, int], open_: s
 
 def _applied_in_place(root: dict[str, Any], schema: dict[str, Any]) -> Iterator[Any]:
     if "$ref" in schema:
-        yield _resolve(root, schema["$ref"])[0]
+        yield resolve(root, schema["$ref"])[0]
     for keyword in ("not", "if", "then", "else"):
         if keyword in schema:
             yield schema[keyword]
@@ -86,7 +86,7 @@ def _applied_in_place(root: dict[str, Any], schema: dict[str, Any]) -> Iterator[
         yield from schema.get(keyword, {}).values()
 
 
-def _resolve(root: dict[str, Any], reference: str) -> tuple[Any, str]:
+def resolve(root: dict[str, Any], reference: str) -> tuple[Any, str]:
     """Return what a JSON pointer leads to, and what is wrong with it or an empty text."""
     value: Any = root
     for step in urllib.parse.unquote(reference[1:]).split("/")[1:]:

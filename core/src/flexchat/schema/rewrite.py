@@ -1,13 +1,365 @@
-"""A JSON Schema in the words of a provider's dialect."""
+"""A JSON Schema in the words of a provider's dialect.
+
+One walk. A schema is first put in one piece ($ref, allOf, unions that cannot stand: Rewriting.in_one_piece), then each
+of its keywords is treated as the dialect says (rewrite_keywords.py), then what lies inside it is visited. Keywords are
+told from names by where they stand: a property may be called ``title``, ``$ref`` or ``properties``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from ..domain import RewrittenSchema, SchemaDialect
+import attrs
+
+from ..domain import RewrittenSchema, SchemaDialect, SchemaNote
+from .rewrite_keywords import ACTIONS, FIRST, Draft
+from .rewrite_merge import beside, merged, one_enum, one_object
+from .rewrite_references import References
+from .rewrite_references import places as places_of
+from .rewrite_shape import LISTS, SINGLE, TABLES, sound
+from .rewrite_types import ANNOTATIONS, is_null, listed
+from .rewrite_values import give_items, give_root_type, give_type, treat_object, with_single_type
+from .wording import quoted
+
+MAX_NODES = 5_000
+"""Parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""
+
+MAX_DEPTH = 64
+MAX_REFERENCES = 32
+"""$refs that lead to one another without a property between them."""
+
+# Stands where an error is noted already, and gives no cause for another note.
+_REFUSED = {"type": "boolean"}
+
+_COMPOSED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 
 
 def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchema:
-    """Return schema as the dialect can say it, and what became of it. Leaves its input alone."""
-    return RewrittenSchema(schema=schema)
+    """Return schema as the dialect can say it, and what became of it.
+
+    Leaves its input alone, shares what it need not change, and never raises, whatever JSON value it is given. What is
+    already in the dialect's words comes back as it is.
+    """
+    if not isinstance(schema, Mapping):
+        note = SchemaNote(severity="error", pointer="", keyword="", message="a schema must be an object")
+        return RewrittenSchema(schema=None, notes=(note,))
+    work = Rewriting(schema if type(schema) is dict else dict(schema), dialect)
+    try:
+        made = work.run()
+        notes = tuple(dict.fromkeys(work.notes))
+    except (_TooLargeError, RecursionError) as error:
+        text = str(error) if isinstance(error, _TooLargeError) else "the schema is nested too deeply; flatten it"
+        return RewrittenSchema(schema=None, notes=(SchemaNote(severity="error", pointer="", keyword="", message=text),))
+    if any(note.severity == "error" for note in notes):
+        return RewrittenSchema(schema=None, notes=notes)
+    return RewrittenSchema(schema=schema if made == schema else made, notes=notes)
+
+
+class _TooLargeError(Exception):
+    """The schema is beyond the limits of this module; the text says which."""
+
+
+@attrs.define
+class Size:
+    """How much was made of a schema so far; level is that of the object at hand."""
+
+    level: int = 0
+    nodes: int = 0
+    properties: int = 0
+    values: int = 0
+    text: int = 0
+
+
+class Rewriting:
+    """One schema on its way into one dialect.
+
+    Attributes:
+        notes: What was done so far.
+        references: The $refs of the schema.
+        size: How much was made so far.
+    """
+
+    def __init__(self, root: dict[str, Any], dialect: SchemaDialect) -> None:
+        self.dialect = dialect
+        self.notes: list[SchemaNote] = []
+        self.references = References(root)
+        self.size = Size()
+        self._root = root
+        self._actions = dialect.keywords
+        self._root_actions = {**dialect.keywords, **dialect.root}
+        self._keeps_references = dialect.keywords.get("$ref", "keep") == "keep"
+        self._trail: list[Any] = []  # the schemas being visited, outermost first
+        self._open = [id(root)]  # the targets of $refs being written out
+        self._places: dict[int, str] | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Return the rewritten schema."""
+        made: dict[str, Any] = self.visit(self._root)
+        definitions = {}
+        while self.references.waiting:
+            name, target = self.references.waiting.pop(0)
+            self._open, self._trail, self.size.level = [id(target)], [self._root], 0
+            self.size.text += len(name)
+            definitions[name] = self.visit(target)
+        if definitions:
+            made["$defs"] = definitions
+        self._check_size()
+        return made
+
+    def note(
+        self, severity: Literal["error", "warning", "info"], keyword: str, message: str, at: object = None
+    ) -> None:
+        """Note what was done to a keyword of the schema at hand, or of one inside it."""
+        places = self._places
+        if places is None:
+            places = self._places = places_of(self._root)
+        known = (places.get(id(schema)) for schema in (at, *reversed(self._trail)))
+        pointer = next((place for place in known if place is not None), "")
+        self.notes.append(SchemaNote(severity=severity, pointer=pointer, keyword=keyword, message=message))
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether a description of the schema at hand reaches no model."""
+        return len(self._trail) == 1 and not self.dialect.root_description
+
+    # ---- one schema
+
+    def visit(self, schema: Any) -> Any:
+        """Return a schema, and all inside it, in the words of the dialect."""
+        dialect = self.dialect
+        if type(schema) is not dict:
+            if dialect.boolean_schemas:
+                return schema
+            if schema is False:
+                self.note("error", "false", "a schema that nothing fits cannot be said; remove it")
+            schema = {}
+        self._count()
+        at_root = not self._trail
+        self._trail.append(schema)
+        if len(self._trail) > MAX_DEPTH:
+            raise _TooLargeError(f"the schema is nested more than {MAX_DEPTH} levels deep; flatten it")
+        written_out = len(self._open)
+        actions = self._root_actions if at_root else self._actions
+        said: list[str] = []
+        draft = self._in_one_piece(schema, actions, said)
+        if self._keeps_references or "$ref" not in draft:
+            draft = self._treated(draft, actions, said, at_root)
+        self._trail.pop()
+        del self._open[written_out:]
+        return draft
+
+    def _treated(self, draft: Draft, actions: Mapping[str, str], said: list[str], at_root: bool) -> Draft:
+        dialect, other = self.dialect, self.dialect.other_keywords
+        if not self._keeps_references:  # those that are needed are gathered in run
+            draft.pop("$defs", None)
+            draft.pop("definitions", None)
+        if at_root:
+            give_root_type(self, draft)
+        if any(actions.get(keyword, other) != "keep" for keyword in draft):
+            for keyword in [*draft]:
+                if actions.get(keyword) in FIRST:
+                    ACTIONS[actions[keyword]](self, draft, keyword, said)
+            for keyword in [*draft]:
+                action = actions.get(keyword, other)
+                if action != "keep":
+                    ACTIONS[action](self, draft, keyword, said)
+        if dialect.null == "nullable" and type(draft.get("type")) is list:
+            draft = with_single_type(self, draft)
+        if dialect.untyped != "keep" and "type" not in draft and "anyOf" not in draft:
+            give_type(self, draft)
+        kinds = listed(draft.get("type"))
+        if "array" in kinds and "items" not in draft and "prefixItems" not in draft:
+            give_items(self, draft)
+        if "object" in kinds or "properties" in draft:
+            treat_object(self, draft, at_root=at_root)
+        if "enum" in draft:
+            self.size.values += len(draft["enum"])
+            self.size.text += sum(len(value) for value in draft["enum"] if type(value) is str)
+        self._inside(draft)
+        if said and not self.is_mute:
+            told = f"({', '.join(said)})"
+            draft["description"] = f"{draft['description']} {told}" if draft.get("description") else told
+        if dialect.upper_case_types and "type" in draft:
+            draft["type"] = draft["type"].upper()
+        return draft
+
+    def _inside(self, draft: Draft) -> None:
+        """Visit what lies inside a schema, properties excepted."""
+        for keyword in [*draft]:
+            value = draft[keyword]
+            if keyword in SINGLE:
+                if value is False and keyword == "items" and not self.dialect.boolean_schemas:
+                    del draft[keyword]  # what may follow prefixItems
+                else:
+                    draft[keyword] = value if type(value) is bool else self.visit(value)
+            elif keyword in LISTS:
+                kept = [form for form in value if form is not False or self.dialect.boolean_schemas]
+                made = [self.visit(form) for form in kept or value[:1]]
+                draft[keyword] = [form for at, form in enumerate(made) if keyword != "anyOf" or form not in made[:at]]
+            elif keyword in TABLES and keyword != "properties":
+                draft[keyword] = {name: self.visit(inner) for name, inner in value.items()}
+
+    # ---- in one piece
+
+    def _in_one_piece(self, schema: dict[str, Any], actions: Mapping[str, str], said: list[str]) -> Draft:
+        """Return a copy with its $ref, its allOf and its unions as the dialect can say them."""
+        draft, wrong = sound(schema)
+        for keyword, text in wrong:
+            self.note("error", keyword, text, at=schema)
+        if _COMPOSED.isdisjoint(draft):
+            return draft
+        if actions.get("allOf") == "merge":
+            draft = self._without_all_of(draft, said)
+        if "$ref" in draft:
+            draft = self._without_reference(draft, actions.get("$ref", "keep"), said)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in draft:
+                draft = self._union(draft, keyword, actions.get(keyword, "keep"), said)
+        return draft
+
+    def _without_all_of(self, draft: Draft, said: list[str]) -> Draft:
+        branches = draft.pop("allOf", ())
+        if len(branches) == 1 and "$ref" not in draft and type(branches[0]) is dict and branches[0].keys() == {"$ref"}:
+            return {**branches[0], **draft}  # how some libraries add a description to a $ref
+        for branch in branches:
+            target = self._target(branch.get("$ref")) if type(branch) is dict and "$ref" in branch else None
+            if target is not None and id(target) in self._open and self._actions.get("$ref") == "alone":
+                self.note("warning", "allOf", "allOf with a schema that holds this one: only its $ref is sent")
+                return self._wrapped(draft, branch["$ref"])
+            draft = self._both(draft, branch, said)
+        if branches:
+            self.note("info", "allOf", "allOf is sent as one schema")
+        return draft
+
+    def _without_reference(self, draft: Draft, action: str, said: list[str]) -> Draft:
+        reference = draft["$ref"]
+        target = self._target(reference)
+        if action == "keep" and target is not None:
+            return draft
+        del draft["$ref"]
+        if target is None:
+            return dict(_REFUSED)
+        if action == "alone" and type(target) is dict:
+            if not draft.keys() - {"$defs", "definitions"}:
+                return self._in_defs(reference, target)
+            if id(target) in self._open:
+                return self._wrapped(draft, reference)
+        self.note("info", "$ref", "$ref is written out")
+        return self._both(draft, target, said, reference=reference)
+
+    def _wrapped(self, draft: Draft, reference: str) -> Draft:
+        """Return a $ref to a schema that holds this one, with the annotations beside it."""
+        forms = [{"$ref": reference}]
+        if draft.pop("nullable", False):
+            forms.append({"type": "null"})
+        lost = [keyword for keyword in draft if keyword not in ANNOTATIONS]
+        if lost:
+            self.note("warning", lost[0], f"{', '.join(lost)} beside a $ref that leads back: left out")
+        return {"anyOf": forms, **{key: value for key, value in draft.items() if key not in lost}}
+
+    def _both(self, draft: Draft, other: Any, said: list[str], *, reference: str = "") -> Draft:
+        """Return a schema that says what both say."""
+        if type(other) is not dict:
+            if other is False:
+                self.note("error", "false", "a schema that nothing fits cannot be said; remove it")
+            return draft
+        self._count()
+        if reference:
+            if id(other) in self._open:
+                self.note("error", "$ref", _endless(reference, self.dialect.name))
+                return dict(_REFUSED)
+            if len(self._open) > MAX_REFERENCES:
+                raise _TooLargeError(f"more than {MAX_REFERENCES} $refs lead to one another; write some of them out")
+            self._open.append(id(other))
+        inner = self._in_one_piece(other, {"$ref": "write out", "allOf": "merge"}, said)
+        if not self._keeps_references:
+            inner.pop("$defs", None)
+            inner.pop("definitions", None)
+        both, lost = merged(draft, inner)
+        for keyword in lost:
+            self.note("warning", keyword, f"{keyword} is said twice, and not the same: only the last is sent")
+        return both
+
+    def _union(self, draft: Draft, keyword: str, action: str, said: list[str]) -> Draft:
+        dialect = self.dialect
+        if action == "flatten":
+            return self._flattened(draft, keyword, said)
+        if not dialect.fold_enums and dialect.union_siblings:
+            return draft
+        forms = draft[keyword]
+        if dialect.null == "nullable" and any(map(is_null, forms)):
+            forms = [form for form in forms if not is_null(form)]
+            draft["nullable"] = True
+            self.note("info", keyword, "null among the forms is sent as nullable")
+        if not forms:
+            del draft[keyword], draft["nullable"]
+            return {**draft, "type": "null"}
+        folded = one_enum(forms) if dialect.fold_enums else None
+        if folded is not None or (len(forms) == 1 and not self._is_loop(forms[0])):
+            if folded is not None:
+                said += folded[1]
+                self.note("info", keyword, f"{keyword} of single values is sent as one enum")
+            del draft[keyword]
+            return self._both(draft, forms[0] if folded is None else folded[0], said)
+        draft[keyword] = forms
+        if not dialect.union_siblings and (apart := beside(draft, keyword)) is not None:
+            self.note("info", keyword, f"what stands beside {keyword} is sent in each of its forms")
+            return apart
+        return draft
+
+    def _is_loop(self, form: Any) -> bool:
+        """Return whether a form is a $ref that stays one."""
+        return type(form) is dict and "$ref" in form and self.dialect.keywords.get("$ref") == "alone"
+
+    def _flattened(self, draft: Draft, keyword: str, said: list[str]) -> Draft:
+        forms = draft.pop(keyword)
+        branches = [self._both({}, form, said) for form in forms if type(form) is dict]
+        objects = [form for form in branches if "object" in listed(form.get("type", "object"))]
+        if not objects:
+            self.note("error", keyword, f"{keyword} at the root has no form that is an object; write one object")
+            return draft
+        one, told = one_object(draft, objects)
+        said += [told] if told else []
+        self.note(
+            "warning",
+            keyword,
+            f"{keyword} cannot stand at the root: one object with the properties of all its forms is sent",
+        )
+        return one
+
+    def _target(self, reference: Any) -> Any:
+        """Return what a $ref leads to; None, and an error, where that is nothing."""
+        target, problem = self.references.target(reference)
+        if problem:
+            self.note("error", "$ref", problem)
+            return None
+        return target
+
+    def _in_defs(self, reference: str, target: dict[str, Any]) -> dict[str, Any]:
+        sent = self.references.in_defs(reference, target)
+        if sent != reference:
+            self.note("info", "$ref", f"{reference} is sent as {sent}")
+        return {"$ref": sent}
+
+    def _count(self) -> None:
+        self.size.nodes += 1
+        if self.size.nodes > MAX_NODES:
+            raise _TooLargeError(f"with its $refs written out the schema has more than {MAX_NODES} parts; repeat less")
+
+    def _check_size(self) -> None:
+        dialect = self.dialect
+        for most, count, what in (
+            (dialect.max_properties, self.size.properties, "properties"),
+            (dialect.max_enum_values, self.size.values, "enum values"),
+            (dialect.max_text, self.size.text, "characters in names and enum values"),
+        ):
+            if most is not None and count > most:
+                self.note("error", "", f"the schema has {count} {what}, more than {most}; split the tool")
+
+
+def _endless(reference: str, dialect: str) -> str:
+    return (
+        f"$ref {quoted(reference)} leads back to itself, which {dialect} cannot say; write out as many levels as are "
+        "needed, or take the value as JSON text in a string"
+    )

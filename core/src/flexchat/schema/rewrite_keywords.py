@@ -1,0 +1,221 @@
+"""What each action of a dialect does to a keyword: one function each, listed in ACTIONS."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .rewrite_types import ANNOTATIONS, kinds_of, listed, or_null
+
+if TYPE_CHECKING:
+    from .rewrite import Rewriting
+
+_LONGEST = 300  # characters of a value that a description is made longer by
+_BOUND = {"exclusiveMinimum": ("minimum", 1, max), "exclusiveMaximum": ("maximum", -1, min)}
+
+Draft = dict[str, Any]
+ActionOn = Callable[["Rewriting", Draft, str, list[str]], None]
+"""(the rewriting, the schema being made, the keyword, what its description will say besides)"""
+
+
+def drop(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Leave it out."""
+    del draft[keyword]
+    work.note("info", keyword, f"{keyword} is left out")
+
+
+def tell(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Leave it out and tell it in the description."""
+    value = draft.pop(keyword)
+    if value is False and keyword in ("uniqueItems", "deprecated", "readOnly", "writeOnly"):
+        work.note("info", keyword, f"{keyword} is left out")
+        return
+    told = in_words(keyword, value)
+    if told:
+        said.append(told)
+    loses = keyword not in ANNOTATIONS and work.dialect.enforces
+    if told and not work.is_mute:
+        text = f"the service takes no {keyword}: it is told in the description"
+    else:
+        loses = loses or keyword not in ANNOTATIONS
+        text = f"the service takes no {keyword}, and it is too long for the description"
+        text = f"the service takes no {keyword} here: it is left out" if work.is_mute else text
+    work.note("warning" if loses else "info", keyword, text)
+
+
+def refuse(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Refuse the schema."""
+    del draft[keyword]
+    work.note("error", keyword, f"the service takes no {keyword}; remove it, and say it in the description")
+
+
+def const_as_enum(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Say a constant as an enum of one value, with its type."""
+    value = draft.pop(keyword)
+    draft["enum"] = [value]
+    draft.setdefault("type", kinds_of([value])[0])
+    work.note("info", keyword, "const is sent as an enum of one value")
+
+
+def one_of_as_any_of(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Let any form be taken where exactly one should."""
+    forms = draft.pop(keyword)
+    if "anyOf" in draft:
+        work.note("warning", keyword, "oneOf beside anyOf cannot be said: it is left out")
+        return
+    draft["anyOf"] = forms
+    work.note("info", keyword, "oneOf is sent as anyOf")
+
+
+def prefix_as_items(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Let each item have any of the forms, as many as there are."""
+    forms = draft.pop(keyword)
+    rest = draft.pop("items", None)
+    if type(rest) is dict or rest is True:
+        forms = [*forms, rest]
+    else:
+        draft.setdefault("minItems", len(forms))
+        draft.setdefault("maxItems", len(forms))
+    different = [form for at, form in enumerate(forms) if form not in forms[:at]]
+    draft["items"] = different[0] if len(different) == 1 else {"anyOf": different}
+    if len(different) == 1:
+        work.note("info", keyword, "prefixItems of one form are sent as items")
+        return
+    if told := in_words("items in this order", [_kind(form) for form in forms]):
+        said.append(told)
+    work.note("warning", keyword, "prefixItems are sent as items of any of their forms: their order is only told")
+
+
+def bound(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Say an exclusive bound as an inclusive one: exactly for integers, else as near as it goes."""
+    value = draft.pop(keyword)
+    inclusive, step, tighter = _BOUND[keyword]
+    whole = listed(draft.get("type")) in (["integer"], ["integer", "null"]) and math.isfinite(value)
+    if whole:
+        value = (math.floor(value) if step > 0 else math.ceil(value)) + step
+        work.note("info", keyword, f"{keyword} is sent as {inclusive}")
+    else:
+        said.append(f"{keyword}: {value}")
+        work.note("warning", keyword, f"the service takes no {keyword}: {inclusive} is sent, the rest told")
+    draft[inclusive] = tighter(draft[inclusive], value) if inclusive in draft else value
+
+
+def nullable_as_type(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Say OpenAPI's nullable in the type."""
+    if draft.pop(keyword):
+        wider = or_null(draft)
+        draft.clear()
+        draft.update(wider)
+    work.note("info", keyword, "nullable is sent as a type")
+
+
+def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Send an enum of strings; of another tell the values and keep their types."""
+    values = draft[keyword]
+    rest = [value for value in values if value is not None]
+    if len(rest) < len(values) and rest:
+        draft["nullable"] = True
+        work.note("info", keyword, "null among the values is sent as nullable")
+        if all(type(value) is str for value in rest):
+            draft["type"] = "string"
+    if rest and all(type(value) is str for value in rest):
+        draft[keyword] = rest
+        kinds = [kind for kind in listed(draft.get("type")) if kind in ("string", "null")]
+        if kinds and "type" in draft:
+            draft["type"] = kinds[0] if len(kinds) == 1 else kinds
+        return
+    del draft[keyword]
+    if not rest:
+        draft["type"] = "null"
+        return
+    if "type" not in draft:
+        kinds = kinds_of(values)
+        draft["type"] = kinds[0] if len(kinds) == 1 else kinds
+    told = in_words("allowed values", rest)
+    said += [told] if told else []
+    work.note("warning", keyword, "the service takes enums of strings only: the values are told in the description")
+
+
+def format_if_listed(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Send a format the service knows for this type, tell another."""
+    formats = work.dialect.formats
+    kinds = listed(draft.get("type")) or ["string"]
+    if not all(draft[keyword] in formats[kind] for kind in kinds if kind in formats):
+        tell(work, draft, keyword, said)
+
+
+def plain_pattern(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Send a pattern without look-around, tell another."""
+    if re.search(r"\(\?<?[=!]", draft[keyword]):
+        tell(work, draft, keyword, said)
+
+
+def open_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Say nothing of further properties, but tell their form."""
+    value = draft.pop(keyword)
+    if value is False:
+        work.note("info", keyword, f"{keyword} is left out")
+        return
+    if value is not True and value != {}:
+        told = in_words("further properties", value)
+        said += [told] if told else []
+    if not draft.get("properties") and keyword == "additionalProperties":
+        work.note("warning", keyword, "a map cannot be said, and may come back empty: take a list of {key, value}")
+    elif value is not True and value != {}:
+        work.note("warning" if work.dialect.enforces else "info", keyword, f"{keyword} is told in the description")
+
+
+def leave(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Leave it to another step: what concerns more than one keyword."""
+
+
+ACTIONS: Mapping[str, ActionOn] = {
+    "drop": drop,
+    "note": tell,
+    "refuse": refuse,
+    "as enum": const_as_enum,
+    "as anyOf": one_of_as_any_of,
+    "as items": prefix_as_items,
+    "as bound": bound,
+    "as type": nullable_as_type,
+    "strings": strings,
+    "listed": format_if_listed,
+    "plain": plain_pattern,
+    "open": open_object,
+    "close": leave,
+    "merge": leave,
+    "flatten": leave,
+    "write out": leave,
+    "alone": leave,
+}
+
+FIRST = frozenset(("as enum", "as anyOf", "as items", "as bound", "as type"))
+"""Actions that make other keywords, on which there may be further actions."""
+
+
+def in_words(keyword: str, value: Any) -> str:
+    """Return what a description says of a keyword: "minimum: 1"; empty if that is too long."""
+    if isinstance(value, list) and all(not isinstance(each, (list, dict)) for each in value):
+        text = ", ".join(map(_text, value))
+    else:
+        text = _text(value)
+    return f"{keyword}: {text}" if 0 < len(text) <= _LONGEST else ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except ValueError:  # an integer of more than 4,300 digits
+        return ""
+
+
+def _kind(form: Any) -> str:
+    if type(form) is not dict:
+        return "any"
+    kinds = listed(form.get("type"))
+    return str(form.get("title") or " or ".join(map(str, kinds)) or "any")
