@@ -1,1 +1,1 @@
-"""FlexChat provider for Ollama."""
+"""FlexChat provider for Ollama, over its native API."""

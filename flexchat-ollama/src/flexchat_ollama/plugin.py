@@ -1,1 +1,31 @@
 """Registers the provider ``ollama``. Light: httpx and aiohttp load when a provider is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import ChatProvider, ProviderType, hookimpl
+
+from .chat_tools import encode_tools
+from .config import OllamaConfig
+from .dialects import TOOLS
+
+
+def create(config: OllamaConfig) -> ChatProvider:
+    """Return a provider for one llms entry."""
+    from .provider import OllamaProvider
+
+    return OllamaProvider(config)
+
+
+@hookimpl
+def flexchat_register_providers() -> Iterable[ProviderType]:
+    """Offer the provider."""
+    yield ProviderType(
+        name="ollama",
+        config_class=OllamaConfig,
+        create=create,
+        tool_formats={"ollama": encode_tools},
+        schema_dialects={TOOLS.name: TOOLS},
+        summary="Ollama, over its native API: local models, and its cloud",
+    )

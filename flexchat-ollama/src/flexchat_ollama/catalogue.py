@@ -1,0 +1,120 @@
+"""What a server's models can do: asked once, and remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import time
+from collections.abc import Callable
+
+import attrs
+from flexchat.http.client import HttpClient
+from flexchat.http.wire_json import from_bytes, to_bytes
+from flexchat.plugin import ProviderConnectionError, ProviderError, ProviderTimeoutError
+
+from .errors import parsed
+from .models import UNKNOWN, ModelFacts, read_show, read_tags
+
+# Questions about models need no model loaded: a server that is there answers at once.
+_PATIENCE_S = 10.0
+_AT_ONCE = 8
+_MOST_NAMED = 5
+
+
+class TimeLeft:
+    """What is left of a time for several requests, in seconds."""
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self._end = None if timeout_s is None else time.monotonic() + timeout_s
+
+    def __call__(self, at_most: float | None = None) -> float | None:
+        """Return it; None for no limit. Never 0, so that it is the request that is too late."""
+        left = None if self._end is None else max(self._end - time.monotonic(), 0.001)
+        return left if at_most is None else at_most if left is None else min(left, at_most)
+
+
+class Catalogue:
+    """The models of one server.
+
+    Args:
+        failure: Makes the error for a refusal, from status, headers, model and body.
+    """
+
+    def __init__(self, http: HttpClient, failure: Callable[..., ProviderError]) -> None:
+        self._http, self._failure = http, failure
+        self._facts: dict[str, ModelFacts] = {}
+        self._asking: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
+
+    async def facts_of(self, model: str, left: TimeLeft) -> ModelFacts:
+        """Return what the server tells of a model, for which it is asked once. No answer is no reason to fail.
+
+        Raises:
+            ProviderError: There is no connection, so that there is no use in asking for more.
+        """
+        found = self._facts.get(model)
+        if found is not None:
+            return found
+        async with self._asking[model]:
+            found = self._facts.get(model)
+            if found is None:
+                found = await self._shown(model, left)
+                if found is not None:
+                    self._facts[model] = found
+        return found or UNKNOWN
+
+    async def installed(self, left: TimeLeft | None = None) -> dict[str, ModelFacts]:
+        """Return the installed models by name, each with all that the server tells.
+
+        Raises:
+            ProviderError: It does not tell even their names.
+        """
+        left = left or TimeLeft(None)
+        answer = await self._http.get("/api/tags", timeout_s=left())
+        if answer.status >= 400:
+            raise self._failure(answer.status, answer.headers, None, parsed(answer.body))
+        try:
+            found = read_tags(from_bytes(answer.body))
+        except ValueError as error:
+            raise self._http.unreadable("sent a list of models that cannot be read: is base_url right?") from error
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def complete(name: str, facts: ModelFacts) -> ModelFacts:
+            if facts.capabilities is not None and facts.context_length is not None:
+                return facts
+            async with limit:
+                try:
+                    shown = await self.facts_of(name, left)
+                except ProviderError:
+                    return facts
+            return attrs.evolve(
+                facts,
+                capabilities=shown.capabilities if facts.capabilities is None else facts.capabilities,
+                context_length=facts.context_length or shown.context_length,
+            )
+
+        return dict(zip(found, await asyncio.gather(*[complete(*item) for item in found.items()]), strict=True))
+
+    async def able(self, capability: str) -> tuple[str, ...]:
+        """Return some installed models that have a capability; none if the server does not tell."""
+        try:
+            installed = await self.installed(TimeLeft(_PATIENCE_S))
+        except ProviderError:
+            return ()
+        able = [name for name, facts in installed.items() if facts.capabilities and capability in facts.capabilities]
+        return tuple(able[:_MOST_NAMED])
+
+    async def _shown(self, model: str, left: TimeLeft) -> ModelFacts | None:
+        """Ask for a model; None if the server may tell another time."""
+        body = to_bytes({"model": model})
+        try:
+            answer = await self._http.post("/api/show", body, timeout_s=left(_PATIENCE_S))
+            if answer.status == 404:
+                return None  # it may be fetched in a moment
+            return read_show(from_bytes(answer.body)) if answer.status < 400 else UNKNOWN
+        except ProviderError as error:
+            is_gone = isinstance(error, ProviderConnectionError | ProviderTimeoutError) and error.status is None
+            if is_gone and error.retryable:
+                raise
+            return UNKNOWN
+        except ValueError:
+            return UNKNOWN

@@ -1,0 +1,225 @@
+"""A ``/api/chat`` answer as a ChatResult. The same draft takes whole answers and streamed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flexchat.http.wire_json import finite, to_text
+from flexchat.plugin import (
+    AssistantMessage,
+    ChatEvent,
+    ChatResult,
+    ProviderData,
+    ReasoningDelta,
+    ReasoningPart,
+    StreamEnd,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+
+from .chat_request import SCOPE
+from .text_calls import MARKS, read_text_calls
+
+MALFORMED = "malformed_tool_call"
+"""The finish reason of an answer whose call the server could not read."""
+
+
+class AnswerDraft:
+    """An answer on its way. Parts stand in the order in which they began.
+
+    Args:
+        mask: Takes keys out of a text.
+        text_tools: Names of the tools whose calls are also looked for in the text. Text that may be one is held back.
+
+    Attributes:
+        has_begun: Something of an answer has come.
+        is_done: The server has said that nothing follows.
+    """
+
+    def __init__(
+        self, origin: str, *, mask: Callable[[str], str] = str, text_tools: frozenset[str] = frozenset()
+    ) -> None:
+        self._origin, self._mask = origin, mask
+        self._text_tools = text_tools
+        self._order: list[str | ToolCall] = []
+        self._text: list[str] = []
+        self._held: list[str] = []
+        self._is_holding = False
+        self._reasoning: list[str] = []
+        self._text_at = self._reasoning_at = -1
+        self._ids: set[str] = set()
+        self._usage: Mapping[str, Any] = {}
+        self._warnings: list[str] = []
+        self._model: str | None = None
+        self._raw_finish: str | None = None
+        self.has_begun = False
+        self.is_done = False
+
+    def take(self, chunk: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        """Take an answer or a piece of one, and yield what it adds."""
+        message = chunk.get("message")
+        if isinstance(message, dict):
+            self.has_begun = True
+            if (thought := message.get("thinking")) and isinstance(thought, str):
+                yield self._add_reasoning(thought)
+            if (content := message.get("content")) and isinstance(content, str):
+                yield from self._add_content(content)
+            if calls := message.get("tool_calls"):
+                yield from self._add_calls(calls)
+            if message.get("images"):
+                self._warn("the answer contains pictures, which are left out")
+        if self._model is None and (model := chunk.get("model")) and isinstance(model, str):
+            self._model = model
+        if chunk.get("done") is True:
+            self.has_begun = self.is_done = True
+            self._take_end(chunk)
+
+    def fail(self, why: str) -> None:
+        """End the answer because the server could not read a tool call in it."""
+        self.is_done = True
+        self._raw_finish = MALFORMED
+        self._warn(f"the server could not use the tool call the model wrote: {self._mask(why)}")
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield what was held back and, last, StreamEnd with the result."""
+        yield from self._release()
+        if self._raw_finish is None:
+            self._warn("the answer ended without a finish reason; it may be incomplete")
+        yield StreamEnd(
+            ChatResult(
+                message=AssistantMessage(parts=tuple(map(self._part, self._order))),
+                finish_reason=self._finish_reason(),
+                raw_finish=self._raw_finish,
+                usage=usage_of(self._usage),
+                model=self._model,
+                warnings=tuple(self._warnings),
+            )
+        )
+
+    def _part(self, kind: str | ToolCall) -> TextPart | ReasoningPart | ToolCall:
+        if isinstance(kind, ToolCall):
+            return kind
+        if kind == "text":
+            return TextPart(text="".join(self._text))
+        return ReasoningPart(text="".join(self._reasoning), provider_data=self._ours())
+
+    def _ours(self, data: Mapping[str, Any] | None = None) -> ProviderData:
+        return ProviderData(scope=SCOPE, origin=self._origin, data=data or {})
+
+    def _take_end(self, chunk: Mapping[str, Any]) -> None:
+        if (reason := chunk.get("done_reason")) and isinstance(reason, str):
+            self._raw_finish = reason
+        self._usage = {name: value for name, value in chunk.items() if name.endswith(("_count", "_duration"))}
+
+    def _finish_reason(self) -> str | None:
+        """The server has no word for calls: it says "stop" beside them."""
+        if self._raw_finish != MALFORMED and any(isinstance(part, ToolCall) for part in self._order):
+            if self._raw_finish == "length":
+                self._warn("the output limit was reached after the tool calls: further ones may be missing")
+            return "tool_calls"
+        return self._raw_finish
+
+    def _add_reasoning(self, text: str) -> ReasoningDelta:
+        if self._reasoning_at < 0:
+            self._reasoning_at = len(self._order)
+            self._order.append("reasoning")
+        self._reasoning.append(text)
+        return ReasoningDelta(self._reasoning_at, text)
+
+    def _add_text(self, text: str) -> TextDelta:
+        if self._text_at < 0:
+            self._text_at = len(self._order)
+            self._order.append("text")
+        self._text.append(text)
+        return TextDelta(self._text_at, text)
+
+    def _add_content(self, text: str) -> Iterator[ChatEvent]:
+        if not self._text_tools:
+            yield self._add_text(text)
+            return
+        mark = None if self._is_holding else MARKS.search(text)
+        before = "" if self._is_holding else text[: mark.start()] if mark else text
+        if before.strip() or (before and self._text):
+            yield from self._flush()
+            yield self._add_text(before)
+        elif before:
+            self._held.append(before)  # blanks before what may be a call are no answer
+        if mark or self._is_holding:
+            self._is_holding = True
+            self._held.append(text[mark.start() :] if mark else text)
+
+    def _add_calls(self, calls: object) -> Iterator[ChatEvent]:
+        yield from self._flush()
+        self._text_tools = frozenset()  # a server that reads the model's calls has read all of them
+        for item in calls if isinstance(calls, list) else ():
+            function = item.get("function") if isinstance(item, dict) else None
+            if not isinstance(function, dict) or not (name := function.get("name")) or not isinstance(name, str):
+                self._warn("the answer contains a tool call without a name, which is left out")
+                continue
+            yield from self._add_call(self._call(item, function, name))
+
+    def _add_call(self, call: ToolCall) -> Iterator[ChatEvent]:
+        at = len(self._order)
+        self._order.append(call)
+        yield ToolCallStart(at, call.name)
+        yield ToolCallDelta(at, to_text(finite(call.arguments)) if call.raw_arguments is None else call.raw_arguments)
+        yield ToolCallEnd(at, call)
+
+    def _call(self, item: Mapping[str, Any], function: Mapping[str, Any], name: str) -> ToolCall:
+        """Read a call. What is not ours to understand goes back with it: ``index``, and what comes to be beside it."""
+        beside = {key: value for key, value in item.items() if key not in ("id", "function")}
+        within = {key: value for key, value in function.items() if key not in ("name", "arguments")}
+        data = {**beside, "function": within} if within else beside
+        rest: dict[str, Any] = {"wire_id": self._wire_id(item), "provider_data": self._ours(data)}
+        arguments = function.get("arguments")
+        if arguments is None or isinstance(arguments, dict):
+            return ToolCall.from_object(name, arguments, **rest)
+        # Text is what other servers send; anything else is no object, which from_text explains.
+        return ToolCall.from_text(name, arguments if isinstance(arguments, str) else to_text(finite(arguments)), **rest)
+
+    def _wire_id(self, item: Mapping[str, Any]) -> str | None:
+        """Return a call's id; None for one that is missing, or that another call of this answer has as well."""
+        found = item.get("id")
+        if not found or not isinstance(found, str) or found in self._ids:
+            return None
+        self._ids.add(found)
+        return found
+
+    def _release(self) -> Iterator[ChatEvent]:
+        """Yield the calls in the text that was held back, or the text."""
+        if not self._held:
+            return
+        before = "".join(self._text)
+        calls, rest = read_text_calls(before + "".join(self._held), self._text_tools, len(before))
+        self._held = [rest] if rest else []
+        yield from self._flush()
+        for found in calls:
+            yield from self._add_call(ToolCall.from_object(found.name, found.arguments, provider_data=self._ours()))
+            self._warn(f"the model wrote its call of {found.name} as text; it was read as a call (read_text_calls)")
+
+    def _flush(self) -> Iterator[ChatEvent]:
+        if self._held:
+            text, self._held = "".join(self._held), []
+            yield self._add_text(text)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+
+def usage_of(raw: Mapping[str, Any]) -> Usage | None:
+    """Return the counts of a last piece as Usage; None if there are none. Durations, in ns, stay in ``raw``."""
+    if not raw:
+        return None
+    return Usage(input_tokens=_count(raw, "prompt_eval_count"), output_tokens=_count(raw, "eval_count"), raw=raw)
+
+
+def _count(table: Mapping[str, Any], key: str) -> int | None:
+    value = table.get(key)
+    return value if type(value) is int else None

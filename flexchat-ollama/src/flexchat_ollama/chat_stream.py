@@ -1,0 +1,108 @@
+"""The bytes of an answer as events. Reads no network and knows no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flexchat.http.ndjson import NdjsonDecoder
+from flexchat.http.wire_json import from_bytes
+from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
+
+from .chat_answer import AnswerDraft
+from .errors import malformed_call
+
+
+class ChatStream:
+    """Reads one answer: ``feed`` it every piece, then ``end`` it.
+
+    Args:
+        draft: Takes the answer.
+        failed: Makes the error for a line that reports one, with status 200.
+        unreadable: Makes the error for what makes no sense; its text begins with a verb.
+    """
+
+    def __init__(
+        self,
+        draft: AnswerDraft,
+        failed: Callable[[object], ProviderError],
+        unreadable: Callable[[str], ProviderProtocolError],
+    ) -> None:
+        self._draft, self._failed, self._unreadable = draft, failed, unreadable
+        self._decoder = NdjsonDecoder()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the server has said that nothing follows."""
+        return self._draft.is_done
+
+    def feed(self, piece: bytes) -> Iterator[ChatEvent]:
+        """Yield what a piece adds, however the network cut it.
+
+        Raises:
+            ProviderError: The server reports one, or what it sends cannot be read.
+        """
+        try:
+            lines = self._decoder.feed(piece)
+        except ValueError as error:
+            raise self._unreadable(f"sent a stream that cannot be read: {error}") from error
+        for line in lines:
+            yield from self._line(line)
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+        for line in self._decoder.close():
+            yield from self._line(line)
+        if not self._draft.has_begun and not self.is_done:
+            raise self._unreadable("ended its stream before it had said anything: is base_url right?")
+        if not self.is_done:
+            raise self._unreadable("ended its stream without saying that it was done: the answer is incomplete")
+        yield from self._draft.end()
+
+    def _line(self, line: bytes) -> Iterator[ChatEvent]:
+        if self.is_done:
+            return
+        try:
+            chunk = from_bytes(line)
+        except ValueError as error:
+            raise self._unreadable(f"sent a stream with a line that is not JSON, or was cut off: {error}") from error
+        if not isinstance(chunk, dict):
+            raise self._unreadable("sent a stream with a line that is no JSON object")
+        _check(chunk, self._draft, self._failed)
+        if not self.is_done:
+            yield from self._draft.take(chunk)
+
+
+def whole_answer(
+    body: bytes,
+    draft: AnswerDraft,
+    failed: Callable[[object], ProviderError],
+    unreadable: Callable[[str], ProviderProtocolError],
+) -> Iterator[ChatEvent]:
+    """Yield the events of an answer that came whole, also as the lines of a stream. As ChatStream."""
+    try:
+        answer = from_bytes(body)
+    except ValueError as error:
+        if b"\n" not in body.strip():
+            raise unreadable(f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?") from error
+        stream = ChatStream(draft, failed, unreadable)
+        yield from stream.feed(body)
+        yield from stream.end()
+        return
+    if isinstance(answer, dict):
+        _check(answer, draft, failed)
+    if not draft.is_done and (not isinstance(answer, dict) or not isinstance(answer.get("message"), dict)):
+        raise unreadable("sent JSON that is no chat answer: is base_url right? It ends before /api")
+    if not draft.is_done:
+        yield from draft.take(answer)
+    yield from draft.end()
+
+
+def _check(chunk: dict[str, Any], draft: AnswerDraft, failed: Callable[[object], ProviderError]) -> None:
+    """Raise the error that a piece reports, if it does; one about a tool call ends the answer instead."""
+    if not chunk.get("error"):
+        return
+    why = malformed_call(chunk)
+    if why is None:
+        raise failed(chunk)
+    draft.fail(why)

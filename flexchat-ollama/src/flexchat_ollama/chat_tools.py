@@ -1,0 +1,41 @@
+"""Tool definitions in Ollama's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flexchat.plugin import ProviderRequestError, ToolDefinition
+from flexchat.schema.rewrite import rewrite
+
+from .dialects import TOOLS
+
+
+def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the ``tools`` array of a request, the parameters rewritten in what the server keeps of JSON Schema.
+
+    Raises:
+        ProviderRequestError: A schema cannot be said at all; kind "invalid_schema".
+
+    Source: requirement TC-33; ToolFunctionParameters and ToolProperty in api/types.go of the server, which drop what
+    they do not know.
+    """
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": _parameters(tool)},
+        }
+        for tool in tools
+    ]
+
+
+def _parameters(tool: ToolDefinition) -> dict[str, Any]:
+    made = rewrite(tool.parameters, TOOLS)
+    if made.schema is None:
+        reasons = "; ".join(note.message for note in made.notes if note.severity == "error")
+        raise ProviderRequestError(
+            f"Ollama cannot be told the parameters of tool {tool.name}: {reasons}",
+            provider="ollama",
+            kind="invalid_schema",
+        )
+    return dict(made.schema)

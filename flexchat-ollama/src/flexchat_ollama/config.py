@@ -1,0 +1,71 @@
+"""What an llms entry with ``provider = "ollama"`` may say."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Literal
+
+import attrs
+from flexchat.http.settings import HttpSettings, key, secret_key, web_address
+
+from .address import server_address
+
+# Go's time.ParseDuration, which reads it at the server: a number alone is not one.
+_DURATION = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))*")
+_seconds = attrs.fields(HttpSettings).timeout_s.validator
+
+
+def _tokens(instance: object, attribute: attrs.Attribute[Any], value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{attribute.name} must be at least 1 token, got {value}")
+
+
+def _keep_alive(instance: object, attribute: attrs.Attribute[Any], value: float | str | None) -> None:
+    fits = _DURATION.fullmatch(value) if isinstance(value, str) else value is None or math.isfinite(value)
+    if not fits:
+        raise ValueError('keep_alive must be seconds as a number, or a duration such as "5m"')
+
+
+@attrs.frozen(kw_only=True)
+class OllamaConfig(HttpSettings):
+    """An Ollama server, or Ollama's cloud. Times are in seconds."""
+
+    base_url: str = key(
+        "Address of the server, also as OLLAMA_HOST takes it: host, host:port, :port.",
+        default="http://127.0.0.1:11434",
+        converter=server_address,
+        validator=web_address,
+    )
+    api_key: str | None = secret_key("Key of Ollama's cloud, or of what guards a server; a local server needs none.")
+    num_ctx: int | None = key(
+        "Tokens the model reads and writes at most; absent: what the model can, up to max_num_ctx.",
+        default=None,
+        validator=_tokens,
+    )
+    max_num_ctx: int = key("Upper limit of num_ctx where that is absent.", default=16384, validator=_tokens)
+    keep_alive: float | str | None = key(
+        'How long the model stays loaded: seconds, or a duration such as "5m"; 0 unloads it, -1 keeps it.',
+        default=None,
+        validator=_keep_alive,
+    )
+    think: bool | Literal["low", "medium", "high", "max"] | None = key(
+        "Whether, or how much, models think that can and that are not told otherwise; absent: they do.", default=None
+    )
+    truncate: bool = key(
+        "Whether the server may leave out messages that do not fit; false: what is too long is an error.", default=True
+    )
+    read_text_calls: bool = key(
+        "Whether tool calls that a small model writes as text are read as calls.", default=False
+    )
+    check_models: bool = key(
+        "Whether the server is asked once, for each model, what it can do and how much it reads.", default=True
+    )
+    # A model is loaded before its first answer, which takes minutes; and while it writes a tool call nothing is sent.
+    timeout_s: float = key("For a whole answer.", default=600.0, validator=_seconds)
+    first_byte_timeout_s: float = key(
+        "For the first piece of a streamed answer; loading a model takes minutes.", default=300.0, validator=_seconds
+    )
+    idle_timeout_s: float = key(
+        "Between two pieces of a streamed answer; a tool call is one piece.", default=120.0, validator=_seconds
+    )

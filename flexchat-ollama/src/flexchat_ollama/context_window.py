@@ -1,0 +1,52 @@
+"""How much a model reads: ``num_ctx``, and signs that it is too little.
+
+Ollama leaves out the oldest messages that do not fit, and does not say so.
+"""
+
+from __future__ import annotations
+
+from .models import ModelFacts
+
+BYTES_PER_TOKEN = 3.5
+"""An estimate, on the safe side: English has about 4 to 4.5 bytes a token, JSON and code about 3.5."""
+
+TOKENS_PER_MEDIUM = 768
+"""What the server counts for an image. Source: server/prompt.go, imageNumTokens."""
+
+_FULL = 0.9
+
+
+def chosen_num_ctx(setting: int | None, limit: int, facts: ModelFacts) -> int | None:
+    """Return the ``num_ctx`` to send; None leaves it to the server.
+
+    Always the same for a model, since another one makes the server load the model again.
+
+    Args:
+        setting: Of the configuration; it wins.
+        limit: For models of which neither the configuration nor the Modelfile says how much they shall read.
+    """
+    if setting is not None:
+        return setting
+    if facts.is_remote:
+        return None
+    return facts.num_ctx or min(facts.context_length or limit, limit)
+
+
+def estimate_warning(tokens: float, num_ctx: int | None) -> str | None:
+    """Return what to say before a request that may not fit; None if it does."""
+    if num_ctx is None or tokens <= _FULL * num_ctx:
+        return None
+    return (
+        f"the request has about {round(tokens)} tokens and num_ctx is {num_ctx}: Ollama silently leaves out the oldest "
+        f"messages that do not fit; raise num_ctx, or set truncate = false to make that an error"
+    )
+
+
+def measured_warning(input_tokens: int | None, num_ctx: int | None) -> str | None:
+    """Return what to say of an answer whose prompt nearly filled the window; None if it did not."""
+    if num_ctx is None or input_tokens is None or input_tokens <= _FULL * num_ctx:
+        return None
+    return (
+        f"the model read {input_tokens} tokens and num_ctx is {num_ctx}: "
+        f"the oldest messages may have been left out; raise num_ctx"
+    )

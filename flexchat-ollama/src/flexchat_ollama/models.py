@@ -1,0 +1,115 @@
+"""What a server tells of its models: ``/api/tags`` and ``/api/show``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from flexchat.plugin import ModelInfo
+
+# Ollama's words for what a model can do, and ours. Source: types/model/capability.go of the server.
+_CAPABILITIES = {
+    "completion": "chat",
+    "tools": "tools",
+    "vision": "vision",
+    "audio": "audio",
+    "embedding": "embedding",
+    "thinking": "reasoning",
+}
+
+
+@attrs.frozen(kw_only=True)
+class ModelFacts:
+    """What is known of a model; None where the server does not tell, as old ones do not.
+
+    Attributes:
+        capabilities: In our words.
+        context_length: Tokens it was made to read.
+        num_ctx: Tokens its Modelfile lets it read.
+        is_remote: Whether it runs in Ollama's cloud, where num_ctx is not ours to choose.
+    """
+
+    capabilities: frozenset[str] | None = None
+    context_length: int | None = None
+    num_ctx: int | None = None
+    is_remote: bool = False
+
+    def lacks(self, capability: str) -> bool:
+        """Return whether the model is known not to have a capability."""
+        return self.capabilities is not None and capability not in self.capabilities
+
+
+UNKNOWN = ModelFacts()
+
+
+def read_show(body: object) -> ModelFacts:
+    """Read an answer of ``/api/show``, as far as it is one."""
+    if not isinstance(body, dict):
+        return UNKNOWN
+    facts = _facts(body)
+    return attrs.evolve(
+        facts,
+        context_length=facts.context_length or _context_length(body.get("model_info")),
+        num_ctx=_parameter(body.get("parameters"), "num_ctx"),
+    )
+
+
+def read_tags(body: object) -> dict[str, ModelFacts]:
+    """Read an answer of ``/api/tags``: the installed models by name.
+
+    Raises:
+        ValueError: It is no list of models.
+    """
+    items = body.get("models") if isinstance(body, dict) else None
+    if not isinstance(items, list):
+        raise ValueError("no list of models")
+    found = {}
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        name = item.get("model") or item.get("name")
+        if name and isinstance(name, str):
+            found[name] = _facts(item)
+    return found
+
+
+def model_info(name: str, facts: ModelFacts) -> ModelInfo:
+    """Return a model as the list of models has it."""
+    return ModelInfo(
+        id=name, capabilities=facts.capabilities or frozenset(), context_length=facts.context_length or None
+    )
+
+
+def _facts(item: Mapping[str, object]) -> ModelFacts:
+    told, details = item.get("capabilities"), item.get("details")
+    capabilities = None
+    if isinstance(told, list) and told:
+        capabilities = frozenset(
+            _CAPABILITIES[word] for word in told if isinstance(word, str) and word in _CAPABILITIES
+        )
+    return ModelFacts(
+        capabilities=capabilities,
+        context_length=_count(details.get("context_length")) if isinstance(details, dict) else None,
+        is_remote=bool(item.get("remote_host") or item.get("remote_model")),
+    )
+
+
+def _context_length(info: object) -> int | None:
+    """Find ``<architecture>.context_length`` in ``model_info``."""
+    if not isinstance(info, dict):
+        return None
+    named = _count(info.get(f"{info.get('general.architecture')}.context_length"))
+    return named or next((_count(info[key]) for key in info if str(key).endswith(".context_length")), None)
+
+
+def _parameter(text: object, name: str) -> int | None:
+    """Find a parameter in the text that ``/api/show`` has for them: a name and a value a line."""
+    for line in text.split("\n") if isinstance(text, str) else ():
+        words = line.split()
+        if len(words) == 2 and words[0] == name and words[1].isascii() and words[1].isdigit():
+            return int(words[1][:12]) or None
+    return None
+
+
+def _count(value: object) -> int | None:
+    return value if type(value) is int and value > 0 else None

@@ -1,0 +1,157 @@
+"""Tool calls that a small model wrote into its text, where the server did not notice. Pure.
+
+A call is one only if it names a tool that was offered, and says nothing else: JSON that merely looks like one stays
+text. The forms are those that models are reported to use: tags (Qwen, Hermes), [TOOL_CALLS] (Mistral), <function=…>
+and <|python_tag|> (Llama), a fenced block (Qwen Coder), and JSON on lines of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import attrs
+
+MARKS = re.compile(r"[{\[<`]")
+"""What every form begins with."""
+
+_OPENING = re.compile(
+    r"(?P<tag><tool_call>|<\|python_tag\|>)"
+    r"|\[TOOL_CALLS\](?:\s*+(?P<mistral>[\w.:/-]++)\s*+(?:\[ARGS\]\s*+)?(?=\{))?"
+    r"|<function=(?P<function>[\w.:/-]+)>"
+    r"|(?P<fence>```[ \t]*\w*[ \t]*\n?)"
+    r"|(?P<bare>(?:^|(?<=\n)|(?<=</think>))[ \t]*+(?=[{\[]))"
+)
+_CLOSING = re.compile(r"\s*(?:</tool_call>|</function>)")
+_FENCE_END = re.compile(r"\s*(?:```|\Z)")
+_LINE_END = re.compile(r"[ \t]*(?:\n|\Z)")
+_BETWEEN = re.compile(r"\s*+(?:[,;]\s*+)?(?=[{\[])")
+_BLANKS = re.compile(r"\s*")
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+# What may stand beside the name and the arguments of a call.
+_ENVELOPE = frozenset(("name", "arguments", "parameters", "function", "type", "id"))
+# A text with more openings than this is no answer of a model that calls tools.
+_MOST_OPENINGS = 64
+
+
+@attrs.frozen
+class TextCall:
+    """A call that was found."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@attrs.frozen
+class _Found:
+    calls: tuple[TextCall, ...]
+    end: int
+
+
+def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tuple[tuple[TextCall, ...], str]:
+    """Return the calls in a text, in order, and what is left of the text without them.
+
+    Args:
+        offered: Names of the tools that may be called.
+        start: Where to begin; what is before it is not in the rest, and only tells whether a line has begun.
+    """
+    calls: list[TextCall] = []
+    rest: list[str] = []
+    at = start
+    # What is thought aloud is no call, also where the thought was cut off.
+    begin = max(start, text.rfind(_THOUGHT_END) + len(_THOUGHT_END) if _THOUGHT_END in text else 0)
+    end = text.find(_THOUGHT, begin)
+    for number, opening in enumerate(_OPENING.finditer(text, begin, end if end >= 0 else len(text))):
+        if number >= _MOST_OPENINGS:
+            break
+        if opening.start() < at:
+            continue
+        found = _unit(text, opening, frozenset(offered))
+        if found is not None:
+            calls += found.calls
+            rest.append(text[at : opening.start()])
+            at = found.end
+    rest.append(text[at:])
+    left = "".join(rest)
+    return tuple(calls), left if left.strip() or not calls else ""
+
+
+def _unit(text: str, opening: re.Match[str], offered: frozenset[str]) -> _Found | None:
+    """Return the calls that begin at an opening, and where they end; None if it begins no call."""
+    read = _values(text, opening.end())
+    if read is None:
+        return None
+    values, end = read
+    named = opening["mistral"] or opening["function"]
+    closing: re.Match[str] | None
+    if opening["fence"] is not None:
+        closing = _FENCE_END.match(text, end)
+    elif opening["bare"] is not None:
+        closing = _LINE_END.match(text, end)
+    else:
+        closing = _CLOSING.match(text, end) or _BLANKS.match(text, end)
+    if closing is None:
+        return None
+    calls: list[TextCall] = []
+    for value in values:
+        one = _named(named, value, offered) if named else _calls(value, offered, in_tag=opening["tag"] is not None)
+        if one is None:
+            return None
+        calls += one
+    return _Found(tuple(calls), closing.end())
+
+
+def _values(text: str, at: int) -> tuple[list[Any], int] | None:
+    """Read JSON values from a place on, with at most a comma or a semicolon between them."""
+    values: list[Any] = []
+    end, between = at, _BLANKS.match(text, at)
+    while between is not None and len(values) < _MOST_OPENINGS:
+        try:
+            value, end = _decoder.raw_decode(text, between.end())
+        except (ValueError, RecursionError):
+            break
+        values.append(value)
+        between = _BETWEEN.match(text, end)
+    return (values, end) if values else None
+
+
+def _calls(value: Any, offered: frozenset[str], *, in_tag: bool) -> list[TextCall] | None:
+    """Return the calls that a JSON value is; None if it is anything else."""
+    if isinstance(value, dict) and value.keys() == {"tool_calls"}:
+        value = value["tool_calls"]
+    if isinstance(value, list):
+        found = [_calls(item, offered, in_tag=in_tag) for item in value if isinstance(item, dict)]
+        if not found or len(found) != len(value) or None in found:
+            return None
+        return [call for calls in found for call in calls or ()]
+    if not isinstance(value, dict) or not _ENVELOPE.issuperset(value):
+        return None
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        return _calls(inner, offered, in_tag=in_tag) if "function" not in inner else None
+    has_arguments = "arguments" in value or "parameters" in value
+    if not has_arguments and not in_tag:
+        return None
+    return _named(value.get("name", inner), value.get("arguments", value.get("parameters")), offered)
+
+
+def _named(name: Any, arguments: Any, offered: frozenset[str]) -> list[TextCall] | None:
+    if not isinstance(name, str) or name not in offered:
+        return None
+    if isinstance(arguments, str):
+        try:
+            arguments = _decoder.decode(arguments) if arguments.strip() else {}
+        except (ValueError, RecursionError):
+            return None
+    if arguments is None:
+        arguments = {}
+    return [TextCall(name, arguments)] if isinstance(arguments, dict) else None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant)

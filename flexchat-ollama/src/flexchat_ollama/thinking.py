@@ -1,0 +1,67 @@
+"""How much a model thinks, in the value of ``think``. Data and a pure function."""
+
+from __future__ import annotations
+
+import attrs
+from flexchat.plugin import Reasoning
+
+Think = bool | str
+
+
+@attrs.frozen(kw_only=True)
+class _Levels:
+    """Models that know levels of thinking.
+
+    Attributes:
+        prefix: Of the model's name without namespace.
+        words: The levels they tell apart, least first.
+        can_stop: Whether they can answer without thinking.
+    """
+
+    prefix: str
+    words: tuple[str, ...]
+    can_stop: bool = True
+
+
+# Source: the server's GPT-OSS documentation and shouldUseHarmony in server/routes.go; model/renderers/qwen35.go and
+# glimmer.go. All other thinking models only know on and off; a level switches them on.
+_KNOWN = (
+    _Levels(prefix="gpt-oss", words=("low", "medium", "high"), can_stop=False),
+    _Levels(prefix="qwen3.8", words=("low", "medium", "high")),
+    _Levels(prefix="glimmer", words=("low", "medium", "high", "max")),
+)
+_EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def think_value(reasoning: Reasoning | None, model: str, default: Think | None) -> tuple[Think | None, list[str]]:
+    """Return what to send as ``think``, None for nothing, and what could not be honoured.
+
+    Args:
+        default: Of the configuration, where the request does not say how much.
+    """
+    if reasoning is None:
+        return default, []
+    warnings = []
+    if reasoning.budget_tokens is not None:
+        warnings.append("Ollama counts no tokens of thought: reasoning.budget_tokens is left out")
+    if reasoning.summary is False:
+        warnings.append("Ollama sends the thoughts with the answer: reasoning.summary is left out")
+    if reasoning.effort is None:
+        return default, warnings
+    value, warning = _of_effort(reasoning.effort, model)
+    return value, [*warnings, warning] if warning else warnings
+
+
+def _of_effort(effort: str, model: str) -> tuple[Think, str]:
+    name = model.rpartition("/")[2]
+    levels = next((known for known in _KNOWN if name.startswith(known.prefix)), None)
+    if effort == "none":
+        if levels is None or levels.can_stop:
+            return False, ""
+        return levels.words[0], f"{model} cannot answer without thinking: it is asked to think {levels.words[0]}"
+    if levels is None:
+        return True, "" if effort == "medium" else f"{model} is not known to have levels of thinking: it is switched on"
+    # The highest of its levels that is not above what was asked for.
+    fitting = [word for word in levels.words if _EFFORTS.index(word) <= _EFFORTS.index(effort)]
+    word = fitting[-1] if fitting else levels.words[0]
+    return word, "" if word == effort else f"{model} knows no effort {effort}: {word} is sent"
