@@ -21,7 +21,7 @@ from flexchat.plugin import (
     ToolCallEnd,
     ToolCallStart,
 )
-from flexchat_openai.chat_stream import ChatStream, whole_answer
+from flexchat_openai.chat_stream import ChatStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +40,7 @@ def events_of(*pieces: bytes) -> list[ChatEvent]:
 
 def whole(message: dict[str, Any], finish: str | None = "stop", **frame: Any) -> ChatResult:
     body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **frame}).encode()
-    last = list(whole_answer(body, HERE, failed, ProviderProtocolError))[-1]
+    last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(body))[-1]
     assert isinstance(last, StreamEnd)
     return last.result
 
@@ -379,10 +379,9 @@ def test_usage_is_found_where_servers_put_it() -> None:
         assert (end.result.usage.input_tokens, end.result.usage.output_tokens) == (2, None)
 
 
-@pytest.mark.parametrize("end", [b"", DONE])
-def test_an_end_without_a_reason_is_a_warning(end: bytes) -> None:
+def test_an_end_without_a_reason_is_a_warning() -> None:
     """Some servers give none: the text counts, the doubt is said."""
-    last = events_of(sse(chunk({"content": "a"})), end)[-1]
+    last = events_of(sse(chunk({"content": "a"})), DONE)[-1]
 
     assert isinstance(last, StreamEnd)
     assert (last.result.content, last.result.finish_reason) == ("a", None)
@@ -408,6 +407,7 @@ def test_a_finish_reason_needs_no_done() -> None:
         b"data: \xff\xfe\n\n",
         b"data: [1]\n\n",
         b"data: " + b"[" * 200_000 + b"\n\n",
+        sse(chunk({"content": "a"})),  # neither a reason nor [DONE]
         b"<html>no</html>",
         b'{"choices": [',
         b'{"hello": 1}',
@@ -455,7 +455,7 @@ def test_groqs_refusal_of_a_bad_call_is_an_answer() -> None:
 
     for events in (
         events_of(sse(body), DONE),
-        list(whole_answer(json.dumps(body).encode(), HERE, failed, ProviderProtocolError)),
+        list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps(body).encode())),
     ):
         assert isinstance(events[-1], StreamEnd)
         assert events[-1].result.finish_reason == "malformed_tool_call"

@@ -25,7 +25,13 @@ Body = dict[str, Any] | list[Any] | str
 def error_of(body: Body, status: int | None, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     return service_error(
-        parsed(raw), status=status, headers=headers or {}, host="h.example", model="m", mask=key_mask(["topsecretkey"])
+        parsed(raw),
+        status=status,
+        headers=headers or {},
+        host="h.example",
+        path="/chat/completions",
+        model="m",
+        mask=key_mask(["topsecretkey"]),
     )
 
 
@@ -132,4 +138,11 @@ def test_tools_that_need_the_other_api_say_so() -> None:
 
     assert isinstance(error, ProviderRequestError)
     assert (error.kind, error.param) == ("needs_responses_api", "reasoning_effort")
-    assert "extra_body" in str(error)
+    assert 'api = "responses"' in str(error)
+
+
+def test_a_model_that_does_not_reason_names_what_it_refuses() -> None:
+    """gpt-4o and its like refuse to include what they do not make; the setting that helps is named."""
+    body = openai("Encrypted content is not supported with this model.", param="include")
+
+    assert "include = []" in str(error_of(body, 400))

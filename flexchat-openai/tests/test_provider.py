@@ -22,6 +22,7 @@ from flexchat.plugin import (
     ProviderOverloadedError,
     ProviderProtocolError,
     ProviderRateLimitError,
+    ProviderRequestError,
     ProviderTimeoutError,
     StreamEnd,
     SystemMessage,
@@ -43,6 +44,18 @@ STREAM = (
     b'data: {"id":"r","model":"m-1","choices":[{"index":0,"delta":{"content":"Hel"}}]}\n\n'
     b'data: {"choices":[{"index":0,"delta":{"content":"lo"},"finish_reason":"stop"}]}\n\n'
     b"data: [DONE]\n\n"
+)
+MESSAGE = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+RESPONSE = {"id": "r", "model": "m-1", "status": "completed", "output": [MESSAGE]}
+RESPONSE_STREAM = b"".join(
+    b"data: " + json.dumps({**event, "output_index": 0}).encode() + b"\n\n"
+    for event in (
+        {"type": "response.output_item.added", "item": {**MESSAGE, "content": []}},
+        {"type": "response.output_text.delta", "delta": "Hel"},
+        {"type": "response.output_text.delta", "delta": "lo"},
+        {"type": "response.output_item.done", "item": MESSAGE},
+        {"type": "response.completed", "response": RESPONSE},
+    )
 )
 FIRST_EVENT = STREAM[: STREAM.index(b"data", 5)]
 
@@ -70,8 +83,67 @@ def test_the_plugin_registers_the_provider() -> None:
     """One kind of service, with its tool format under its own name."""
     (kind,) = flexchat_register_providers()
 
-    assert (kind.name, kind.config_class, list(kind.tool_formats)) == ("openai", OpenAIConfig, ["openai"])
-    assert create(OpenAIConfig()).tool_format("any") == "openai"
+    assert (kind.name, kind.config_class) == ("openai", OpenAIConfig)
+    assert list(kind.tool_formats) == ["openai", "openai.responses"]
+    assert list(kind.schema_dialects) == ["openai", "openai.strict"]
+    assert create(OpenAIConfig(base_url="https://h.example/v1")).tool_format("any") == "openai"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "api", "model", "path"),
+    [
+        ("https://api.openai.com/v1", "auto", "gpt-4.1", "/v1/chat/completions"),
+        ("https://api.openai.com/v1", "auto", "gpt-5-mini", "/v1/chat/completions"),
+        ("https://api.openai.com/v1", "auto", "gpt-5-pro", "/v1/responses"),
+        ("https://api.openai.com/v1", "auto", "gpt-5.4", "/v1/responses"),
+        ("https://api.openai.com/v1", "auto", "gpt-7-unheard-of", "/v1/responses"),
+        ("https://api.openai.com/v1", "chat", "gpt-5.4", "/v1/chat/completions"),
+        ("https://h.example/v1", "auto", "gpt-5.4", "/v1/chat/completions"),
+        ("https://h.example/v1", "auto", "unheard-of", "/v1/chat/completions"),
+        ("https://h.example/v1", "responses", "gpt-4.1", "/v1/responses"),
+    ],
+)
+async def test_which_api_is_asked_depends_on_host_and_model(base_url: str, api: str, model: str, path: str) -> None:
+    """At api.openai.com by the table of models, elsewhere Chat Completions; what the config says wins; one for both."""
+    paths = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        paths.append(request.url.path)
+        return httpx.Response(200, json=RESPONSE if request.url.path.endswith("responses") else ANSWER)
+
+    made = provider(handler, base_url=base_url, api=api)
+    result = await made.generate_chat(MESSAGES, model, ChatOptions())
+
+    assert (paths, result.content) == ([path], "Hello")
+    assert made.tool_format(model) == ("openai.responses" if path == "/v1/responses" else "openai")
+    assert made.endpoint == base_url.removesuffix("/v1")
+
+
+async def test_the_responses_api_streams() -> None:
+    """The same text in pieces, and the same result."""
+    made = provider(lambda r: httpx.Response(200, content=RESPONSE_STREAM), api="responses")
+    whole = provider(lambda r: httpx.Response(200, json=RESPONSE), api="responses")
+
+    assert await streamed(made) == [TextDelta(0, "Hel"), TextDelta(0, "lo"), StreamEnd(await generated(whole))]
+
+
+async def test_an_error_that_asks_for_the_other_api_names_the_setting() -> None:
+    """Whoever reads it knows what to write."""
+    text = "Function tools are not supported for m in /v1/chat/completions. To use function tools, use /v1/responses"
+    body = {"error": {"message": text, "type": "invalid_request_error", "param": None, "code": None}}
+    with pytest.raises(ProviderRequestError, match='api = "responses"') as caught:
+        await generated(provider(lambda r: httpx.Response(400, json=body)))
+    assert caught.value.kind == "needs_responses_api"
+    with pytest.raises(ProviderRequestError, match='api = "chat"'):
+        await generated(provider(lambda r: httpx.Response(404, json={"detail": "Not Found"}), api="responses"))
+
+
+def test_tools_and_a_format_go_together_but_not_at_groq() -> None:
+    """Known of the host, not guessed from the model."""
+    groq = provider(lambda r: httpx.Response(500), base_url="https://api.groq.com/openai/v1")
+
+    assert not groq.combines_tools_and_format("any")
+    assert provider(lambda r: httpx.Response(500)).combines_tools_and_format("any")
 
 
 async def test_an_exchange_is_held() -> None:
@@ -128,7 +200,7 @@ async def test_the_limits_name_depends_on_the_host() -> None:
         return httpx.Response(200, json=ANSWER)
 
     for config in ({"base_url": "https://api.openai.com/v1"}, {}, {"max_tokens_field": "max_completion_tokens"}):
-        await provider(handler, **config).generate_chat(MESSAGES, "m", ChatOptions(max_tokens=1))
+        await provider(handler, **config, api="chat").generate_chat(MESSAGES, "m", ChatOptions(max_tokens=1))
 
     assert seen == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
 
@@ -145,22 +217,47 @@ async def test_openai_itself_needs_a_key_and_others_do_not() -> None:
     assert (await generated(provider(handler, api_key=None))).content == "Hello"
 
 
-async def test_models_are_listed_in_every_form() -> None:
-    """OpenAI's list, a bare one, and OpenRouter's with capabilities; anything else is an error."""
-    item = {
-        "id": "a/b",
-        "name": "B",
-        "supported_parameters": ["tools"],
-        "architecture": {"input_modalities": ["image"]},
-    }
-    bodies: list[Any] = [{"data": [{"id": "a"}, {"no": "id"}]}, [{"id": "a"}], {"data": [item]}, {"data": 5}]
-    made = provider(lambda r: httpx.Response(200, json=bodies.pop(0)))
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ({"id": "gpt-5.4", "object": "model", "owned_by": "openai"}, ModelInfo(id="gpt-5.4")),
+        ({"id": "a", "max_model_len": 8192}, ModelInfo(id="a", context_length=8192)),
+        ({"id": "a", "meta": {"n_ctx": 4096, "n_ctx_train": 32768}}, ModelInfo(id="a", context_length=4096)),
+        ({"id": "a", "type": "chat", "context_length": 5}, ModelInfo(id="a", context_length=5)),
+        ({"id": "a", "type": "embedding"}, ModelInfo(id="a", capabilities=frozenset({"embedding"}))),
+        ({"id": "a", "context_length": "many", "name": 5, "capabilities": ["completion"]}, ModelInfo(id="a")),
+        (
+            {"id": "a", "capabilities": {"completion_chat": True, "function_calling": True, "vision": False}},
+            ModelInfo(id="a", capabilities=frozenset({"chat", "tools"})),
+        ),
+        (
+            {
+                "id": "a/b",
+                "name": "B",
+                "context_length": 9,
+                "supported_parameters": ["tools", "reasoning"],
+                "architecture": {"input_modalities": ["text", "image"]},
+            },
+            ModelInfo(
+                id="a/b",
+                name="B",
+                context_length=9,
+                capabilities=frozenset({"chat", "tools", "reasoning", "vision"}),
+            ),
+        ),
+    ],
+)
+async def test_models_are_listed_as_far_as_servers_tell(item: dict[str, Any], expected: ModelInfo) -> None:
+    """Capabilities only where the server tells all of them; nothing is guessed from a name."""
+    for body in ({"data": [item, {"no": "id"}, 5]}, [item]):
+        made = provider(lambda r, body=body: httpx.Response(200, json=body))  # type: ignore[misc]
+        assert await made.list_models() == (expected,)
 
-    assert await made.list_models() == (ModelInfo(id="a"),)
-    assert await made.list_models() == (ModelInfo(id="a"),)
-    assert await made.list_models() == (ModelInfo(id="a/b", name="B", capabilities=frozenset({"tools", "vision"})),)
+
+async def test_what_is_no_list_of_models_is_an_error() -> None:
+    """A list that cannot be read, and a refusal."""
     with pytest.raises(ProviderProtocolError, match="list of models"):
-        await made.list_models()
+        await provider(lambda r: httpx.Response(200, json={"data": 5})).list_models()
     with pytest.raises(ProviderAuthError):
         await provider(lambda r: httpx.Response(401)).list_models()
 

@@ -1,1 +1,1 @@
-"""FlexChat provider for OpenAI and every server that speaks its Chat Completions API."""
+"""FlexChat provider for OpenAI and every server that speaks its Chat Completions or Responses API."""

@@ -26,6 +26,7 @@ from flexchat.plugin import (
 
 from .chat_calls import CallDraft, CallTable
 from .chat_request import SCOPE
+from .think_tags import ThinkTags
 
 # What compatible servers say for OpenAI's own words.
 _FINISH = {
@@ -48,8 +49,9 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning")
 class AnswerDraft:
     """An answer on its way. Parts stand in the order in which they began."""
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, *, think_tags: bool = False) -> None:
         self._origin = origin
+        self._think_tags = ThinkTags() if think_tags else None
         self._order: list[str | CallDraft] = []
         self._text: list[str] = []
         self._refusal: list[str] = []
@@ -79,7 +81,7 @@ class AnswerDraft:
             self._add_details(details)
         if content := delta.get("content"):
             if isinstance(content, str):
-                yield self._add_text(content)
+                yield from self._add_split(content)
             else:
                 yield from self._take_parts(content)
         if (refusal := delta.get("refusal")) and isinstance(refusal, str):
@@ -98,7 +100,7 @@ class AnswerDraft:
             self.warn("the answer contains sound, which is left out")
 
     def add_text(self, text: str) -> TextDelta:
-        """Take more text: what take does for the usual delta."""
+        """Take more text: what take does for the usual delta where no tags are looked for."""
         return self._add_text(text)
 
     def take_frame(self, frame: Mapping[str, Any]) -> None:
@@ -119,7 +121,10 @@ class AnswerDraft:
             self._warnings.append(text)
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left of the calls and, last, StreamEnd with the result."""
+        """Yield what is left of the text and the calls and, last, StreamEnd with the result."""
+        if self._think_tags is not None:
+            for kind, text in self._think_tags.end():
+                yield self._add_reasoning(text) if kind == "thought" else self._add_text(text)
         for draft in self._calls.calls:
             if not draft.announced:
                 yield from self._announce(draft)
@@ -151,6 +156,10 @@ class AnswerDraft:
             self._order.append("text")
         self._text.append(text)
         return TextDelta(self._text_at, text)
+
+    def _add_split(self, text: str) -> Iterator[ChatEvent]:
+        for kind, piece in self._think_tags.feed(text) if self._think_tags is not None else (("text", text),):
+            yield self._add_reasoning(piece) if kind == "thought" else self._add_text(piece)
 
     def _add_reasoning(self, text: str) -> ReasoningDelta:
         self._place_reasoning()
@@ -254,36 +263,19 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
     if not raw:
         return None
     return Usage(
-        input_tokens=_count(raw, "prompt_tokens"),
-        output_tokens=_count(raw, "completion_tokens"),
-        reasoning_tokens=_count(raw.get("completion_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=_count(raw.get("prompt_tokens_details"), "cached_tokens"),
+        input_tokens=count(raw, "prompt_tokens"),
+        output_tokens=count(raw, "completion_tokens"),
+        reasoning_tokens=count(raw.get("completion_tokens_details"), "reasoning_tokens"),
+        cache_read_tokens=count(raw.get("prompt_tokens_details"), "cached_tokens"),
+        cache_write_tokens=count(raw.get("prompt_tokens_details"), "cache_write_tokens"),
         raw=raw,
     )
 
 
-def _count(table: object, key: str) -> int | None:
+def count(table: object, key: str) -> int | None:
+    """Return a count in a table of usage; None for what is none."""
     value = table.get(key) if isinstance(table, dict) else None
     return value if type(value) is int else None
-
-
-def read_whole(answer: Mapping[str, Any], origin: str) -> Iterator[ChatEvent] | None:
-    """Read an unstreamed answer; yield the events a stream of it would have. None if it holds no message."""
-    choices = answer.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
-        return None
-    draft = AnswerDraft(origin)
-    draft.take_frame(answer)
-    if (finish := choice.get("finish_reason")) and isinstance(finish, str):
-        draft.raw_finish = finish
-    return _events(draft, message)
-
-
-def _events(draft: AnswerDraft, message: Mapping[str, Any]) -> Iterator[ChatEvent]:
-    yield from draft.take(message, whole=True)
-    yield from draft.end()
 
 
 def malformed_call(body: object) -> ChatResult | None:

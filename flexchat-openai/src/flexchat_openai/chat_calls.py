@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flexchat.http.wire_json import to_text
+from flexchat.http.wire_json import finite, to_text
 
 _KNOWN = frozenset(("id", "type", "function", "index"))
 
@@ -65,7 +65,7 @@ class CallTable:
         call_id = str(call_id) if call_id or call_id == 0 else None
         name = name if isinstance(name, str) else ""
         # Some gateways send the object itself.
-        text = arguments if isinstance(arguments, str) else to_text(arguments) if arguments is not None else ""
+        text = arguments if isinstance(arguments, str) else arguments_text(arguments)
         if not (call_id or name or text):
             return None
         index = fragment.get("index")
@@ -104,3 +104,13 @@ class CallTable:
             call = self.calls[-1]
         # A second whole call under the first one's index or id.
         return None if name and text and call.is_complete() else call
+
+
+def arguments_text(arguments: object) -> str:
+    """Return arguments that came as JSON data, not as text, as text; none as an empty one."""
+    if arguments is None:
+        return ""
+    try:
+        return to_text(finite(arguments))
+    except RecursionError:
+        return "[]"  # no object, and so not run

@@ -1,26 +1,21 @@
-"""Our messages and options as the body of a Chat Completions request.
-
-A message is encoded once and its bytes stay with it (``message.memo``), as does a turn's tools array: a request in a
-long conversation is put together from pieces.
-"""
+"""Our messages and options as the body of a Chat Completions request."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
-from flexchat.http.wire_json import finite, to_bytes, to_text, utf8
+from flexchat.http.wire_json import to_bytes
 from flexchat.plugin import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
     Message,
-    ProviderData,
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
+    ResponseFormat,
     SystemMessage,
     TextPart,
     ToolCall,
@@ -28,25 +23,22 @@ from flexchat.plugin import (
     UserMessage,
 )
 
+from .history import Entry, HistoryWriter
+from .reasoning import effort_for
+from .schemas import format_fields
+from .tool_choice import tool_choice
 from .traits import traits_of
 
 SCOPE = "openai.chat"
-"""Who may get back what this dialect received: see ProviderData."""
+"""Who may get back what this API received: see ProviderData."""
 
-# A message's bytes, and what they depend on beside the message: an assistant's calls by our id and the server's, or
-# the id a tool message answers.
-_Entry = tuple[bytes, Any]
-_NO_CALLS: Mapping[str, Any] = {}
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-class ChatRequestWriter:
-    """Writes requests for one server.
+class ChatRequestWriter(HistoryWriter):
+    """Writes requests for one server. Arguments as of HistoryWriter, and of OpenAIConfig."""
 
-    Args:
-        origin: scheme://host[:port] of the server; what it once said goes back to it as it said it.
-        extra: Merged into every body.
-    """
+    _history_field = "messages"
 
     def __init__(
         self,
@@ -58,60 +50,22 @@ class ChatRequestWriter:
         parallel_tool_calls: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        self._origin = origin
+        super().__init__(origin, SCOPE, system_role=system_role, parallel_tool_calls=parallel_tool_calls, extra=extra)
         self._max_tokens_field = max_tokens_field
-        self._system_role = system_role
         self._stream_usage = stream_usage
-        self._parallel_tool_calls = parallel_tool_calls
-        self._extra = dict(extra or {})
-        # Mistral takes no other ids than nine letters and digits.
-        self._short_ids = origin.endswith("mistral.ai")
-        self._memo_key = f"{SCOPE} {origin} {system_role}"
-        self._tools: dict[int, tuple[tuple[Mapping[str, Any], ...], bytes]] = {}
 
-    def body(
-        self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool
-    ) -> tuple[bytes, tuple[str, ...]]:
-        """Return the body and what could not be honoured, one sentence each.
+    def _history(self, messages: Sequence[Message], start: int, instructions: str) -> list[bytes]:
+        if start < 2:
+            return self._pieces(messages, 0)
+        pieces = self._pieces(messages, start)
+        return [self._system(instructions), *pieces] if instructions else pieces
 
-        Raises:
-            ProviderRequestError: Something in it cannot be said in this dialect.
-        """
-        try:
-            fields, warnings = self._fields(model, options, stream)
-            parts = [to_bytes(fields)[:-1]]
-            if "messages" not in fields:
-                parts += (b',"messages":[', b",".join(self.messages(messages)), b"]")
-            if options.tools and "tools" not in fields:
-                parts += (b',"tools":', self._tools_array(options.tools))
-            parts.append(b"}")
-            return b"".join(parts), warnings
-        except (TypeError, ValueError, RecursionError) as error:
-            text = f"the request cannot be written as JSON: {error}"
-            raise ProviderRequestError(text, model=model) from error
-
-    def messages(self, messages: Sequence[Message]) -> list[bytes]:
-        """Return the elements of the ``messages`` array."""
-        start, pieces = self._instructions(messages)
-        key = self._memo_key
-        calls: Mapping[str, str] = _NO_CALLS
-        for message in messages[start:] if start else messages:
-            entry: _Entry | None = message.memo.get(key)
-            if type(message) is ToolMessage:
-                wire_id = calls.get(message.tool_call_id) or self._found_id(messages, message.tool_call_id)
-                if entry is None or entry[1] != wire_id:
-                    entry = message.memo[key] = _tool_message(message, wire_id)
-            elif entry is None:
-                entry = message.memo[key] = self._encoded(message)
-            if type(message) is AssistantMessage:
-                calls = entry[1]
-            if entry[0]:
-                pieces.append(entry[0])
-        return pieces
-
-    def _fields(self, model: str, options: ChatOptions, stream: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-        extra = {**self._extra, **options.extra} if options.extra else self._extra
+    def _fields(
+        self, instructions: str, model: str, options: ChatOptions, stream: bool
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
         fields: dict[str, Any] = {"model": model}
+        warnings: list[str] = []
+        traits = traits_of(model)
         if stream:
             fields["stream"] = True
             if self._stream_usage:
@@ -127,44 +81,33 @@ class ChatRequestWriter:
         if options.seed is not None:
             fields["seed"] = options.seed
         if options.tools:
-            fields["tool_choice"] = options.tool_choice
-            if self._parallel_tool_calls is not None:
-                fields["parallel_tool_calls"] = self._parallel_tool_calls
-        traits = traits_of(model)
-        warnings: tuple[str, ...] = ()
+            fields["tool_choice"] = tool_choice(options, self._is_openai, flat=False)
+            parallel = options.parallel_tool_calls
+            if parallel is None:
+                parallel = self._parallel_tool_calls
+            if parallel is not None:
+                fields["parallel_tool_calls"] = parallel
+        if options.reasoning is not None:
+            effort, warnings = effort_for(options.reasoning, model, traits, "chat")
+            if effort is not None:
+                fields["reasoning_effort"] = effort
+            if options.reasoning.summary:
+                warnings.append("Chat Completions cannot be asked for a summary of the reasoning")
+        if options.response_format is not None:
+            fields["response_format"], lost = _response_format(options.response_format)
+            warnings += lost
+        extra = {**self._extra, **options.extra} if options.extra else self._extra
         if traits is not None:
-            refused = ("temperature", "top_p") if traits.sampling_refused(extra) else ()
+            effort = extra.get("reasoning_effort", fields.get("reasoning_effort"))
+            refused = ("temperature", "top_p") if traits.sampling_refused(effort) else ()
             refused = (*refused, "stop") if not traits.accepts_stop else refused
             dropped = [name for name in refused if fields.pop(name, None) is not None]
             if dropped:
-                warnings = (f"{model} takes no {' and no '.join(dropped)}: left out",)
+                warnings.append(f"{model} takes no {' and no '.join(dropped)}: left out")
         fields.update(extra)
-        return fields, warnings
+        return fields, tuple(warnings)
 
-    def _tools_array(self, tools: tuple[Mapping[str, Any], ...]) -> bytes:
-        found = self._tools.get(id(tools))
-        if found is None or found[0] is not tools:
-            if len(self._tools) >= 16:
-                self._tools.clear()
-            # The tuple is held, so that its id cannot come to belong to another.
-            found = self._tools[id(tools)] = (tools, to_bytes(tools))
-        return found[1]
-
-    def _instructions(self, messages: Sequence[Message]) -> tuple[int, list[bytes]]:
-        """Join leading system messages, of which some servers take only one; return how many there are."""
-        if len(messages) < 2 or type(messages[0]) is not SystemMessage or type(messages[1]) is not SystemMessage:
-            return 0, []
-        texts: list[str] = []
-        count = 0
-        for message in messages:
-            if type(message) is not SystemMessage:
-                break
-            count += 1
-            if message.content:
-                texts.append(message.content)
-        return count, [self._system("\n\n".join(texts))] if texts else []
-
-    def _encoded(self, message: Message) -> _Entry:
+    def _encoded(self, message: Message) -> Entry:
         match message:
             case SystemMessage():
                 return self._system(message.content) if message.content else b"", None
@@ -180,7 +123,10 @@ class ChatRequestWriter:
     def _system(self, content: str) -> bytes:
         return to_bytes({"role": self._system_role, "content": content})
 
-    def _assistant(self, message: AssistantMessage) -> _Entry:
+    def _answered(self, message: ToolMessage, wire_id: str) -> Entry:
+        return to_bytes({"role": "tool", "tool_call_id": wire_id, "content": message.content}), wire_id
+
+    def _assistant(self, message: AssistantMessage) -> Entry:
         said: dict[str, Any] = {"role": "assistant", "content": None}
         texts, refusals, items = [], [], []
         ids: dict[str, str] = {}
@@ -212,47 +158,18 @@ class ChatRequestWriter:
         item: dict[str, Any] = {
             "id": wire_id,
             "type": "function",
-            "function": {"name": call.name, "arguments": _arguments(call)},
+            "function": {"name": call.name, "arguments": self._arguments(call)},
         }
         if self._is_ours(call.provider_data) and call.provider_data is not None:
             item.update(call.provider_data.data)
         return item
 
-    def _wire_id(self, call: ToolCall) -> str:
-        if call.wire_id and self._is_ours(call.provider_data):
-            return call.wire_id
-        return self._own_id(call.id)
 
-    def _own_id(self, call_id: str) -> str:
-        return hashlib.sha256(utf8(call_id)).hexdigest()[:9] if self._short_ids else call_id
-
-    def _found_id(self, messages: Sequence[Message], call_id: str) -> str:
-        """Return the wire id of a call that is not in the last assistant message."""
-        for message in messages:
-            if type(message) is AssistantMessage:
-                for call in message.tool_calls:
-                    if call.id == call_id:
-                        return self._wire_id(call)
-        return self._own_id(call_id)
-
-    def _is_ours(self, data: ProviderData | None) -> bool:
-        return data is not None and data.scope == SCOPE and data.origin == self._origin
-
-
-def _tool_message(message: ToolMessage, wire_id: str) -> _Entry:
-    return to_bytes({"role": "tool", "tool_call_id": wire_id, "content": message.content}), wire_id
-
-
-def _arguments(call: ToolCall) -> str:
-    """Return a call's arguments: the model's own spelling, right or wrong, if it spoke this dialect."""
-    if call.raw_arguments is not None and call.provider_data is not None and call.provider_data.scope == SCOPE:
-        return call.raw_arguments if call.raw_arguments.strip() else "{}"
-    if call.arguments is None:
-        return "{}"
-    try:
-        return to_text(call.arguments)
-    except ValueError:
-        return to_text(finite(call.arguments))
+def _response_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if form.type == "json_object":
+        return {"type": "json_object"}, ()
+    fields, warnings = format_fields(form)
+    return {"type": "json_schema", "json_schema": fields}, warnings
 
 
 def _user_content(message: UserMessage) -> str | list[dict[str, Any]]:

@@ -1,86 +1,47 @@
-"""The bytes of a streamed answer as events. Reads no network and knows no clock."""
+"""A streamed answer of Chat Completions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flexchat.http.sse import SseDecoder
-from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError, StreamEnd
 
-from .chat_answer import AnswerDraft, malformed_call, read_whole
+from .answer_stream import AnswerStream
+from .chat_answer import AnswerDraft, malformed_call
 
 
-class ChatStream:
-    """Reads one answer: ``feed`` it every piece, then ``end`` it.
+class ChatStream(AnswerStream):
+    """Reads one answer.
 
     Args:
-        origin: scheme://host[:port] of the server.
-        failed: Makes the error for a body that reports one, with status 200.
-        unreadable: Makes the error for what makes no sense; its text begins with a verb.
-
-    Attributes:
-        is_done: The server has said that nothing follows.
+        think_tags: Text between <think> and </think> at its start is reasoning.
     """
 
     def __init__(
-        self, origin: str, failed: Callable[[object], ProviderError], unreadable: Callable[[str], ProviderProtocolError]
+        self,
+        origin: str,
+        failed: Callable[[object], ProviderError],
+        unreadable: Callable[[str], ProviderProtocolError],
+        *,
+        think_tags: bool = False,
     ) -> None:
-        self._origin, self._failed, self._unreadable = origin, failed, unreadable
-        self._decoder = SseDecoder()
-        self._draft = AnswerDraft(origin)
+        super().__init__(origin, failed, unreadable)
+        self._draft = AnswerDraft(origin, think_tags=think_tags)
+        self._is_plain = not think_tags
         self._has_begun = False
-        self._whole: list[bytes] | None = None
-        self._is_first = True
         self._is_over = False
-        self.is_done = False
 
-    def feed(self, piece: bytes) -> Iterator[ChatEvent]:
-        """Yield what a piece adds, however the network cut it.
-
-        Raises:
-            ProviderError: The server reports one, or what it sends cannot be read.
-        """
-        if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
-            self._is_first = False
-            if start.startswith((b"{", b"[")):
-                self._whole, piece = [], start  # a server that does not stream: no event begins like this
-        if self._whole is not None:
-            self._whole.append(piece)
-            return
-        try:
-            events = self._decoder.feed(piece)
-        except ValueError as error:
-            raise self._unreadable(f"sent a stream that cannot be read: {error}") from error
-        for event in events:
-            if not self.is_done:
-                yield from self._event(event.data, event.name)
-
-    def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is StreamEnd. Raises as feed."""
-        if self._whole is not None:
-            yield from whole_answer(b"".join(self._whole), self._origin, self._failed, self._unreadable)
-            return
-        for event in self._decoder.close():
-            if not self.is_done:
-                yield from self._event(event.data, event.name)
+    def _closed(self) -> Iterator[ChatEvent]:
         if self._is_over:
             return
         if not self._has_begun:
             raise self._unreadable("ended its stream before it had said anything: is base_url right?")
+        if not self.is_done and self._draft.raw_finish is None:
+            raise self._unreadable("ended its stream in the middle: neither a finish reason nor [DONE] came")
         yield from self._draft.end()
 
-    def _event(self, data: bytes, name: str) -> Iterator[ChatEvent]:
-        try:
-            chunk = from_bytes(data)
-        except ValueError as error:
-            if data.strip() == b"[DONE]":
-                self.is_done = True
-                return
-            raise self._unreadable(f"sent a stream with an event that is not JSON, or was cut off: {error}") from error
-        if not isinstance(chunk, dict):
-            raise self._unreadable("sent a stream with an event that is no JSON object")
+    def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:
         if chunk.get("error") or name == "error" or chunk.get("object") == "error":
             yield from self._error(chunk)
             return
@@ -101,7 +62,7 @@ class ChatStream:
             if isinstance(delta, dict):
                 self._has_begun = True
                 text = delta.get("content")
-                if len(delta) == 1 and type(text) is str:
+                if len(delta) == 1 and type(text) is str and self._is_plain:
                     if text:
                         yield draft.add_text(text)
                 else:
@@ -113,32 +74,24 @@ class ChatStream:
                 self._has_begun = True
                 draft.raw_finish = finish
 
+    def _whole(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
+        if answer.get("error"):
+            yield from self._error(answer)
+            return
+        choices = answer.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(choice, dict) or not isinstance(message, dict):
+            raise self._unreadable("sent JSON that is no chat completion: is base_url right? It often ends in /v1")
+        self._draft.take_frame(answer)
+        if (finish := choice.get("finish_reason")) and isinstance(finish, str):
+            self._draft.raw_finish = finish
+        yield from self._draft.take(message, whole=True)
+        yield from self._draft.end()
+
     def _error(self, body: dict[str, Any]) -> Iterator[ChatEvent]:
         result = malformed_call(body)
         if result is None:
             raise self._failed(body)
         self.is_done = self._is_over = True
         yield StreamEnd(result)
-
-
-def whole_answer(
-    body: bytes,
-    origin: str,
-    failed: Callable[[object], ProviderError],
-    unreadable: Callable[[str], ProviderProtocolError],
-) -> Iterator[ChatEvent]:
-    """Yield the events of an answer that came whole. Arguments and errors as of ChatStream."""
-    try:
-        answer = from_bytes(body)
-    except ValueError as error:
-        raise unreadable(f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?") from error
-    if isinstance(answer, dict) and answer.get("error"):
-        result = malformed_call(answer)
-        if result is None:
-            raise failed(answer)
-        yield StreamEnd(result)
-        return
-    events = read_whole(answer, origin) if isinstance(answer, dict) else None
-    if events is None:
-        raise unreadable("sent JSON that is no chat completion: is base_url right? It often ends in /v1")
-    yield from events

@@ -7,16 +7,18 @@ from typing import Any
 
 from flexchat.plugin import ToolDefinition
 
+from .schemas import sent_schema
+
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the ``tools`` array of a request.
+    """Return the ``tools`` array of a request. Strict only where a tool asks for that, by absence otherwise.
 
     Source: OpenAI tool format of the specification.
     """
-    return [
-        {
-            "type": "function",
-            "function": {"name": t.name, "description": t.description, "parameters": t.parameters},
-        }
-        for t in tools
-    ]
+    return [{"type": "function", "function": _function(tool)} for tool in tools]
+
+
+def _function(tool: ToolDefinition) -> dict[str, Any]:
+    schema, strict = sent_schema(tool.parameters, bool(tool.strict))
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {**function, "strict": True} if strict else function

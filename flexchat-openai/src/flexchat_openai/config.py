@@ -30,3 +30,6 @@ class OpenAIConfig(HttpSettings):
     parallel_tool_calls: bool | None = key(
         "Whether one answer may hold several calls; absent: the server's default.", default=None
     )
+    think_tags: bool = key(
+        "Text between <think> and </think> at the start of an answer is reasoning; for local models.", default=False
+    )

@@ -82,6 +82,7 @@ def service_error(
     status: int | None,
     headers: Mapping[str, str],
     host: str,
+    path: str,
     model: str | None,
     mask: Callable[[str], str],
 ) -> ProviderError:
@@ -91,6 +92,7 @@ def service_error(
         body: JSON data, or text.
         status: None for an error in the middle of a stream; a number in its code stands in for it.
         headers: Names in lower case.
+        path: What was asked for, "/chat/completions".
         mask: Takes keys out of a text. A refusal of a key quotes part of it.
     """
     report = _report(body)
@@ -106,14 +108,16 @@ def service_error(
         "request_id": headers.get("x-request-id"),
         "retry_after_s": retry_after_s(headers) or None,  # 0 is sent by services that mean "some time"
     }
-    error = _classified(report, status, text, host, known)
+    error = _classified(report, status, text, host, path, known)
     wish = should_retry(headers)
     if wish is not None:
         error.retryable = wish
     return error
 
 
-def _classified(report: _Report, status: int | None, text: str, host: str, known: dict[str, Any]) -> ProviderError:
+def _classified(
+    report: _Report, status: int | None, text: str, host: str, path: str, known: dict[str, Any]
+) -> ProviderError:
     is_request = status in (None, 400, 413, 422)
     if is_request and (report.names(*_TOO_LONG_CODES) or report.says(*_TOO_LONG_TEXTS) or status == 413):
         return ContextLengthError(f"the conversation is too long for the model: {text}", **known)
@@ -132,7 +136,7 @@ def _classified(report: _Report, status: int | None, text: str, host: str, known
         error.retryable = not report.says("request too large")  # for the rate that is allowed: waiting changes nothing
         return error
     if status == 404:
-        return _not_found(report, text, host, known)
+        return _not_found(report, text, host, path, known)
     if status == 408:
         return ProviderTimeoutError(f"{host} gave up waiting: {text}", retryable=True, **known)
     if status == 409:
@@ -141,22 +145,26 @@ def _classified(report: _Report, status: int | None, text: str, host: str, known
         return ProviderOverloadedError(f"{host} failed with status {status}: {text}", **known)
     if status is None and (report.names(*_OVERLOAD_CODES) or "invalid" not in report.code + report.type):
         return ProviderOverloadedError(f"{host} failed: {text}", **known)
-    if report.says("/v1/responses"):
-        text += ' (with tools, this model needs extra_body = { reasoning_effort = "none" }, where it allows that)'
+    if report.says("/v1/responses") and path == "/chat/completions":
+        text += ' (set api = "responses" for this LLM in the config)'
         return ProviderRequestError(
             f"{host} refused the request: {text}", param=report.param, kind="needs_responses_api", **known
         )
+    if report.param == "include" and report.says("encrypted content"):
+        text += " (the model does not reason: set extra_body = { include = [] } for this LLM in the config)"
     return ProviderRequestError(f"{host} refused the request: {text}", param=report.param, **known)
 
 
-def _not_found(report: _Report, text: str, host: str, known: dict[str, Any]) -> ProviderError:
+def _not_found(report: _Report, text: str, host: str, path: str, known: dict[str, Any]) -> ProviderError:
+    hint = ' api = "chat" asks for Chat Completions instead' if path == "/responses" else ""
     if not report.is_json:
-        return ProviderProtocolError(
-            f"{host} has no chat completions here: is base_url right? It often ends in /v1", **known
-        )
+        hint = hint or " It often ends in /v1"
+        return ProviderProtocolError(f"{host} has no {path[1:]} here: is base_url right?{hint}", **known)
     if known["model"] and report.says("model"):
         return ModelNotFoundError(f"{host} has no model {known['model']}: {text}", **known)
-    return ProviderRequestError(f"{host} finds nothing here (is base_url right?): {text}", kind="not_found", **known)
+    return ProviderRequestError(
+        f"{host} finds nothing here (is base_url right?{hint}): {text}", kind="not_found", **known
+    )
 
 
 def _report(body: object) -> _Report:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from flexchat.plugin import ChatProvider, ProviderType, hookimpl
 
-from .chat_tools import encode_tools
+from . import chat_tools, responses_tools
 from .config import OpenAIConfig
+from .dialects import LOOSE, STRICT
 
 
 def create(config: OpenAIConfig) -> ChatProvider:
@@ -24,6 +25,7 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         name="openai",
         config_class=OpenAIConfig,
         create=create,
-        tool_formats={"openai": encode_tools},
-        summary="OpenAI, and every server that speaks its Chat Completions API",
+        tool_formats={"openai": chat_tools.encode_tools, "openai.responses": responses_tools.encode_tools},
+        schema_dialects={LOOSE.name: LOOSE, STRICT.name: STRICT},
+        summary="OpenAI, and every server that speaks its Chat Completions or Responses API",
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 import attrs
 import httpx
@@ -13,26 +15,47 @@ from flexchat.plugin import (
     ChatEvent,
     ChatOptions,
     ChatResult,
+    Embeddings,
     Message,
     ModelInfo,
     ProviderAuthError,
     ProviderError,
+    ProviderProtocolError,
     StreamEnd,
 )
 
+from .answer_stream import AnswerStream
 from .chat_answer import malformed_call
 from .chat_request import ChatRequestWriter
-from .chat_stream import ChatStream, whole_answer
+from .chat_stream import ChatStream
 from .config import OpenAIConfig
+from .embeddings import Vectors, batches, embeddings_body
 from .errors import parsed, service_error
+from .history import OPENAI_HOST, HistoryWriter
 from .models import read_models
+from .responses_request import ResponsesRequestWriter
+from .responses_stream import ResponsesStream
+from .traits import traits_of
 
-OPENAI_HOST = "api.openai.com"
-_CHAT = "/chat/completions"
+# Takes no response_format beside tools: 400 "json mode cannot be combined with tool/function calling".
+_SPLITTING_HOSTS = ("api.groq.com",)
+
+
+@attrs.frozen(kw_only=True)
+class _Api:
+    """One of the two APIs."""
+
+    tool_format: str
+    path: str
+    writer: HistoryWriter
+    stream: Callable[[Callable[[object], ProviderError], Callable[[str], ProviderProtocolError]], AnswerStream]
 
 
 class OpenAIProvider:
     """One llms entry. Holds connections, which open with the first request.
+
+    Attributes:
+        endpoint: scheme://host[:port] of the server.
 
     Args:
         transport: None for real connections; httpx.MockTransport and its like in tests.
@@ -59,32 +82,59 @@ class OpenAIProvider:
         is_openai = self._http.host == OPENAI_HOST
         self._lacks_key = is_openai and "authorization" not in headers
         auto = "max_completion_tokens" if is_openai else "max_tokens"
-        self._writer = ChatRequestWriter(
-            self._http.origin,
+        origin = self.endpoint = self._http.origin
+        chat = ChatRequestWriter(
+            origin,
             max_tokens_field=auto if config.max_tokens_field == "auto" else config.max_tokens_field,
             system_role=config.system_role,
             stream_usage=config.stream_usage,
             parallel_tool_calls=config.parallel_tool_calls,
             extra=config.extra_body,
         )
+        responses = ResponsesRequestWriter(
+            origin,
+            system_role=config.system_role,
+            parallel_tool_calls=config.parallel_tool_calls,
+            extra=config.extra_body,
+        )
+        self._chat = _Api(
+            tool_format="openai",
+            path="/chat/completions",
+            writer=chat,
+            stream=functools.partial(ChatStream, origin, think_tags=config.think_tags),
+        )
+        self._responses = _Api(
+            tool_format="openai.responses",
+            path="/responses",
+            writer=responses,
+            stream=functools.partial(ResponsesStream, origin),
+        )
+        self._which = config.api
+        if config.api == "auto" and not is_openai:
+            self._which = "chat"
 
     def tool_format(self, model: str) -> str:
-        """Return the tool format of this dialect."""
-        return self.name
+        """Return the tool format of the API this model is asked in."""
+        return self._api(model).tool_format
+
+    def combines_tools_and_format(self, model: str) -> bool:
+        """Return whether this server takes both; see SplittingProvider."""
+        return self._http.host not in _SPLITTING_HOSTS
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Hold one exchange; see ChatProvider."""
         self._check_key()
-        body, warnings = self._writer.body(messages, model, options, stream=False)
+        api = self._api(model)
+        body, warnings = api.writer.body(messages, model, options, stream=False)
         try:
-            answer = await self._http.post(_CHAT, body, timeout_s=options.timeout_s)
+            answer = await self._http.post(api.path, body, timeout_s=options.timeout_s)
             if answer.status >= 400:
-                return _with(warnings, self._refused(answer.body, answer.status, answer.headers, model))
-            failed = functools.partial(self._failed, None, answer.headers, model)
+                return _with(warnings, self._refused(answer.body, answer.status, answer.headers, model, api.path))
+            failed = functools.partial(self._failed, None, answer.headers, model, api.path)
+            stream = api.stream(failed, self._http.unreadable)
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                stream = ChatStream(self._http.origin, failed, self._http.unreadable)
                 return _with(warnings, _last([*stream.feed(answer.body), *stream.end()]))
-            return _with(warnings, _last(whole_answer(answer.body, self._http.origin, failed, self._http.unreadable)))
+            return _with(warnings, _last(stream.whole(answer.body)))
         except ProviderError as error:
             error.model = model
             raise
@@ -94,35 +144,59 @@ class OpenAIProvider:
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the answer as it comes; see StreamingProvider."""
         self._check_key()
-        body, warnings = self._writer.body(messages, model, options, stream=True)
+        api = self._api(model)
+        body, warnings = api.writer.body(messages, model, options, stream=True)
         try:
-            async with self._http.stream(_CHAT, body, timeout_s=options.timeout_s) as answer:
+            async with self._http.stream(api.path, body, timeout_s=options.timeout_s) as answer:
                 if answer.status >= 400:
-                    result = self._refused(await answer.read(), answer.status, answer.headers, model)
+                    result = self._refused(await answer.read(), answer.status, answer.headers, model, api.path)
                     yield StreamEnd(_with(warnings, result))
                     return
-                failed = functools.partial(self._failed, None, answer.headers, model)
-                stream = ChatStream(self._http.origin, failed, self._http.unreadable)
+                failed = functools.partial(self._failed, None, answer.headers, model, api.path)
+                stream = api.stream(failed, self._http.unreadable)
                 async for piece in answer:
                     for event in stream.feed(piece):
-                        yield event
+                        yield _event_with(warnings, event) if warnings else event
                     if stream.is_done:
                         await answer.finish()
                         break
             for event in stream.end():
-                if warnings and type(event) is StreamEnd:
-                    event = StreamEnd(_with(warnings, event.result))
-                yield event
+                yield _event_with(warnings, event) if warnings else event
         except ProviderError as error:
             error.model = model
             raise
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        model: str,
+        *,
+        purpose: Literal["query", "document"] | None = None,
+        dimensions: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Embeddings:
+        """Return one vector for each text; see EmbeddingProvider. OpenAI's models know no purposes."""
+        self._check_key()
+        path, deadline = "/embeddings", None if timeout_s is None else time.monotonic() + timeout_s
+        vectors = Vectors(self._http.unreadable)
+        try:
+            for batch in batches(texts, vectors, dimensions):
+                left = None if deadline is None else max(deadline - time.monotonic(), 0.001)
+                answer = await self._http.post(path, embeddings_body(batch, model, dimensions), timeout_s=left)
+                if answer.status >= 400:
+                    raise self._failed(answer.status, answer.headers, model, path, parsed(answer.body))
+                vectors.add(answer.body, len(batch))
+        except ProviderError as error:
+            error.model = model
+            raise
+        return vectors.result()
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return what the server offers, as far as it tells; see ChatProvider."""
         self._check_key()
         answer = await self._http.get("/models")
         if answer.status >= 400:
-            raise self._failed(answer.status, answer.headers, None, parsed(answer.body))
+            raise self._failed(answer.status, answer.headers, None, "/models", parsed(answer.body))
         try:
             return read_models(from_bytes(answer.body))
         except ValueError as error:
@@ -132,6 +206,12 @@ class OpenAIProvider:
         """Close all connections."""
         await self._http.aclose()
 
+    def _api(self, model: str) -> _Api:
+        if self._which == "auto":
+            traits = traits_of(model)
+            return self._responses if traits is None or traits.api == "responses" else self._chat
+        return self._responses if self._which == "responses" else self._chat
+
     def _check_key(self) -> None:
         if self._lacks_key:
             raise ProviderAuthError(
@@ -139,19 +219,19 @@ class OpenAIProvider:
                 provider=self.name,
             )
 
-    def _refused(self, body: bytes, status: int, headers: Mapping[str, str], model: str) -> ChatResult:
+    def _refused(self, body: bytes, status: int, headers: Mapping[str, str], model: str, path: str) -> ChatResult:
         """Return the answer that an error is in truth, or raise the error."""
         report = parsed(body)
         result = malformed_call(report)
         if result is None:
-            raise self._failed(status, headers, model, report)
+            raise self._failed(status, headers, model, path, report)
         return result
 
     def _failed(
-        self, status: int | None, headers: Mapping[str, str], model: str | None, report: object
+        self, status: int | None, headers: Mapping[str, str], model: str | None, path: str, report: object
     ) -> ProviderError:
         return service_error(
-            report, status=status, headers=headers, host=self._http.host, model=model, mask=self._http.mask
+            report, status=status, headers=headers, host=self._http.host, path=path, model=model, mask=self._http.mask
         )
 
 
@@ -165,3 +245,7 @@ def _last(events: Iterable[ChatEvent]) -> ChatResult:
 
 def _with(warnings: tuple[str, ...], result: ChatResult) -> ChatResult:
     return attrs.evolve(result, warnings=warnings + result.warnings) if warnings else result
+
+
+def _event_with(warnings: tuple[str, ...], event: ChatEvent) -> ChatEvent:
+    return StreamEnd(_with(warnings, event.result)) if type(event) is StreamEnd else event

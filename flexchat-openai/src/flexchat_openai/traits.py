@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from typing import Literal
 
 import attrs
 
@@ -15,31 +14,34 @@ class ModelTraits:
 
     Attributes:
         reasons: Whether they reason unless told otherwise.
-        accepts_none: Whether ``reasoning_effort = "none"`` switches that off.
+        efforts: The reasoning efforts they know; empty if they never reason.
         accepts_stop: Whether they take stop sequences.
+        api: Which of OpenAI's two APIs takes all that they can do.
     """
 
     prefix: str
     reasons: bool
-    accepts_none: bool
+    efforts: tuple[str, ...] = attrs.field(converter=tuple)
     accepts_stop: bool = True
+    api: Literal["chat", "responses"] = "responses"
 
-    def sampling_refused(self, extra: Mapping[str, Any]) -> bool:
+    def sampling_refused(self, effort: object) -> bool:
         """Say whether temperature and top_p would be refused: they are while the model reasons."""
-        effort = extra.get("reasoning_effort")
-        if effort is None:
+        if effort is None or not self.efforts:
             return self.reasons
-        return not (effort == "none" and self.accepts_none)
+        return not (effort == "none" and "none" in self.efforts)
 
 
 @functools.lru_cache(maxsize=256)
 def traits_of(model: str) -> ModelTraits | None:
     """Return what is known of a model; None for one that is not in the table, which is sent what the user set.
 
-    The first prefix wins that is the whole name or is followed by "-": gpt-5 does not speak for gpt-5.6.
+    The first prefix wins that is the whole name or is followed by "-": gpt-5 does not speak for gpt-5.6. A model that
+    was tuned from another ("ft:gpt-4.1-mini:…") is like that.
     """
+    name = model.removeprefix("ft:").partition(":")[0]
     for traits in _table():
-        if model == traits.prefix or model.startswith(traits.prefix + "-"):
+        if name == traits.prefix or name.startswith(traits.prefix + "-"):
             return traits
     return None
 

@@ -1,0 +1,331 @@
+"""An answer of the Responses API as a ChatResult. The same draft takes whole answers and streamed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from flexchat.plugin import (
+    AssistantMessage,
+    ChatEvent,
+    ChatResult,
+    OpaquePart,
+    ProviderData,
+    ReasoningDelta,
+    ReasoningPart,
+    RefusalPart,
+    StreamEnd,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+
+from .chat_answer import count
+from .chat_calls import arguments_text
+from .responses_items import SCOPE, Part, annotations_of, refusal_of, text_of, thought_of
+
+_INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}
+
+
+class ItemDraft:
+    """One output item on its way.
+
+    Attributes:
+        item: As the server last described it.
+        index: Its place in the answer, where the server numbers them.
+        after: Id of the reasoning it came of.
+        text: What has been passed on of its text, its thought or its arguments.
+        position: Index of its part.
+    """
+
+    def __init__(self, item: dict[str, Any], index: int | None, position: int, after: str | None) -> None:
+        self.item = item
+        self.index = index
+        self.position = position
+        self.after = after
+        self.text = ""
+        self.refusal = ""
+        self.refusal_position = -1
+        self.thought_part: object = None
+        self.announced = False
+        self.is_done = False
+
+    @property
+    def kind(self) -> str:
+        """Return the item's type; some servers leave out that of a message."""
+        kind = self.item.get("type")
+        return kind if isinstance(kind, str) else "message" if self.item.get("role") == "assistant" else ""
+
+
+class ResponseDraft:
+    """An answer on its way: its items in the order in which they began."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self._items: list[ItemDraft] = []
+        self._parts = 0
+        self._after: str | None = None
+        self._warnings: list[str] = []
+        self.model: str | None = None
+        self.response_id: str | None = None
+
+    def take_frame(self, response: Mapping[str, Any]) -> None:
+        """Take what stands around the items."""
+        if (model := response.get("model")) and isinstance(model, str):
+            self.model = model
+        if (response_id := response.get("id")) and isinstance(response_id, str):
+            self.response_id = response_id
+
+    def begin(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
+        """Take an item that begins; it may be incomplete."""
+        self._open(item, index)
+        yield from self._announce(self._items[-1])
+
+    def complete(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
+        """Take an item as it is in the end, and yield what of it has not been passed on."""
+        draft = self._found(ItemDraft(item, index, 0, None).kind, index, item.get("id"))
+        if draft is None or draft.is_done:
+            draft = self._open(item, index)
+        yield from self._finish(draft, item)
+
+    def add(self, kind: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+        """Take a piece: kind is "text", "refusal", "arguments", "summary" or "thought"."""
+        piece = event.get("delta")
+        if not isinstance(piece, str) or not piece:
+            return
+        owner = _OWNERS[kind]
+        draft = self._found(owner, index, event.get("item_id"))
+        if draft is None:
+            draft = self._open({"type": owner}, index)
+        if draft.is_done:
+            return
+        if kind == "refusal":
+            self._place_refusal(draft)
+            draft.refusal += piece
+        elif owner == "reasoning":
+            yield from self._think(draft, kind, event, piece)
+        else:
+            draft.text += piece
+            if kind == "text":
+                yield TextDelta(draft.position, piece)
+            elif draft.announced:
+                yield ToolCallDelta(draft.position, piece)
+
+    def end(self, response: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        """Take the finished response; yield what is left and, last, StreamEnd with the result."""
+        self.take_frame(response)
+        output, streamed = response.get("output"), [*self._items]
+        for place, item in enumerate(output if isinstance(output, list) else ()):
+            if isinstance(item, dict):
+                known = streamed[place] if place < len(streamed) else None
+                if known is None or known.kind != item.get("type"):
+                    known = next(
+                        (d for d in streamed if d.is_done and _id_of(d.item) == _id_of(item) is not None), None
+                    )
+                if known is None:
+                    yield from self.complete(item, None)
+                elif not known.is_done:
+                    yield from self._finish(known, item)
+        for draft in self._items:
+            if not draft.is_done:  # a server that says neither that an item is done nor what it has said in all
+                yield from self._finish(draft, _as_said(draft))
+        finish, raw = self._finish_reason(response)
+        calls = [draft for draft in self._items if draft.kind == "function_call"]
+        parts: list[tuple[int, Part]] = []
+        used: set[object] = set()
+        for draft in self._items:
+            made = self._made(draft, used, is_cut=finish == "length" and bool(calls) and draft is calls[-1])
+            for position, part in made:
+                if isinstance(part, ToolCall):
+                    yield ToolCallEnd(position, part)
+            parts += made
+        parts.sort(key=lambda made: made[0])
+        yield StreamEnd(
+            ChatResult(
+                message=AssistantMessage(parts=tuple([part for _, part in parts])),
+                finish_reason=finish,
+                raw_finish=raw,
+                usage=usage_of(response.get("usage")),
+                model=self.model,
+                response_id=self.response_id,
+                warnings=tuple(self._warnings),
+            )
+        )
+
+    def _open(self, item: dict[str, Any], index: int | None) -> ItemDraft:
+        draft = ItemDraft(item, index, self._parts, self._after)
+        self._items.append(draft)
+        self._parts += 1
+        if draft.kind == "reasoning":
+            self._after = _id_of(item)
+        return draft
+
+    def _found(self, kind: str, index: int | None, item_id: object) -> ItemDraft | None:
+        """Return the item an event is about.
+
+        By its number, by its id (llama.cpp has no numbers), or else the last one of its kind: some servers give an
+        item another id in each event.
+        """
+        mine = [draft for draft in self._items if draft.kind == kind]
+        if index is not None:
+            return next((d for d in reversed(mine) if d.index == index), None)
+        if item_id and (named := next((d for d in mine if d.item.get("id") == item_id), None)):
+            return named
+        return mine[-1] if mine and not mine[-1].is_done else None
+
+    def _finish(self, draft: ItemDraft, item: dict[str, Any]) -> Iterator[ChatEvent]:
+        draft.item = item
+        draft.is_done = True
+        if draft.kind == "reasoning":
+            self._after = _id_of(item)
+            rest = _rest(draft.text, thought_of(item))
+            if rest:
+                yield ReasoningDelta(draft.position, rest)
+        elif draft.kind == "message":
+            if refusal_of(item):
+                self._place_refusal(draft)
+            rest = _rest(draft.text, text_of(item))
+            if rest:
+                yield TextDelta(draft.position, rest)
+        elif draft.kind == "function_call":
+            said, draft.text = draft.text, _arguments_of(item)
+            if not draft.announced:
+                yield from self._announce(draft, at_last=True)
+            elif rest := _rest(said, draft.text):
+                yield ToolCallDelta(draft.position, rest)
+
+    def _announce(self, draft: ItemDraft, *, at_last: bool = False) -> Iterator[ChatEvent]:
+        name = draft.item.get("name")
+        if draft.kind == "function_call" and (name or at_last):
+            draft.announced = True
+            yield ToolCallStart(draft.position, name if isinstance(name, str) else "")
+            if draft.text:
+                yield ToolCallDelta(draft.position, draft.text)
+
+    def _think(self, draft: ItemDraft, kind: str, event: Mapping[str, Any], piece: str) -> Iterator[ChatEvent]:
+        """Pass on a thought or its summary, whichever comes first: the other says the same."""
+        part = kind, event.get("summary_index" if kind == "summary" else "content_index")
+        if isinstance(draft.thought_part, tuple) and draft.thought_part[0] != kind:
+            return
+        if draft.thought_part not in (None, part) and draft.text:
+            piece = "\n\n" + piece
+        draft.thought_part = part
+        draft.text += piece
+        yield ReasoningDelta(draft.position, piece)
+
+    def _place_refusal(self, draft: ItemDraft) -> None:
+        """Give a refusal a part of its own where its item has text too."""
+        if draft.refusal_position < 0:
+            has_text = bool(draft.text or (draft.is_done and text_of(draft.item)))
+            draft.refusal_position = self._parts if has_text else draft.position
+            self._parts += has_text
+
+    def _made(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, Part]]:
+        """Return the parts an item makes, with their positions."""
+        item = draft.item
+        data: dict[str, Any] = {"item": item, "after": draft.after} if draft.after else {"item": item}
+        ours = ProviderData(scope=SCOPE, origin=self._origin, data=data)
+        if draft.kind == "reasoning":
+            text = thought_of(item)
+            return [(draft.position, ReasoningPart(text=text, redacted=not text, provider_data=ours))]
+        if draft.kind == "function_call":
+            return [(draft.position, _call(draft, ours, used, is_cut))]
+        if draft.kind == "message":
+            text, refusal = text_of(item), refusal_of(item)
+            made: list[tuple[int, Part]] = []
+            if text:
+                made.append((draft.position, TextPart(text=text, citations=annotations_of(item), provider_data=ours)))
+            if refusal:
+                if text:  # the item goes back with the first of its parts
+                    ours = ProviderData(scope=SCOPE, origin=self._origin, data={"continues": True})
+                made.append((draft.refusal_position, RefusalPart(text=refusal, provider_data=ours)))
+            if made:
+                return made
+        return [(draft.position, OpaquePart(kind=draft.kind or "item", provider_data=ours))]
+
+    def _finish_reason(self, response: Mapping[str, Any]) -> tuple[str, str]:
+        """Return our word and the server's: there is no finish reason in this API."""
+        status, details = response.get("status"), response.get("incomplete_details")
+        raw = status if isinstance(status, str) and status else "completed"
+        reason = None
+        if isinstance(details, dict) and isinstance(details.get("reason"), str):
+            raw = details["reason"]
+            reason = _INCOMPLETE.get(raw, raw)
+        elif raw == "incomplete":
+            reason = raw
+        if reason in ("length", "content_filter"):
+            return reason, raw
+        if any(draft.kind == "function_call" for draft in self._items):
+            return "tool_calls", raw
+        if any(draft.refusal_position >= 0 for draft in self._items):
+            return "refusal", raw
+        return reason or "stop", raw
+
+
+_OWNERS = {
+    "text": "message",
+    "refusal": "message",
+    "arguments": "function_call",
+    "summary": "reasoning",
+    "thought": "reasoning",
+}
+
+
+def _call(draft: ItemDraft, ours: ProviderData, used: set[object], is_cut: bool) -> ToolCall:
+    name, call_id = draft.item.get("name"), draft.item.get("call_id") or draft.item.get("id")
+    # The same id for a second call of one answer would make its results ambiguous: that call gets our own.
+    wire_id = call_id if isinstance(call_id, str) and call_id and call_id not in used else None
+    used.add(wire_id)
+    rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": ours}
+    name = name if isinstance(name, str) else ""
+    call = ToolCall.from_text(name, draft.text, **rest)
+    # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
+    if draft.item.get("status") == "incomplete" or (is_cut and (call.arguments is None or not draft.text.strip())):
+        return ToolCall.from_text(name, draft.text, truncated=True, id=call.id, **rest)
+    return call
+
+
+def _as_said(draft: ItemDraft) -> dict[str, Any]:
+    """Return an item with what its pieces said."""
+    if draft.kind == "function_call":
+        return {**draft.item, "arguments": draft.text or draft.item.get("arguments")}
+    if draft.kind == "message" and not (text_of(draft.item) or refusal_of(draft.item)):
+        content = [{"type": "output_text", "text": draft.text, "annotations": []}] if draft.text else []
+        if draft.refusal:
+            content.append({"type": "refusal", "refusal": draft.refusal})
+        return {"role": "assistant", **draft.item, "content": content}
+    if draft.kind == "reasoning" and draft.text and not thought_of(draft.item):
+        return {**draft.item, "summary": [{"type": "summary_text", "text": draft.text}]}
+    return draft.item
+
+
+def _arguments_of(item: Mapping[str, Any]) -> str:
+    arguments = item.get("arguments")
+    return arguments if isinstance(arguments, str) else arguments_text(arguments)
+
+
+def _rest(said: str, whole: str) -> str:
+    return whole[len(said) :] if whole.startswith(said) else ""
+
+
+def _id_of(item: Mapping[str, Any]) -> str | None:
+    item_id = item.get("id")
+    return item_id if isinstance(item_id, str) and item_id else None
+
+
+def usage_of(raw: object) -> Usage | None:
+    """Return a usage table as Usage; what is no count is left out. None for no table."""
+    if not raw or not isinstance(raw, dict):
+        return None
+    return Usage(
+        input_tokens=count(raw, "input_tokens"),
+        output_tokens=count(raw, "output_tokens"),
+        reasoning_tokens=count(raw.get("output_tokens_details"), "reasoning_tokens"),
+        cache_read_tokens=count(raw.get("input_tokens_details"), "cached_tokens"),
+        cache_write_tokens=count(raw.get("input_tokens_details"), "cache_write_tokens"),
+        raw=raw,
+    )

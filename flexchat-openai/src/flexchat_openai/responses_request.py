@@ -1,0 +1,241 @@
+"""Our messages and options as the body of a request of the Responses API.
+
+Without state on the server: every request brings all items. What the server once said goes back to it as it said it,
+because a reasoning item is refused without the item that followed it, and that item, by its id, without the reasoning.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, assert_never
+
+import attrs
+from flexchat.http.wire_json import to_bytes
+from flexchat.plugin import (
+    AssistantMessage,
+    ChatOptions,
+    MediaPart,
+    Message,
+    OpaquePart,
+    ProviderRequestError,
+    ReasoningPart,
+    RefusalPart,
+    ResponseFormat,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+from .history import Entry, HistoryWriter
+from .reasoning import effort_for
+from .responses_items import SCOPE, Part, refusal_of, text_of
+from .schemas import format_fields
+from .tool_choice import tool_choice
+from .traits import traits_of
+
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+@attrs.frozen(kw_only=True)
+class _Item:
+    """An input item on its way.
+
+    Attributes:
+        after: Id of the reasoning it came of; None if there was none, or the item is not the server's own.
+        follows: Whether it is what a reasoning item before it must be followed by.
+    """
+
+    item: Mapping[str, Any]
+    after: str | None = None
+    follows: bool = True
+
+
+class ResponsesRequestWriter(HistoryWriter):
+    """Writes requests for one server. Arguments as of HistoryWriter."""
+
+    _history_field = "input"
+
+    def __init__(
+        self,
+        origin: str,
+        *,
+        system_role: Literal["system", "developer"] = "system",
+        parallel_tool_calls: bool | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(origin, SCOPE, system_role=system_role, parallel_tool_calls=parallel_tool_calls, extra=extra)
+        # Where nothing is stored, OpenAI knows no reasoning item by its id alone.
+        self._needs_content = self._is_openai and self._extra.get("store") is not True
+
+    def _history(self, messages: Sequence[Message], start: int, instructions: str) -> list[bytes]:
+        return self._pieces(messages, start)
+
+    def _fields(
+        self, instructions: str, model: str, options: ChatOptions, stream: bool
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        fields: dict[str, Any] = {"model": model, "store": False}
+        warnings: list[str] = []
+        traits = traits_of(model)
+        if instructions:
+            fields["instructions"] = instructions
+        if traits is None or traits.efforts:  # models that never reason refuse it
+            fields["include"] = [_ENCRYPTED]
+        if stream:
+            fields["stream"] = True
+        if options.max_tokens is not None:
+            fields["max_output_tokens"] = options.max_tokens
+        if options.temperature is not None:
+            fields["temperature"] = options.temperature
+        if options.top_p is not None:
+            fields["top_p"] = options.top_p
+        if options.tools:
+            fields["tool_choice"] = tool_choice(options, self._is_openai, flat=True)
+            parallel = options.parallel_tool_calls
+            if parallel is None:
+                parallel = self._parallel_tool_calls
+            if parallel is not None:
+                fields["parallel_tool_calls"] = parallel
+        missing = [name for name in ("stop", "seed") if getattr(options, name) not in ((), None)]
+        if missing:
+            warnings.append(f"the Responses API takes no {' and no '.join(missing)}: left out")
+        if options.reasoning is not None:
+            effort, lost = effort_for(options.reasoning, model, traits, "responses")
+            warnings += lost
+            reasoning = {"effort": effort} if effort is not None else {}
+            if options.reasoning.summary and (traits is None or traits.efforts):
+                reasoning["summary"] = "auto"
+            if reasoning:
+                fields["reasoning"] = reasoning
+        if options.response_format is not None:
+            form, lost_form = _text_format(options.response_format)
+            fields["text"] = {"format": form}
+            warnings += lost_form
+        _merge(fields, self._extra)
+        _merge(fields, options.extra)
+        if traits is not None:
+            given = fields.get("reasoning")
+            effort = given.get("effort") if isinstance(given, dict) else None
+            refused = ("temperature", "top_p") if traits.sampling_refused(effort) else ()
+            extra = {**self._extra, **options.extra}
+            dropped = [name for name in refused if name not in extra and fields.pop(name, None) is not None]
+            if dropped:
+                warnings.append(f"{model} takes no {' and no '.join(dropped)}: left out")
+        return fields, tuple(warnings)
+
+    def _encoded(self, message: Message) -> Entry:
+        match message:
+            case SystemMessage():
+                said = {"role": self._system_role, "content": message.content}
+                return to_bytes(said) if message.content else b"", None
+            case UserMessage():
+                return to_bytes({"role": "user", "content": _user_content(message)}), None
+            case AssistantMessage():
+                return self._assistant(message)
+            case ToolMessage():
+                raise TypeError("a tool message needs the id of its call")
+            case _:
+                assert_never(message)
+
+    def _answered(self, message: ToolMessage, wire_id: str) -> Entry:
+        said = {"type": "function_call_output", "call_id": wire_id, "output": message.content}
+        return to_bytes(said), wire_id
+
+    def _assistant(self, message: AssistantMessage) -> Entry:
+        items: list[_Item] = []
+        ids: dict[str, str] = {}
+        for part in message.parts:
+            if type(part) is ToolCall:
+                ids[part.id] = self._wire_id(part)
+            item = self._item(part, ids, bool(items))
+            if item is not None:
+                items.append(item)
+        return b",".join([to_bytes(item) for item in _consistent(items)]), ids
+
+    def _item(self, part: Part, ids: Mapping[str, str], has_begun: bool) -> _Item | None:
+        """Return a part as an item: the server's own where it comes from it unchanged; None if it is not sent."""
+        data = part.provider_data.data if part.provider_data and self._is_ours(part.provider_data) else {}
+        own, after = data.get("item"), data.get("after")
+        match part:
+            case ToolCall():
+                call = {"call_id": ids[part.id], "name": part.name, "arguments": self._arguments(part)}
+                return _Item(item={"type": "function_call", **(own or {}), **call}, after=after)
+            case ReasoningPart() if own and self._can_go_back(own):
+                return _Item(item=own)
+            case OpaquePart() if own:
+                return _Item(item=own, after=after)
+            case TextPart() if own and text_of(own) == part.text:
+                return _Item(item=own, after=after)
+            case RefusalPart() if own and refusal_of(own) == part.text:
+                return _Item(item=own, after=after)
+            case RefusalPart() if has_begun and data.get("continues"):
+                return None  # the item has gone back with its text
+            case TextPart() | RefusalPart() if part.text:
+                content = [{"type": "output_text", "text": part.text}]
+                # llama.cpp knows it by its type only, and takes no plain text.
+                return _Item(item={"type": "message", "role": "assistant", "content": content}, follows=False)
+        return None
+
+    def _can_go_back(self, item: Mapping[str, Any]) -> bool:
+        return bool(not self._needs_content or item.get("encrypted_content") or item.get("content"))
+
+
+def _consistent(items: Sequence[_Item]) -> list[Mapping[str, Any]]:
+    """Leave out reasoning that is not followed by what followed it, and the ids of items whose reasoning is missing.
+
+    Source: 400 "Item 'rs_…' of type 'reasoning' was provided without its required following item.", and its reverse.
+    """
+    kept: list[_Item] = []
+    is_followed = False
+    for item in reversed(items):
+        if item.item.get("type") != "reasoning":
+            is_followed = item.follows
+        elif not is_followed:
+            continue
+        kept.append(item)
+    made = []
+    thought = {item.item.get("id") for item in kept if item.item.get("type") == "reasoning"}
+    for item in reversed(kept):
+        is_orphan = item.after is not None and item.after not in thought
+        made.append({k: v for k, v in item.item.items() if k != "id"} if is_orphan else item.item)
+    return made
+
+
+def _merge(fields: dict[str, Any], extra: Mapping[str, Any]) -> None:
+    """Merge extra into fields; what is in the tables reasoning and text, key by key."""
+    for key, value in extra.items():
+        if key in ("reasoning", "text") and isinstance(value, dict) and isinstance(fields.get(key), dict):
+            fields[key] = {**fields[key], **value}
+        else:
+            fields[key] = value
+
+
+def _text_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if form.type == "json_object":
+        return {"type": "json_object"}, ()
+    fields, warnings = format_fields(form)
+    return {"type": "json_schema", **fields}, warnings
+
+
+def _user_content(message: UserMessage) -> str | list[dict[str, Any]]:
+    if not message.media:
+        return message.content
+    text = [{"type": "input_text", "text": message.content}] if message.content else []
+    return text + [_media(part) for part in message.media]
+
+
+def _media(part: MediaPart) -> dict[str, Any]:
+    url = part.url
+    if part.data is not None:
+        url = f"data:{part.mime_type};base64,{base64.b64encode(part.data).decode()}"
+    if part.kind == "image" and url is not None:
+        return {"type": "input_image", "image_url": url}
+    if part.kind == "document" and part.data is not None:
+        return {"type": "input_file", "filename": part.name or "document", "file_data": url}
+    if part.kind == "document" and url is not None:
+        return {"type": "input_file", "file_url": url}
+    raise ProviderRequestError(
+        f"the Responses API takes no {part.kind} of type {part.mime_type}", kind="unsupported_feature"
+    )

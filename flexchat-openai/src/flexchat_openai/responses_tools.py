@@ -1,0 +1,26 @@
+"""Tool definitions in the words of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flexchat.plugin import ToolDefinition
+
+from .schemas import sent_schema
+
+
+def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the ``tools`` array of a request. ``strict`` is always said: its absence means "try it" here."""
+    return [_function(tool) for tool in tools]
+
+
+def _function(tool: ToolDefinition) -> dict[str, Any]:
+    schema, strict = sent_schema(tool.parameters, tool.strict)
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": schema,
+        "strict": strict,
+    }

@@ -1,0 +1,57 @@
+"""JSON Schemas on their way to a service: as they are, or in the strict form it can hold a model to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import ResponseFormat
+from flexchat.schema.rewrite import rewrite
+
+from .dialects import LOOSE, STRICT
+
+
+def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any], bool]:
+    """Return the schema to send, and whether the service is to hold the model to it.
+
+    Args:
+        strict: True: where it can be said strictly at all, though some of its meaning be lost. None: where it loses
+            nothing by that.
+    """
+    if strict or (strict is None and _is_closed(schema)):
+        rewritten = rewrite(schema, STRICT)
+        loses = any(note.severity == "warning" for note in rewritten.notes)
+        if rewritten.schema is not None and (strict or not loses):
+            return rewritten.schema, True
+    # What no dialect can say is sent as it is: the service may know better, and says what it cannot use.
+    return rewrite(schema, LOOSE).schema or schema, False
+
+
+def format_fields(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the fields of a json_schema format, and what could not be honoured."""
+    schema, strict = sent_schema(form.schema or {"type": "object"}, form.strict)
+    warnings: tuple[str, ...] = ()
+    if form.strict and not strict:
+        warnings = ("the answer's schema cannot be said strictly: the service is not held to it",)
+    return {"name": form.name, "schema": schema, "strict": strict}, warnings
+
+
+def _is_closed(schema: Any) -> bool:
+    """Say whether every object in a schema lists all its properties as required and takes no others.
+
+    Only such a schema means the same when it is said strictly: of others the model would be made to write null for
+    what it may leave out. What merely looks like an object schema (a property that is called "properties") may be
+    taken for an open one, never the other way round.
+    """
+    if isinstance(schema, list | tuple):
+        return all(map(_is_closed, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    kind = schema.get("type")
+    if kind == "object" or "properties" in schema or (isinstance(kind, list | tuple) and "object" in kind):
+        properties, required = schema.get("properties"), schema.get("required", ())
+        if schema.get("additionalProperties") is not False or not isinstance(properties, Mapping):
+            return False
+        if not isinstance(required, list | tuple) or set(properties) != {r for r in required if isinstance(r, str)}:
+            return False
+    return all(map(_is_closed, schema.values()))

@@ -1,0 +1,55 @@
+"""Which of the offered tools a model may or must call, in the words of both APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import ChatOptions, ProviderRequestError
+
+
+def tool_name(tool: Mapping[str, Any]) -> Any:
+    """Return the name of a tool in either wire format."""
+    function = tool.get("function")
+    return function.get("name") if isinstance(function, dict) else tool.get("name")
+
+
+def shown_tools(options: ChatOptions, is_openai: bool) -> tuple[str, ...] | None:
+    """Return the names of the tools that are sent; None for all.
+
+    OpenAI is told beside all of them which it may call, which keeps its cache of the prompt. Other servers refuse or
+    ignore that (OpenRouter, xAI), and are shown no others.
+
+    Raises:
+        ProviderRequestError: None of the allowed tools is offered.
+    """
+    allowed = options.allowed_tools
+    if not allowed or options.tool_choice == "none":
+        return None
+    offered = {tool_name(tool) for tool in options.tools}
+    if offered.isdisjoint(allowed):
+        raise ProviderRequestError(f"none of the allowed tools is offered: {', '.join(allowed)}")
+    if is_openai or (options.tool_choice == "required" and len(allowed) == 1):
+        return None
+    return allowed
+
+
+def tool_choice(options: ChatOptions, is_openai: bool, *, flat: bool) -> str | dict[str, Any]:
+    """Return the value of ``tool_choice``.
+
+    Args:
+        flat: A tool is named as the Responses API does it: without a table ``function``.
+    """
+    mode, allowed = options.tool_choice, options.allowed_tools
+    if not allowed or mode == "none":
+        return mode
+    if mode == "required" and len(allowed) == 1:
+        return _named(allowed[0], flat)
+    if not is_openai:
+        return mode
+    choice = {"mode": mode, "tools": [_named(name, flat) for name in allowed]}
+    return {"type": "allowed_tools", **choice} if flat else {"type": "allowed_tools", "allowed_tools": choice}
+
+
+def _named(name: str, flat: bool) -> dict[str, Any]:
+    return {"type": "function", "name": name} if flat else {"type": "function", "function": {"name": name}}
