@@ -14,8 +14,6 @@ from .recorder import RecordedEvents
 from .scripted import Reply, ScriptedProvider
 from .sockets import forbid_sockets as _forbid_sockets
 
-pytest.register_assert_rewrite("flexchat.testing.conformance")
-
 
 @pytest.fixture
 def forbid_sockets() -> Iterator[None]:

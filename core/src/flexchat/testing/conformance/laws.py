@@ -1,0 +1,164 @@
+"""What a law is: one method, one statement, and how it is run, switched off and protected."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import unittest
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from ...errors import did_you_mean
+from ..sockets import forbid_sockets
+
+Check = Callable[..., Any]
+
+
+def law(
+    *needs: str, draw: Callable[[], Mapping[str, Any]] | None = None, examples: int = 25
+) -> Callable[[Check], Callable[[Any], None]]:
+    """Make a method a law: it holds for every plugin that has the capabilities it needs.
+
+    The method may be a coroutine function; it is run on an event loop of its own, and reaches only this machine. So a
+    law needs no plugin of pytest, and runs without pytest too.
+
+    Args:
+        needs: Words of the class's ``capabilities``.
+        draw: Returns hypothesis strategies for the method's arguments.
+        examples: How many values are drawn.
+    """
+
+    def decorate(check: Check) -> Callable[[Any], None]:
+        def once(self: Any, **drawn: Any) -> None:
+            if inspect.iscoroutinefunction(check):
+                asyncio.run(check(self, **drawn))
+            else:
+                check(self, **drawn)
+
+        def kept(self: Any) -> None:
+            missing = [word for word in needs if word not in self.supports]
+            if missing:
+                raise unittest.SkipTest(f'does not apply: supports lacks "{missing[0]}"')
+            try:
+                with forbid_sockets():
+                    if draw is None:
+                        once(self)
+                    else:
+                        _for_all(draw(), lambda **drawn: once(self, **drawn), examples)
+            except AssertionError as error:
+                error.add_note(f"the law: {_on_one_line(check.__doc__ or '')}")
+                raise
+
+        kept.__name__, kept.__qualname__, kept.__doc__ = check.__name__, check.__qualname__, check.__doc__
+        kept.__module__ = check.__module__
+        kept.is_law = True  # type: ignore[attr-defined]
+        return kept
+
+    return decorate
+
+
+def require(truth: object, text: str) -> None:
+    """Check one thing; the text tells the plugin's author what is wrong, and what was expected.
+
+    Raises:
+        AssertionError: It is not so.
+    """
+    if not truth:
+        raise AssertionError(text)
+
+
+def shown(value: object, most: int = 300) -> str:
+    """Return a value for an error text, shortened."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 2] + " …"
+
+
+def canonical(value: Any) -> str:
+    """Return JSON data as a text that is equal only for the same data: true is not 1.
+
+    Raises:
+        TypeError, ValueError: It is not JSON data.
+    """
+    return json.dumps(value, sort_keys=True, allow_nan=False, default=_plain)
+
+
+class Conformance:
+    """The laws of one kind of plugin. Subclass it in a test module; a class whose name begins with Test is collected.
+
+    Attributes:
+        supports: What the plugin can do, in words of ``capabilities``. A law that needs another is skipped.
+        capabilities: The words this kit knows, and what each means.
+    """
+
+    supports: ClassVar[frozenset[str] | set[str]] = frozenset()
+    capabilities: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        for word in sorted(cls.supports):
+            if word not in cls.capabilities:
+                known = ", ".join(cls.capabilities) or "none"
+                raise TypeError(
+                    f"{cls.__name__}.supports has '{word}', which is no capability"
+                    f"{did_you_mean(word, cls.capabilities)} (known: {known})"
+                )
+
+    @law()
+    def test_no_law_is_replaced(self) -> None:
+        """A law that does not hold yet is marked pytest.mark.xfail(reason="…"); it is never written anew.
+
+        If a law does not apply, take the capability it needs out of ``supports``.
+        """
+        for name, own in laws_of(type(self)):
+            current = inspect.getattr_static(type(self), name, None)
+            if current is not own and expected_failure(current) is None:
+                raise AssertionError(
+                    f"{type(self).__name__} replaces the law {name}: mark it pytest.mark.xfail(reason=…) instead, "
+                    f"and let it call super().{name}()"
+                )
+
+
+def laws_of(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the laws a class inherits from the kit, by name, in the order they are written."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if getattr(value, "is_law", False) and name not in found:
+                found[name] = value
+    yield from found.items()
+
+
+def expected_failure(method: object) -> str | None:
+    """Return the reason of a pytest.mark.xfail on a method; None without one."""
+    marks = getattr(method, "pytestmark", ())
+    for mark in marks if isinstance(marks, list | tuple) else (marks,):
+        if getattr(mark, "name", "") == "xfail" and mark.kwargs.get("reason"):
+            return str(mark.kwargs["reason"])
+    return None
+
+
+def _for_all(strategies: Mapping[str, Any], check: Check, examples: int) -> None:
+    from hypothesis import HealthCheck, given, settings
+
+    def case(**drawn: Any) -> None:
+        check(**drawn)
+
+    config = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    config(given(**strategies)(case))()
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is not JSON data")
