@@ -171,11 +171,13 @@ class AnswerDraft:
             return
         data = {"part": side, "payload": _without(call, "name", "args", "id")}
         rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": self._data(data)}
-        text = to_text(finite(args if args is not None else {}))
-        if args is None or isinstance(args, dict):
+        text = _json_text({} if args is None else args)
+        if text and (args is None or isinstance(args, dict)):
             made = ToolCall.from_object(name, args, **rest)
-        else:
+        elif text:
             made = ToolCall.from_text(name, text, **rest)
+        else:
+            made = ToolCall(name=name, arguments=None, error="the arguments are nested too deeply", **rest)
         at = len(self._parts)
         self._parts.append(made)
         yield ToolCallStart(at, name)
@@ -267,6 +269,14 @@ def _sum(a: int | None, b: int | None) -> int | None:
 def _count(table: Mapping[str, Any], key: str) -> int | None:
     value = table.get(key)
     return value if type(value) is int else None
+
+
+def _json_text(value: object) -> str:
+    """Return value as JSON; an empty text for what is nested too deeply."""
+    try:
+        return to_text(finite(value))
+    except RecursionError:
+        return ""
 
 
 def _text(value: object) -> str | None:
