@@ -73,6 +73,11 @@ class ResponseDraft:
         self.model: str | None = None
         self.response_id: str | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no item has begun."""
+        return not self._items
+
     def take_frame(self, response: Mapping[str, Any]) -> None:
         """Take what stands around the items."""
         if (model := response.get("model")) and isinstance(model, str):

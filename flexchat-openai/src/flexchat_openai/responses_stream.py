@@ -77,6 +77,8 @@ class ResponsesStream(AnswerStream):
         status = response.get("status")
         if status == "failed" or (is_last_event and response.get("error")):
             raise self._failed(_report(response))
+        if self._draft.is_empty and not isinstance(response.get("output"), list):
+            raise self._unreadable("ended its stream before it had said anything")
         if status in _UNFINISHED and not is_last_event:
             raise self._unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
         yield from self._draft.end(response)
