@@ -203,6 +203,23 @@ async def test_a_kept_connection_that_the_server_has_closed_costs_nobody_an_erro
     assert (bodies, answers) == ([b"ok"] * 4, 4)
 
 
+async def test_a_kept_connection_of_an_answer_that_was_refused_costs_nobody_an_error_either(serve: Serve) -> None:
+    """A web page is not read to its end; its connection is kept all the same, and the server may close it."""
+    answers = [b"text/html", b"application/json", b"text/html", b"application/json"]
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        kind = answers.pop(0)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: " + kind + b"\r\n\r\nok")
+
+    client = HttpClient("test", await serve(handler), {})
+    for _ in range(2):
+        with pytest.raises(ProviderError, match="web page"):
+            await client.get("/x")
+        assert (await client.get("/x")).body == b"ok"
+    await client.aclose()
+
+
 async def test_a_fresh_connection_that_breaks_is_not_tried_again(serve: Serve) -> None:
     """It cannot have been closed for its age: repeating is for those who count repetitions."""
     asked = 0

@@ -125,12 +125,12 @@ class _AnswerStream(httpx.AsyncByteStream):
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _as_httpx(error, self._request) from error
         if not piece:
-            self._transport.kept_until = time.monotonic() + KEPT_S
             raise StopAsyncIteration
         return piece
 
     async def aclose(self) -> None:
-        # A connection whose answer has come to its end is back in the pool by now; this closes any other.
+        # A connection whose answer has come to its end is back in the pool by now, read or not; this closes any other.
+        self._transport.kept_until = time.monotonic() + KEPT_S
         self._response.close()
 
 
