@@ -28,6 +28,8 @@ def server_address(text: str) -> str:
     if "@" in authority:
         raise ValueError("base_url holds a user or a password; extra_headers can say Authorization instead")
     host, port = _host_and_port(authority)
+    if mark and not authority:
+        return text  # what is wrong with that, web_address says
     if not mark and host == OLLAMA_COM:
         scheme = "https"
     elif not mark and not port:

@@ -62,17 +62,21 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
     at = start
     # What is thought aloud is no call, also where the thought was cut off.
     begin = max(start, text.rfind(_THOUGHT_END) + len(_THOUGHT_END) if _THOUGHT_END in text else 0)
-    end = text.find(_THOUGHT, begin)
-    for number, opening in enumerate(_OPENING.finditer(text, begin, end if end >= 0 else len(text))):
+    thought = text.find(_THOUGHT, begin)
+    for number, opening in enumerate(_OPENING.finditer(text, begin, thought if thought >= 0 else len(text))):
         if number >= _MOST_OPENINGS:
             break
-        if opening.start() < at:
+        if opening.start() < begin:
             continue
         found = _unit(text, opening, frozenset(offered))
         if found is not None:
             calls += found.calls
             rest.append(text[at : opening.start()])
-            at = found.end
+            at = begin = found.end
+        elif opening["fence"] is not None:
+            # A block that is no call is shown, and so is what looks like one within it.
+            closing = text.find("```", opening.end())
+            begin = closing + 3 if closing >= 0 else len(text)
     rest.append(text[at:])
     left = "".join(rest)
     return tuple(calls), left if left.strip() or not calls else ""
