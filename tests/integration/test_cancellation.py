@@ -1,0 +1,134 @@
+"""A storm of cancelled requests leaves nothing behind: the provider works on, and nothing is left open."""
+
+import asyncio
+import contextlib
+import gc
+import importlib.util
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from flexchat.plugin import ChatOptions, UserMessage
+
+
+def sibling(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+wire = sibling("wire_dialects")
+COUNT = int(os.environ.get("FLEXCHAT_STORM", "1200"))
+"""Requests for each dialect; more with the environment variable FLEXCHAT_STORM."""
+AT_ONCE = 100
+MESSAGES = (UserMessage(content="Say hello."),)
+
+
+class Server:
+    """Answers well, piece by piece, and lets everybody else have their turn between the pieces."""
+
+    def __init__(self, dialect) -> None:
+        self.dialect = dialect
+        self.tasks: set[asyncio.Task] = set()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self.tasks.add(task)
+        try:
+            while True:
+                await self.answer(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            self.tasks.discard(task)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        lengths = [x.split(b":")[1] for x in head.lower().split(b"\r\n") if x.startswith(b"content-length")]
+        body = await reader.readexactly(int(lengths[0]))
+        streamed = b'"stream":true' in body or b"streamGenerateContent" in head
+        kind = b"text/event-stream" if streamed and self.dialect.is_sse else b"application/json"
+        frames = self.dialect.frames(["Hello", " ", "world"])
+        if not streamed:
+            whole = json.dumps(self.dialect.whole("Hello world")).encode()
+            frames = [whole[at : at + 99] for at in range(0, len(whole), 99)]
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: " + kind + b"\r\ntransfer-encoding: chunked\r\n\r\n")
+        for frame in [*frames, b""]:
+            await asyncio.sleep(0)
+            writer.write(f"{len(frame):x}\r\n".encode() + frame + b"\r\n")
+            await writer.drain()
+
+
+async def ask(provider, streamed: bool) -> str:
+    if not streamed:
+        return (await provider.generate_chat(MESSAGES, "m-1", ChatOptions())).content
+    async with contextlib.aclosing(provider.stream_chat(MESSAGES, "m-1", ChatOptions())) as events:
+        async for event in events:
+            last = event
+    return last.result.content
+
+
+async def leave(provider, number: int, ticks: int) -> None:
+    """Begin a request and leave it, in one of four ways, after so many turns of the loop."""
+    streamed = number % 2 == 0
+    if number % 7 == 0:  # a reader who has read enough
+        async with contextlib.aclosing(provider.stream_chat(MESSAGES, "m-1", ChatOptions())) as events:
+            async for _ in events:
+                break
+        return
+    if number % 5 == 0:  # a deadline of the caller's own
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ticks * 0.0002):
+                await ask(provider, streamed)
+        return
+    task = asyncio.create_task(ask(provider, streamed))
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    task.cancel()
+    if number % 3 == 0:  # an impatient one
+        await asyncio.sleep(0)
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def open_descriptors() -> int:
+    if not os.path.exists("/proc/self/fd"):
+        pytest.skip("this system does not list a program's open files")
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("dialect", wire.DIALECTS, ids=lambda d: d.name)
+async def test_a_storm_of_cancelled_requests_does_no_harm(dialect):
+    """Then ten of ten plain requests work, no descriptor is left open, and no task was lost."""
+    loop, complaints = asyncio.get_running_loop(), []
+    loop.set_exception_handler(lambda _, context: complaints.append(context))
+    gc.collect()
+    before = open_descriptors()
+    server = Server(dialect)
+    listening = await asyncio.start_server(server.connected, "127.0.0.1", 0, backlog=512)
+    provider = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=2)
+    chance = random.Random(4711)
+
+    for start in range(0, COUNT, AT_ONCE):
+        await asyncio.gather(*[leave(provider, start + n, chance.randrange(60)) for n in range(AT_ONCE)])
+    answers = [await ask(provider, streamed=bool(n % 2)) for n in range(10)]
+
+    await provider.aclose()
+    listening.close()
+    await asyncio.wait_for(asyncio.gather(*server.tasks), 5)
+    await listening.wait_closed()
+    gc.collect()
+    loop.set_exception_handler(None)
+
+    assert answers == ["Hello world"] * 10
+    assert open_descriptors() == before
+    assert complaints == []

@@ -1,0 +1,160 @@
+"""What comes of every fault, in every dialect, streamed and not: the exact answer or the right error, in time.
+
+docs/reliability.md shows the outcomes; run this file to write its table anew.
+"""
+
+import asyncio
+import importlib.util
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import attrs
+import pytest
+from flexchat.plugin import ChatOptions, ProviderError, StreamEnd, TextDelta, UserMessage
+
+
+def sibling(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+server, wire = sibling("fault_server"), sibling("wire_dialects")
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+BEGIN, END = "<!-- faults: begin -->\n", "<!-- faults: end -->\n"
+MESSAGES = (UserMessage(content="Say hello."),)
+SLACK_S = 0.5
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What came of one request.
+
+    Attributes:
+        word: "answer", the class of the error without Provider and Error, or what is wrong.
+        requests: How many the server got.
+    """
+
+    word: str
+    seconds: float
+    requests: int
+    error: ProviderError | None = None
+
+
+CASES = [
+    (fault, dialect, streamed)
+    for fault in server.FAULTS
+    for dialect in wire.DIALECTS
+    for streamed in (False, True)
+    if (fault.streamed if streamed else fault.whole) and (dialect.says_when_it_ends or not fault.needs_end)
+]
+
+
+async def outcome(fault, dialect, streamed: bool) -> Outcome:
+    times = server.HASTY if fault.waits else server.PATIENT
+    async with server.serving(fault, dialect, streamed) as (url, requests):
+        provider = dialect.open(url, retries=fault.retries, **times)
+        began, error = time.monotonic(), None
+        try:
+            word = judged(await asked(provider, streamed), "".join(fault.pieces))
+        except ProviderError as raised:
+            error, word = raised, type(raised).__name__.removeprefix("Provider").removesuffix("Error")
+        except Exception as raised:
+            word = f"foreign exception {type(raised).__name__}: {raised}"
+        seconds = time.monotonic() - began
+        await provider.aclose()
+        return Outcome(word=word, seconds=seconds, requests=len(requests), error=error)
+
+
+async def asked(provider, streamed: bool):
+    if not streamed:
+        return await provider.generate_chat(MESSAGES, "m-1", ChatOptions())
+    events = [event async for event in provider.stream_chat(MESSAGES, "m-1", ChatOptions())]
+    assert isinstance(events[-1], StreamEnd)
+    result = events[-1].result
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == (result.content or "")
+    return result
+
+
+def judged(result, text: str) -> str:
+    if result.content == text and not result.tool_calls and result.finish_reason == "stop":
+        return server.ANSWER
+    return f"silent success {result.content!r:.60} {result.tool_calls} {result.finish_reason}"
+
+
+async def all_outcomes() -> dict[tuple[str, str, bool], Outcome]:
+    """Those that only wait run side by side, the others one after the other."""
+    waiting = [case for case in CASES if case[0].waits]
+    found = dict(zip(map(key, waiting), await asyncio.gather(*[outcome(*case) for case in waiting]), strict=True))
+    for case in CASES:
+        if not case[0].waits:
+            found[key(case)] = await outcome(*case)
+    return found
+
+
+def key(case) -> tuple[str, str, bool]:
+    fault, dialect, streamed = case
+    return fault.name, dialect.name, streamed
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[tuple[str, str, bool], Outcome]:
+    return asyncio.run(all_outcomes())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0].name}-{c[1].name}-{'streamed' if c[2] else 'whole'}")
+def test_every_fault_ends_in_the_answer_or_the_right_error(outcomes, case):
+    """In time, without the key, after as many requests as the retry contract allows; never a silent success."""
+    fault, _, streamed = case
+    times = server.HASTY if fault.waits else server.PATIENT
+    deadline = times["timeout_s"] if not streamed or fault.name == "slow drip" else times["first_byte_timeout_s"]
+
+    found = outcomes[key(case)]
+
+    assert found.word == (fault.streamed if streamed else fault.whole)
+    assert found.seconds < deadline + SLACK_S
+    assert found.requests == fault.requests
+    assert found.error is None or wire.KEY not in str(found.error) + repr(found.error)
+
+
+def test_a_day_is_not_waited_for(outcomes):
+    """The value is in the error, for the caller to act on."""
+    for dialect in wire.DIALECTS:
+        error = outcomes["retry after a day", dialect.name, True].error
+        assert error.retry_after_s == 99999
+        assert "99999" in str(error)
+
+
+def test_there_are_at_least_28_faults():
+    """As many as the list we measure ourselves by."""
+    assert len(server.FAULTS) >= 28
+
+
+def table(outcomes) -> str:
+    names = [dialect.name for dialect in wire.DIALECTS]
+    lines = [f"| the server … | asked | {' | '.join(names)} |", f"|---|---|{'---|' * len(names)}"]
+    for fault in server.FAULTS:
+        modes = {False: fault.whole, True: fault.streamed}
+        cells = ["both" if all(modes.values()) else "streamed" if fault.streamed else "whole"]
+        for name in names:
+            words = [outcomes[fault.name, name, s].word for s in modes if (fault.name, name, s) in outcomes]
+            cells.append(" / ".join(dict.fromkeys(words)) or "–")
+        lines.append(f"| {fault.what[0].lower()}{fault.what[1:]} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_shows_the_outcomes(outcomes):
+    """docs/reliability.md says what happens."""
+    page = PAGE.read_text()
+    shown = page[page.index(BEGIN) + len(BEGIN) : page.index(END)]
+
+    assert shown == table(outcomes), "run: python tests/integration/test_faults.py"
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text()
+    before, rest = page.split(BEGIN)
+    PAGE.write_text(before + BEGIN + table(asyncio.run(all_outcomes())) + END + rest.split(END)[1])
