@@ -7,14 +7,15 @@ stands nothing.
 PARAMETERS: parameters and responseSchema, the OpenAPI subset ``Schema``, whose unknown keys are a 400 ("Unknown name
 \\"const\\" … Cannot find field"). additionalProperties is in the SDK's type and refused by the API.
 
-An anyOf of single values is not enforced by the service: it is sent as one enum.
+Unless a request asks for VALIDATED calls the model is not held to a schema, so a constraint in the description is
+about as good as one in a keyword. An anyOf of single values is not enforced by the service: it is sent as one enum.
 """
 
 from flexchat.plugin import SchemaDialect
 
 _TOLD = (
     "uniqueItems", "contains", "minContains", "maxContains", "unevaluatedItems",
-    "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
+    "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
     "not", "if", "then", "else", "multipleOf",
     "examples", "deprecated", "contentEncoding", "contentMediaType",
 )  # fmt: skip
@@ -33,6 +34,7 @@ JSON_SCHEMA = SchemaDialect(
         "nullable": "as type",
         "allOf": "merge",
         "$ref": "alone",
+        "patternProperties": "open",
         "unevaluatedProperties": "open",
         **dict.fromkeys(_TOLD, "note"),
         **dict.fromkeys(("default", "example", "pattern", "minLength", "maxLength"), "note"),
@@ -51,6 +53,7 @@ JSON_SCHEMA = SchemaDialect(
     fold_enums=True,
     empty_properties="add",
     recursion="optional",
+    enforces=False,
     max_tools=512,
 )
 
@@ -70,6 +73,7 @@ PARAMETERS = SchemaDialect(
         "allOf": "merge",
         "$ref": "write out",
         "additionalProperties": "open",
+        "patternProperties": "open",
         "unevaluatedProperties": "open",
         **dict.fromkeys(_TOLD, "note"),
     },
@@ -86,5 +90,6 @@ PARAMETERS = SchemaDialect(
     empty_properties="drop",
     known_required=True,
     property_name="[A-Za-z_][A-Za-z0-9_]{0,63}",
+    enforces=False,
     max_tools=512,
 )

@@ -8,17 +8,17 @@ told from names by where they stand: a property may be called ``title``, ``$ref`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import attrs
 
 from ..domain import RewrittenSchema, SchemaDialect, SchemaNote
-from .rewrite_keywords import ACTIONS, FIRST, Draft
+from .rewrite_keywords import ACTIONS, FIRST, Draft, Severity
 from .rewrite_merge import beside, merged, one_enum, one_object
 from .rewrite_references import References
 from .rewrite_references import places as places_of
 from .rewrite_shape import LISTS, SINGLE, TABLES, sound
-from .rewrite_types import ANNOTATIONS, is_null, listed
+from .rewrite_types import ANNOTATIONS, is_null, listed, or_null
 from .rewrite_values import give_items, give_root_type, give_type, treat_object, with_single_type
 from .wording import quoted
 
@@ -107,9 +107,7 @@ class Rewriting:
         self._check_size()
         return made
 
-    def note(
-        self, severity: Literal["error", "warning", "info"], keyword: str, message: str, at: object = None
-    ) -> None:
+    def note(self, severity: Severity, keyword: str, message: str, at: object = None) -> None:
         """Note what was done to a keyword of the schema at hand, or of one inside it."""
         places = self._places
         if places is None:
@@ -156,18 +154,24 @@ class Rewriting:
             draft.pop("definitions", None)
         if at_root:
             give_root_type(self, draft)
-        if any(actions.get(keyword, other) != "keep" for keyword in draft):
-            for keyword in [*draft]:
-                if actions.get(keyword) in FIRST:
-                    ACTIONS[actions[keyword]](self, draft, keyword, said)
-            for keyword in [*draft]:
-                action = actions.get(keyword, other)
-                if action != "keep":
-                    ACTIONS[action](self, draft, keyword, said)
-        if dialect.null == "nullable" and type(draft.get("type")) is list:
-            draft = with_single_type(self, draft)
+        is_nullable = False
+        if "nullable" in draft and actions.get("nullable") == "as type":
+            is_nullable = draft.pop("nullable")
+            self.note("info", "nullable", "nullable is sent as a type")
+        for keyword in [*draft]:
+            if actions.get(keyword) in FIRST:
+                ACTIONS[actions[keyword]](self, draft, keyword, said)
         if dialect.untyped != "keep" and "type" not in draft and "anyOf" not in draft:
             give_type(self, draft)
+        for keyword in [*draft]:
+            action = actions.get(keyword, other)
+            if action != "keep":
+                ACTIONS[action](self, draft, keyword, said)
+        if dialect.null == "nullable" and type(draft.get("type")) is list:
+            draft = with_single_type(self, draft)
+        if draft.get("items") is False and not dialect.boolean_schemas:
+            del draft["items"]
+            self.note("warning", "items", "an array without items cannot be said")
         kinds = listed(draft.get("type"))
         if "array" in kinds and "items" not in draft and "prefixItems" not in draft:
             give_items(self, draft)
@@ -182,23 +186,36 @@ class Rewriting:
             draft["description"] = f"{draft['description']} {told}" if draft.get("description") else told
         if dialect.upper_case_types and "type" in draft:
             draft["type"] = draft["type"].upper()
-        return draft
+        return or_null(draft) if is_nullable else draft
 
     def _inside(self, draft: Draft) -> None:
         """Visit what lies inside a schema, properties excepted."""
         for keyword in [*draft]:
             value = draft[keyword]
             if keyword in SINGLE:
-                if value is False and keyword == "items" and not self.dialect.boolean_schemas:
-                    del draft[keyword]  # what may follow prefixItems
-                else:
-                    draft[keyword] = value if type(value) is bool else self.visit(value)
+                draft[keyword] = value if type(value) is bool and keyword != "items" else self.visit(value)
+            elif keyword == "anyOf":
+                self._forms(draft)
             elif keyword in LISTS:
-                kept = [form for form in value if form is not False or self.dialect.boolean_schemas]
-                made = [self.visit(form) for form in kept or value[:1]]
-                draft[keyword] = [form for at, form in enumerate(made) if keyword != "anyOf" or form not in made[:at]]
+                draft[keyword] = [self.visit(form) for form in value]
             elif keyword in TABLES and keyword != "properties":
                 draft[keyword] = {name: self.visit(inner) for name, inner in value.items()}
+
+    def _forms(self, draft: Draft) -> None:
+        """Visit the forms of a union; what were different ones may be the same in the words of the dialect."""
+        given = draft["anyOf"]
+        kept = [form for form in given if form is not False or self.dialect.boolean_schemas]
+        made = [self.visit(form) for form in kept or given[:1]]
+        made = [form for at, form in enumerate(made) if form not in made[:at]]
+        if self.dialect.null == "nullable" and len(made) > 1 and any(map(is_null, made)):
+            others = [form for form in made if not is_null(form)]
+            draft["nullable"] = bool(others)
+            made = others or made[:1]
+        draft["anyOf"] = made
+        if len(made) == 1 and not self.dialect.union_siblings and "$ref" not in made[0]:
+            del draft["anyOf"]
+            for keyword, value in made[0].items():
+                draft.setdefault(keyword, value)
 
     # ---- in one piece
 
@@ -207,16 +224,17 @@ class Rewriting:
         draft, wrong = sound(schema)
         for keyword, text in wrong:
             self.note("error", keyword, text, at=schema)
+        if "type" in draft and draft["type"] != schema["type"] and not self.dialect.upper_case_types:
+            self.note("info", "type", f"type is sent as {quoted(draft['type'])}", at=schema)
+        if "prefixItems" in draft and "prefixItems" not in schema:
+            self.note("info", "items", "a list of items is sent as prefixItems", at=schema)
         if _COMPOSED.isdisjoint(draft):
             return draft
         if actions.get("allOf") == "merge":
             draft = self._without_all_of(draft, said)
         if "$ref" in draft:
             draft = self._without_reference(draft, actions.get("$ref", "keep"), said)
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in draft:
-                draft = self._union(draft, keyword, actions.get(keyword, "keep"), said)
-        return draft
+        return self._unions(draft, actions, said)
 
     def _without_all_of(self, draft: Draft, said: list[str]) -> Draft:
         branches = draft.pop("allOf", ())
@@ -281,6 +299,12 @@ class Rewriting:
             self.note("warning", keyword, f"{keyword} is said twice, and not the same: only the last is sent")
         return both
 
+    def _unions(self, draft: Draft, actions: Mapping[str, str], said: list[str]) -> Draft:
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in draft:
+                draft = self._union(draft, keyword, actions.get(keyword, "keep"), said)
+        return draft
+
     def _union(self, draft: Draft, keyword: str, action: str, said: list[str]) -> Draft:
         dialect = self.dialect
         if action == "flatten":
@@ -296,12 +320,12 @@ class Rewriting:
             del draft[keyword], draft["nullable"]
             return {**draft, "type": "null"}
         folded = one_enum(forms) if dialect.fold_enums else None
-        if folded is not None or (len(forms) == 1 and not self._is_loop(forms[0])):
+        if folded is not None or (len(forms) == 1 and not dialect.union_siblings and not self._is_loop(forms[0])):
             if folded is not None:
                 said += folded[1]
                 self.note("info", keyword, f"{keyword} of single values is sent as one enum")
             del draft[keyword]
-            return self._both(draft, forms[0] if folded is None else folded[0], said)
+            return self._unions(self._both(draft, forms[0] if folded is None else folded[0], said), {}, said)
         draft[keyword] = forms
         if not dialect.union_siblings and (apart := beside(draft, keyword)) is not None:
             self.note("info", keyword, f"what stands beside {keyword} is sent in each of its forms")

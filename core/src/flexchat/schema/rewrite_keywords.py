@@ -6,9 +6,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from .rewrite_types import ANNOTATIONS, kinds_of, listed, or_null
+from .rewrite_types import ANNOTATIONS, kinds_of, listed
 
 if TYPE_CHECKING:
     from .rewrite import Rewriting
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _LONGEST = 300  # characters of a value that a description is made longer by
 _BOUND = {"exclusiveMinimum": ("minimum", 1, max), "exclusiveMaximum": ("maximum", -1, min)}
 
+Severity = Literal["error", "warning", "info"]
 Draft = dict[str, Any]
 ActionOn = Callable[["Rewriting", Draft, str, list[str]], None]
 """(the rewriting, the schema being made, the keyword, what its description will say besides)"""
@@ -34,15 +35,18 @@ def tell(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
         work.note("info", keyword, f"{keyword} is left out")
         return
     told = in_words(keyword, value)
-    if told:
-        said.append(told)
-    loses = keyword not in ANNOTATIONS and work.dialect.enforces
     if told and not work.is_mute:
-        text = f"the service takes no {keyword}: it is told in the description"
+        said.append(told)
+        _note_told(work, keyword, f"the service takes no {keyword}: it is told in the description")
     else:
-        loses = loses or keyword not in ANNOTATIONS
-        text = f"the service takes no {keyword}, and it is too long for the description"
-        text = f"the service takes no {keyword} here: it is left out" if work.is_mute else text
+        why = "here" if work.is_mute else "and it is too long for the description"
+        severity: Severity = "info" if keyword in ANNOTATIONS else "warning"
+        work.note(severity, keyword, f"the service takes no {keyword} {why}: it is left out")
+
+
+def _note_told(work: Rewriting, keyword: str, text: str) -> None:
+    """Note that a keyword is told instead of sent: a loss where the service would have held the model to it."""
+    loses = work.dialect.enforces and keyword not in ANNOTATIONS
     work.note("warning" if loses else "info", keyword, text)
 
 
@@ -99,17 +103,8 @@ def bound(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
         work.note("info", keyword, f"{keyword} is sent as {inclusive}")
     else:
         said.append(f"{keyword}: {value}")
-        work.note("warning", keyword, f"the service takes no {keyword}: {inclusive} is sent, the rest told")
+        _note_told(work, keyword, f"the service takes no {keyword}: {inclusive} is sent, the rest told")
     draft[inclusive] = tighter(draft[inclusive], value) if inclusive in draft else value
-
-
-def nullable_as_type(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Say OpenAPI's nullable in the type."""
-    if draft.pop(keyword):
-        wider = or_null(draft)
-        draft.clear()
-        draft.update(wider)
-    work.note("info", keyword, "nullable is sent as a type")
 
 
 def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
@@ -134,9 +129,11 @@ def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> Non
     if "type" not in draft:
         kinds = kinds_of(values)
         draft["type"] = kinds[0] if len(kinds) == 1 else kinds
-    told = in_words("allowed values", rest)
-    said += [told] if told else []
-    work.note("warning", keyword, "the service takes enums of strings only: the values are told in the description")
+    if told := in_words("allowed values", rest):
+        said.append(told)
+        _note_told(work, keyword, "the service takes enums of strings only: the values are told in the description")
+    else:
+        work.note("warning", keyword, "the service takes enums of strings only, and these are too many to tell")
 
 
 def format_if_listed(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
@@ -159,13 +156,15 @@ def open_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) ->
     if value is False:
         work.note("info", keyword, f"{keyword} is left out")
         return
-    if value is not True and value != {}:
-        told = in_words("further properties", value)
-        said += [told] if told else []
-    if not draft.get("properties") and keyword == "additionalProperties":
-        work.note("warning", keyword, "a map cannot be said, and may come back empty: take a list of {key, value}")
-    elif value is not True and value != {}:
-        work.note("warning" if work.dialect.enforces else "info", keyword, f"{keyword} is told in the description")
+    words = "further properties" if keyword == "additionalProperties" else keyword
+    told = in_words(words, value) if value is not True and value != {} else ""
+    if told:
+        said.append(told)
+    if not draft.get("properties"):
+        text = "a map is sent as an object and told in the description; a list of {key, value} is surer"
+        work.note("warning", keyword, text)
+    elif told:
+        _note_told(work, keyword, f"{keyword} is told in the description")
 
 
 def leave(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
@@ -180,11 +179,11 @@ ACTIONS: Mapping[str, ActionOn] = {
     "as anyOf": one_of_as_any_of,
     "as items": prefix_as_items,
     "as bound": bound,
-    "as type": nullable_as_type,
     "strings": strings,
     "listed": format_if_listed,
     "plain": plain_pattern,
     "open": open_object,
+    "as type": leave,
     "close": leave,
     "merge": leave,
     "flatten": leave,
@@ -192,7 +191,7 @@ ACTIONS: Mapping[str, ActionOn] = {
     "alone": leave,
 }
 
-FIRST = frozenset(("as enum", "as anyOf", "as items", "as bound", "as type"))
+FIRST = frozenset(("as enum", "as anyOf", "as items", "as bound"))
 """Actions that make other keywords, on which there may be further actions."""
 
 

@@ -63,7 +63,7 @@ _SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
 def sound(schema: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Return a copy of a schema without what cannot be read, and what is wrong with that: keyword and sentence.
 
-    Types come back in lower case, draft-07's list of items as prefixItems.
+    Types come back in lower case, each once, draft-07's list of items as prefixItems.
     """
     draft = dict(schema)
     wrong: list[tuple[str, str]] = []

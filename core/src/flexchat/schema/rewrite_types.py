@@ -59,9 +59,9 @@ def is_null(schema: Any) -> bool:
     """Return whether only null fits a schema that says so plainly."""
     if type(schema) is not dict:
         return False
-    return schema.get("type") in ("null", ["null"], "NULL") or (
-        "type" not in schema and (schema.get("enum") == [None] or ("const" in schema and schema["const"] is None))
-    )
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    only_null = type(values) is list and bool(values) and all(value is None for value in values)
+    return only_null or schema.get("type") in ("null", ["null"], "NULL")
 
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:

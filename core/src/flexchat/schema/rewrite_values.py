@@ -86,6 +86,7 @@ def treat_object(work: Rewriting, draft: Draft, *, at_root: bool) -> None:
                 text = f"property {quoted(name)} leads back to itself and cannot be required: sent as optional"
                 work.note("warning", "required", text)
     properties = _visited(work, given, must)
+    must = [name for name in must if name in properties or name not in given]
     if must != required:
         draft["required"] = must
     if dialect.all_required:

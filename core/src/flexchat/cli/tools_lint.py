@@ -1,0 +1,258 @@
+"""flexchat tools lint: what each service makes of each tool."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
+from ..errors import ToolDefinitionError, did_you_mean
+from ..plugin.contracts import Command
+from ..plugin.host import PluginHost
+from ..schema.limits import schema_problems
+from ..tools.lint import ToolFinding, lint_tools, portable_definition
+from .opening import config_file, open_tools, prepare
+from .terminal import Style, Terminal
+from .usage import FAILED, OK, UsageError
+
+_STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
+_PLACES = 3  # places that a line names
+
+
+@attrs.frozen(kw_only=True)
+class Unusable:
+    """An entry of a file that FlexChat itself does not take as a tool."""
+
+    name: str
+    reason: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what tools lint takes."""
+    parser.add_argument(
+        "--provider",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a provider (openai), one of its modes (openai.strict), or all; repeatable; absent: those of the config",
+    )
+    parser.add_argument(
+        "--tools", metavar="FILE", help="tools of a JSON file (a list, as sent to OpenAI, or of MCP) in place of ours"
+    )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="print the definitions that a better spelling helps, as a JSON list to paste; no file is changed, and "
+        "nothing is rewritten that would weaken the check of a call",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what each mode makes of each tool; the exit status is 1 if a provider refuses one in every mode."""
+    terminal: Terminal = args.terminal
+    tools, unusable, host, used = _tools(args)
+    modes = _modes(host, args.provider, used)
+    dialects = {name: dialect for name, (_, dialect) in modes.items()}
+    fixed = []
+    if args.fix:
+        portable = {tool.name: portable_definition(tool) for tool in tools}
+        fixed = [_as_data(tool) for tool, notes in portable.values() if notes]
+        tools = [tool for tool, _ in portable.values()]
+    findings = [*lint_tools(tools, dialects), *_of_unusable(unusable, dialects)]
+    refused = _refused(findings, modes)
+    if args.json:
+        terminal.json(_report(findings, modes, refused) | ({"fixed": fixed} if args.fix else {}))
+    elif args.fix:
+        terminal.json(fixed)
+        for finding in findings:
+            if finding.sentence:
+                terminal.say(finding.sentence)
+    else:
+        _print(findings, terminal)
+    return FAILED if refused else OK
+
+
+# ---- what is linted, and for whom
+
+
+def _tools(args: argparse.Namespace) -> tuple[list[ToolDefinition], list[Unusable], PluginHost, list[str]]:
+    """Return the tools, what is none, the plugins, and the names of the providers that the configuration uses."""
+    if args.tools:
+        tools, unusable = _read(Path(args.tools))
+        return tools, unusable, prepare(args, config_file(args)), []
+    chat, host = open_tools(args)
+    used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
+    return chat.tools.get_registry().list(), [], host, used
+
+
+def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict[str, tuple[str, SchemaDialect]]:
+    """Return the selected dialects by name, each with the name of its provider.
+
+    Raises:
+        UsageError: A name is unknown, or no installed provider says what it takes.
+    """
+    known: dict[str, dict[str, tuple[str, SchemaDialect]]] = {}
+    for name, kind in host.providers.by_name.items():
+        if kind.schema_dialects:
+            known[name] = {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
+    everything = {mode: found for modes in known.values() for mode, found in modes.items()}
+    if not everything:
+        raise UsageError("no installed provider says what schemas it takes: pip install flexchat-openai brings one")
+    if not wanted:
+        return {mode: found for name in used for mode, found in known.get(name, {}).items()} or everything
+    selected: dict[str, tuple[str, SchemaDialect]] = {}
+    for name in wanted:
+        if name == "all":
+            selected |= everything
+        elif name in everything and name not in known:
+            selected[name] = everything[name]
+        elif name in known:
+            selected |= known[name]
+        elif name in host.providers.by_name:
+            raise UsageError(f"the provider '{name}' does not say what schemas it takes")
+        else:
+            names = [*known, *everything, "all"]
+            there = ", ".join(dict.fromkeys(names))
+            raise UsageError(f"--provider {name}: unknown{did_you_mean(name, names)}; there are: {there}")
+    return selected
+
+
+def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
+    try:
+        data = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is not JSON: {error}") from None
+    entries = data.get("tools") if isinstance(data, dict) else data
+    if not isinstance(entries, list):
+        raise UsageError(f"{file} must hold a list of tools, or an object with such a list under 'tools'")
+    tools: dict[str, ToolDefinition] = {}
+    unusable = []
+    for index, entry in enumerate(entries):
+        tool = _definition(entry, f"tool {index + 1}")
+        if isinstance(tool, ToolDefinition) and tool.name in tools:
+            tool = Unusable(name=f"{tool.name} (tool {index + 1})", reason="an earlier tool has this name; rename one")
+        if isinstance(tool, Unusable):
+            unusable.append(tool)
+        else:
+            tools[tool.name] = tool
+    return [*tools.values()], unusable
+
+
+def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
+    table = entry.get("function", entry) if isinstance(entry, dict) else None
+    if not isinstance(table, dict):
+        return Unusable(name=otherwise, reason="a tool must be an object with name, description and parameters")
+    name, description = table.get("name"), table.get("description")
+    parameters = next((table[key] for key in ("parameters", "inputSchema", "input_schema") if key in table), None)
+    name = name if isinstance(name, str) and name else otherwise
+    try:
+        tool = ToolDefinition(
+            name=name,
+            description=description if isinstance(description, str) else "",
+            parameters={"type": "object", "properties": {}} if parameters is None else parameters,
+            implementation=Implementation(type="mock"),
+        )
+    except ToolDefinitionError as error:
+        return Unusable(name=name, reason=str(error))
+    problems = schema_problems(tool.parameters)
+    return Unusable(name=name, reason="; ".join(problems)) if problems else tool
+
+
+def _of_unusable(unusable: Iterable[Unusable], dialects: Iterable[str]) -> list[ToolFinding]:
+    return [
+        ToolFinding(
+            tool=entry.name,
+            dialect=dialect,
+            outcome="refused",
+            notes=(SchemaNote(severity="error", pointer="", keyword="", message=entry.reason),),
+        )
+        for entry in unusable
+        for dialect in dialects
+    ]
+
+
+# ---- what came of it
+
+
+def _refused(findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, SchemaDialect]]) -> list[tuple[str, str]]:
+    """Return the tools that a provider takes in none of its selected modes, each with the provider."""
+    takes: dict[tuple[str, str], bool] = {}
+    for finding in findings:
+        key = finding.tool, modes[finding.dialect][0]
+        takes[key] = takes.get(key, False) or finding.outcome != "refused"
+    return [key for key, taken in takes.items() if not taken]
+
+
+def _print(findings: Sequence[ToolFinding], terminal: Terminal) -> None:
+    width = max((len(finding.dialect) for finding in findings), default=0)
+    tool = None
+    for finding in findings:
+        if finding.tool != tool:
+            tool = finding.tool
+            terminal.out(tool or "all tools together", "bold")
+        terminal.out(f"  {finding.dialect:{width}}  {finding.outcome}", _STYLES[finding.outcome])
+        for line in _lines(finding.notes, every=terminal.verbose):
+            terminal.paragraph(line, indent="      ")
+    outcomes = [finding.outcome for finding in findings if finding.tool]
+    counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("accepted", "rewritten", "refused"))
+    tools = len({finding.tool for finding in findings if finding.tool})
+    if tools:
+        terminal.out(f"{tools} tool{'' if tools == 1 else 's'}: {counts}", "bold")
+    else:
+        terminal.say("no tools: the configuration has none, or tools.enabled is false")
+
+
+def _lines(notes: Sequence[SchemaNote], *, every: bool) -> list[str]:
+    """Return what is lost or wrong, a line for each message; of what is not, only what it is about."""
+    by_message: dict[tuple[str, str], list[str]] = {}
+    for note in notes:
+        if every or note.severity != "info":
+            by_message.setdefault((note.severity, note.message), []).append(note.pointer)
+    lines = []
+    for severity in ("error", "warning", "info"):
+        for (kind, message), places in by_message.items():
+            if kind == severity:
+                named = [place for place in dict.fromkeys(places) if place]
+                more = f" and {len(named) - _PLACES} more" if len(named) > _PLACES else ""
+                where = f"{', '.join(named[:_PLACES])}{more}: " if named else ""
+                lines.append(f"{where}{message}")
+    harmless = [] if every else [*dict.fromkeys(note.keyword for note in notes if note.severity == "info")]
+    return lines + ([f"without loss: {', '.join(harmless)}"] if harmless else [])
+
+
+def _report(
+    findings: Iterable[ToolFinding],
+    modes: Mapping[str, tuple[str, SchemaDialect]],
+    refused: Iterable[tuple[str, str]],
+) -> dict[str, Any]:
+    return {
+        "findings": [
+            {
+                "tool": finding.tool or None,
+                "provider": modes[finding.dialect][0],
+                "dialect": finding.dialect,
+                "outcome": finding.outcome,
+                "notes": [attrs.asdict(note) for note in finding.notes],
+            }
+            for finding in findings
+        ],
+        "refused": [{"tool": tool, "provider": provider} for tool, provider in refused],
+    }
+
+
+def _as_data(tool: ToolDefinition) -> dict[str, Any]:
+    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+
+
+COMMANDS = (
+    Command(
+        name="tools lint", summary="say what each service makes of the tools", add_arguments=add_arguments, run=run
+    ),
+)
