@@ -26,6 +26,7 @@ from flexchat.plugin import (
 )
 
 _LONGEST_TEXT = 500
+_LONGEST_CODE = 200
 # The status words of google.rpc.Code, as HTTP statuses; they stand alone in errors in the middle of a stream.
 _STATUS = {
     "INVALID_ARGUMENT": 400,
@@ -115,7 +116,7 @@ def service_error(
         "provider": "gemini",
         "model": model,
         "status": status,
-        "code": next(iter(report.reasons), report.word) or None,
+        "code": mask(next(iter(report.reasons), report.word)[:_LONGEST_CODE]) or None,
         # There is no such header from Google itself; proxies add one.
         "retry_after_s": report.retry_s or retry_after_s(headers) or None,
     }

@@ -5,6 +5,7 @@ The order is code, type, text, status: services disagree on the status of the sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ from flexchat.plugin import (
 )
 
 _LONGEST_TEXT = 500
+_LONGEST_CODE = 200
+_STATUS = re.compile(r"[45][0-9]{2}")
 _TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error", "string_above_max_length")
 _TOO_LONG_TEXTS = (
     "maximum context length",
@@ -97,17 +100,19 @@ def service_error(
     """
     report = _report(body)
     if status is None or status < 400:
-        status = int(report.code) if report.code.isdigit() and 400 <= int(report.code) <= 599 else None
+        status = int(report.code) if _STATUS.fullmatch(report.code) else None
     # Cut before it is masked too: what masks is slow on a long page.
     text = mask(" ".join(report.text[: 4 * _LONGEST_TEXT].split()))[:_LONGEST_TEXT] or "no reason given"
     known: dict[str, Any] = {
         "provider": "openai",
         "model": model,
         "status": status,
-        "code": report.code or report.type or None,
+        "code": mask((report.code or report.type)[:_LONGEST_CODE]) or None,  # gateways put whole sentences there
         "request_id": headers.get("x-request-id"),
         "retry_after_s": retry_after_s(headers) or None,  # 0 is sent by services that mean "some time"
     }
+    if report.param:
+        report = attrs.evolve(report, param=mask(report.param[:_LONGEST_CODE]))
     error = _classified(report, status, text, host, path, known)
     wish = should_retry(headers)
     if wish is not None:
