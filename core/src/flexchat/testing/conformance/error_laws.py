@@ -13,7 +13,6 @@ import httpx
 from ...plugin import (
     AssistantMessage,
     ChatOptions,
-    ChatProvider,
     ChatResult,
     ContentFilterError,
     ContextLengthError,
@@ -135,7 +134,8 @@ class ErrorLaws(ProviderKit):
         for kind in REFUSALS:
             refusal = self.error_reply(kind)
             if refusal is not None:
-                answers.append(self.answer(_quoting(refusal[1], quoting), status=refusal[0]))
+                answers.append(self.answer(_quoting(refusal[1], quoting, longest=True), status=refusal[0]))
+                answers.append(self.answer(_quoting(refusal[1], quoting, longest=False), status=refusal[0]))
         for answer in answers:
             for stream in self.ways:
                 error = await self._refused(answer, stream)
@@ -201,7 +201,7 @@ class ErrorLaws(ProviderKit):
                         raise AssertionError(f"options.timeout_s=0.05 ended nothing in {_PATIENCE_S:g} s") from None
                     require(
                         isinstance(error, ProviderTimeoutError),
-                        f"after {time.perf_counter() - started:.2f} s a {type(error).__name__}, no ProviderTimeoutError",
+                        f"after {time.perf_counter() - started:.2f} s {type(error).__name__}, not ProviderTimeoutError",
                     )
                     require(service.open_answers == 0, "after the timeout the response is still open")
 
@@ -282,16 +282,16 @@ def _check_result(result: ChatResult) -> None:
             )
 
 
-def _quoting(body: Any, text: str) -> Any:
-    """Return a refusal with the text in place of its longest one, which is what it says."""
-    longest = max(_all_texts(body), key=len, default="")
+def _quoting(body: Any, text: str, *, longest: bool) -> Any:
+    """Return a refusal with the text in place of its longest one, which is what it says, or of all."""
+    replaced_texts = {max(_all_texts(body), key=len, default="")} if longest else {*_all_texts(body)}
 
     def put(data: Any) -> Any:
         if isinstance(data, dict):
             return {key: put(item) for key, item in data.items()}
         if isinstance(data, list):
             return [put(item) for item in data]
-        return text if data == longest and longest else data
+        return text if isinstance(data, str) and data in replaced_texts else data
 
     return put(body)
 
@@ -302,5 +302,3 @@ def _all_texts(data: Any) -> list[str]:
     items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     return [text for item in items for text in _all_texts(item)]
 
-
-__all__ = ["REFUSALS", "ChatProvider", "ErrorLaws"]

@@ -113,11 +113,13 @@ class ServiceLaws(ProviderKit):
         """A vector too few or too many would give documents to the wrong texts: a ProviderError."""
         for count in (0, 1, 3):
             answer = self.answer(self.embed_reply([[float(number), 1.0] for number in range(count)]))
-            async with self.serving(answer) as (provider, _):
+            async with self.serving(answer) as (provider, service):
                 try:
                     found = await provider.embed(["one", "two"], self.model)  # type: ignore[attr-defined]
                 except ProviderError:
                     continue
+                if count == 1 and len(service.asked) > 1 and len(found.vectors) == 2:
+                    continue  # it has asked again, for one text at a time
             raise AssertionError(f"two texts, {count} vectors: expected a ProviderError, got {shown(found)}")
 
     @law("embeddings")
