@@ -92,6 +92,13 @@ def test_unsigned_texts_are_joined_and_signed_ones_are_not() -> None:
         assert kept == [{"thought": True}, None, {"thoughtSignature": "s1"}, None, {"thoughtSignature": "s2"}]
 
 
+def test_two_texts_with_one_signature_stay_two() -> None:
+    """Each is signed for itself."""
+    signed = {"text": "a", "thoughtSignature": "s"}
+
+    assert len(whole(candidate(signed, signed)).message.parts) == 2
+
+
 def test_events_come_as_the_parts_do() -> None:
     """With the index of their part; a call is whole at once (TC-82)."""
     call = {"functionCall": {"id": "w", "name": "f", "args": {"ü": [1]}}, "thoughtSignature": "s"}

@@ -6,6 +6,7 @@ used up.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -208,4 +209,5 @@ def _quotas(details: list[dict[str, Any]]) -> list[str]:
 
 def _seconds(value: object) -> float | None:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return float(match[1]) if match else None
+    seconds = float(match[1]) if match else math.nan
+    return seconds if math.isfinite(seconds) else None
