@@ -12,6 +12,8 @@ from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 from .chat_answer import AnswerDraft
 from .errors import malformed_call
 
+_UNFINISHED = "ended its answer without saying that it was done: it is incomplete"
+
 
 class ChatStream:
     """Reads one answer: ``feed`` it every piece, then ``end`` it.
@@ -56,7 +58,7 @@ class ChatStream:
         if not self._draft.has_begun and not self.is_done:
             raise self._unreadable("ended its stream before it had said anything: is base_url right?")
         if not self.is_done:
-            raise self._unreadable("ended its stream without saying that it was done: the answer is incomplete")
+            raise self._unreadable(_UNFINISHED)
         yield from self._draft.end()
 
     def _line(self, line: bytes) -> Iterator[ChatEvent]:
@@ -94,6 +96,8 @@ def whole_answer(
     if not draft.is_done and (not isinstance(answer, dict) or not isinstance(answer.get("message"), dict)):
         raise unreadable("sent JSON that is no chat answer: is base_url right? It ends before /api")
     if not draft.is_done:
+        if answer.get("done") is False:
+            raise unreadable(_UNFINISHED)  # the first line of a stream that was cut off
         yield from draft.take(answer)
     yield from draft.end()
 

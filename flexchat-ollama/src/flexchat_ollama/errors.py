@@ -7,7 +7,7 @@ once it has begun to answer. Texts are compared in lower case.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from flexchat.http.retry_after import retry_after_s, should_retry
@@ -105,7 +105,7 @@ def _by_text(text: str, status: int | None, model: str | None, known: dict[str, 
     if status == 413 or any(phrase in lower for phrase in _TOO_LONG):
         return ContextLengthError(f"the conversation is too long for the model: {text}", **known)
     if "does not support tools" in lower:
-        return cannot_call_tools(model or "the model", (), **known)
+        return cannot_call_tools(model, (), known)
     if "does not support" in lower:
         return ProviderRequestError(_unsupported(text, model), kind="unsupported_feature", **known)
     if any(phrase in lower for phrase in _UNREADABLE_MEDIA):
@@ -145,15 +145,18 @@ def _by_status(text: str, status: int | None, origin: str, is_json: bool, known:
     return ProviderOverloadedError(f"{origin} failed with status {status}: {text}", **known)
 
 
-def cannot_call_tools(model: str, others: tuple[str, ...], **known: Any) -> ProviderRequestError:
+def cannot_call_tools(
+    model: str | None, others: Sequence[str], known: Mapping[str, Any] | None = None
+) -> ProviderRequestError:
     """Return the error for tools that are offered to a model which has none.
 
     Args:
         others: Installed models that have them.
+        known: What is known of the refusal, if the server refused.
     """
-    known = {"provider": "ollama", "model": model, **known}
+    known = {"provider": "ollama", "model": model, **(known or {})}
     hint = f"of the installed models these can: {', '.join(others)}" if others else "choose a model that can"
-    return ProviderRequestError(f"{model} cannot call tools: {hint}", kind="unsupported_tools", **known)
+    return ProviderRequestError(f"{model or 'the model'} cannot call tools: {hint}", kind="unsupported_tools", **known)
 
 
 def lacks_capability(model: str, capability: str) -> ProviderRequestError:

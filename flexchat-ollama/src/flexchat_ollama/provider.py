@@ -19,6 +19,7 @@ from flexchat.plugin import (
     ModelInfo,
     ProviderAuthError,
     ProviderError,
+    ProviderRequestError,
     StreamEnd,
     Usage,
     UserMessage,
@@ -86,7 +87,7 @@ class OllamaProvider:
             answer = await self._http.post(_CHAT, request.body, timeout_s=left())
             draft = self._draft(request)
             if answer.status >= 400:
-                events = self._refused(draft, answer, model)
+                events = await self._refused(draft, answer, model)
             else:
                 failed = functools.partial(self._failure, None, answer.headers, model)
                 events = whole_answer(answer.body, draft, failed, self._http.unreadable)
@@ -103,7 +104,7 @@ class OllamaProvider:
             async with self._http.stream(_CHAT, request.body, timeout_s=left()) as answer:
                 if answer.status >= 400:
                     whole = HttpAnswer(status=answer.status, headers=answer.headers, body=await answer.read())
-                    last = self._refused(draft, whole, model)
+                    last = await self._refused(draft, whole, model)
                 else:
                     failed = functools.partial(self._failure, None, answer.headers, model)
                     stream = ChatStream(draft, failed, self._http.unreadable)
@@ -194,14 +195,17 @@ class OllamaProvider:
         tools = request.tool_names if self._config.read_text_calls else frozenset()
         return AnswerDraft(self._http.origin, mask=self._http.mask, text_tools=tools)
 
-    def _refused(self, draft: AnswerDraft, answer: HttpAnswer, model: str) -> Iterator[ChatEvent]:
+    async def _refused(self, draft: AnswerDraft, answer: HttpAnswer, model: str) -> Iterator[ChatEvent]:
         """Return the end of the answer that an error is in truth, or raise the error."""
         report = parsed(answer.body)
         why = malformed_call(report)
-        if why is None:
-            raise self._failure(answer.status, answer.headers, model, report)
-        draft.fail(why)
-        return draft.end()
+        if why is not None:
+            draft.fail(why)
+            return draft.end()
+        error = self._failure(answer.status, answer.headers, model, report)
+        if self._config.check_models and isinstance(error, ProviderRequestError) and error.kind == "unsupported_tools":
+            raise cannot_call_tools(model, await self._catalogue.able("tools"), {"status": answer.status})
+        raise error
 
     def _failure(
         self, status: int | None, headers: Mapping[str, str], model: str | None, report: object
