@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from .rewrite_keywords import Draft
 from .rewrite_types import listed, meant_types, one_type_each, or_null
 from .wording import cut, quoted
@@ -90,6 +92,8 @@ def treat_object(work: Rewriting, draft: Draft, *, at_root: bool) -> None:
     if must != required:
         draft["required"] = must
     if dialect.all_required:
+        if "required" not in draft and not properties:
+            work.note("info", "required", "an empty list of required names is added")
         draft["required"] = [*properties]
     if properties or dialect.empty_properties != "drop":
         draft["properties"] = properties
@@ -112,7 +116,11 @@ def _visited(work: Rewriting, given: Mapping[str, Any], required: list[str]) -> 
         if inner is False and not dialect.boolean_schemas:
             work.note("info", "properties", f"property {quoted(name)}, which may not be given, is left out")
             continue
+        known = len(work.notes)
         made[name] = work.visit(inner)
+        if inner is True:  # has no place of its own
+            step = name.replace("~", "~0").replace("/", "~1")
+            work.notes[known:] = [attrs.evolve(n, pointer=f"{n.pointer}/properties/{step}") for n in work.notes[known:]]
         if dialect.all_required and name not in required:
             made[name] = or_null(made[name])
             work.note("info", "required", "is sent as required; null stands for leaving it out", at=inner)
