@@ -5,6 +5,7 @@ connections.py   the default transport: httpx's transport protocol over aiohttp'
 trouble.py       what a broken connection means
 deadline.py      connect, first byte, idle, total: one timer a request
 sse.py           bytes to server-sent events
+ndjson.py        bytes to lines of JSON
 retry_after.py   what a service says about asking again
 secrets.py       keeps keys out of texts
 
