@@ -180,7 +180,7 @@ async def test_a_server_that_streams_unasked_is_understood() -> None:
 
 async def test_what_was_left_out_is_a_warning_of_the_result() -> None:
     """A temperature the model refuses is dropped and said, streamed and whole."""
-    options = ChatOptions(temperature=1)
+    options = ChatOptions(temperature=0.5)
     whole = provider(lambda r: httpx.Response(200, json=ANSWER))
     pieces = provider(lambda r: httpx.Response(200, content=STREAM))
 

@@ -23,8 +23,8 @@ from flexchat.plugin import (
     UserMessage,
 )
 
-from .history import Entry, HistoryWriter
-from .reasoning import effort_for
+from .history import Entry, HistoryWriter, replayed
+from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
 from .tool_choice import tool_choice
 from .traits import traits_of
@@ -99,11 +99,7 @@ class ChatRequestWriter(HistoryWriter):
         extra = {**self._extra, **options.extra} if options.extra else self._extra
         if traits is not None:
             effort = extra.get("reasoning_effort", fields.get("reasoning_effort"))
-            refused = ("temperature", "top_p") if traits.sampling_refused(effort) else ()
-            refused = (*refused, "stop") if not traits.accepts_stop else refused
-            dropped = [name for name in refused if fields.pop(name, None) is not None]
-            if dropped:
-                warnings.append(f"{model} takes no {' and no '.join(dropped)}: left out")
+            warnings += drop_refused(fields, model, traits, effort, "chat")
         fields.update(extra)
         return fields, tuple(warnings)
 
@@ -152,7 +148,7 @@ class ChatRequestWriter(HistoryWriter):
             said["tool_calls"] = items
         elif not said["content"]:
             return b"", ids  # servers refuse a message that says nothing
-        return to_bytes(said), ids
+        return replayed(said), ids
 
     def _call(self, call: ToolCall, wire_id: str) -> dict[str, Any]:
         item: dict[str, Any] = {

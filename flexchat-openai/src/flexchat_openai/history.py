@@ -194,6 +194,14 @@ class HistoryWriter(ABC):
             return to_text(finite(call.arguments))
 
 
+def replayed(value: Mapping[str, Any]) -> bytes:
+    """Return as JSON what a server may have said: null for numbers that are no JSON, which some servers write."""
+    try:
+        return to_bytes(value)
+    except ValueError:
+        return to_bytes(finite(value))
+
+
 def _leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:
     """Return how many system messages stand at the start, and their text: some servers take only one."""
     texts: list[str] = []

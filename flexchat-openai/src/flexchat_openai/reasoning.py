@@ -1,8 +1,9 @@
-"""How much a model shall think, in words it knows."""
+"""How much a model shall think, in words it knows, and what it takes beside that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from flexchat.plugin import Reasoning
 
@@ -35,6 +36,20 @@ def effort_for(reasoning: Reasoning, model: str, traits: ModelTraits | None, api
     nearest = _nearest(effort, known)
     warnings.append(f"{model} knows no reasoning effort '{effort}' here: '{nearest}' is sent")
     return nearest, warnings
+
+
+def drop_refused(fields: dict[str, Any], model: str, traits: ModelTraits, effort: object, api: str) -> list[str]:
+    """Take out of a body what the model refuses; return what could not be honoured.
+
+    A temperature or top_p of 1 is what a model does anyway: no loss. Chat Completions takes that temperature.
+    """
+    refused = [] if traits.accepts_stop else ["stop"]
+    if traits.sampling_refused(effort):
+        refused += ["temperature", "top_p"]
+    if api == "chat" and fields.get("temperature") == 1:
+        refused = [name for name in refused if name != "temperature"]
+    dropped = [name for name in refused if fields.pop(name, 1) != 1]
+    return [f"{model} takes no {' and no '.join(dropped)}: left out"] if dropped else []
 
 
 def _nearest(effort: str, known: Sequence[str]) -> str:

@@ -29,8 +29,8 @@ from flexchat.plugin import (
     UserMessage,
 )
 
-from .history import Entry, HistoryWriter
-from .reasoning import effort_for
+from .history import Entry, HistoryWriter, replayed
+from .reasoning import drop_refused, effort_for
 from .responses_items import SCOPE, Part, refusal_of, text_of
 from .schemas import format_fields
 from .tool_choice import tool_choice
@@ -113,16 +113,13 @@ class ResponsesRequestWriter(HistoryWriter):
             form, lost_form = _text_format(options.response_format)
             fields["text"] = {"format": form}
             warnings += lost_form
-        _merge(fields, self._extra)
-        _merge(fields, options.extra)
+        extra = {**self._extra, **options.extra} if options.extra else self._extra
         if traits is not None:
-            given = fields.get("reasoning")
-            effort = given.get("effort") if isinstance(given, dict) else None
-            refused = ("temperature", "top_p") if traits.sampling_refused(effort) else ()
-            extra = {**self._extra, **options.extra}
-            dropped = [name for name in refused if name not in extra and fields.pop(name, None) is not None]
-            if dropped:
-                warnings.append(f"{model} takes no {' and no '.join(dropped)}: left out")
+            effort = {**fields.get("reasoning", {}), **_table(extra.get("reasoning"))}.get("effort")
+            warnings += drop_refused(fields, model, traits, effort, "responses")
+        for key, value in extra.items():
+            is_part = key in ("reasoning", "text") and key in fields
+            fields[key] = {**fields[key], **value} if is_part and isinstance(value, dict) else value
         return fields, tuple(warnings)
 
     def _encoded(self, message: Message) -> Entry:
@@ -152,16 +149,16 @@ class ResponsesRequestWriter(HistoryWriter):
             item = self._item(part, ids, bool(items))
             if item is not None:
                 items.append(item)
-        return b",".join([to_bytes(item) for item in _consistent(items)]), ids
+        return b",".join([replayed(item) for item in _consistent(items)]), ids
 
     def _item(self, part: Part, ids: Mapping[str, str], has_begun: bool) -> _Item | None:
         """Return a part as an item: the server's own where it comes from it unchanged; None if it is not sent."""
         data = part.provider_data.data if part.provider_data and self._is_ours(part.provider_data) else {}
-        own, after = data.get("item"), data.get("after")
+        own, after = _table(data.get("item")), data.get("after")
         match part:
             case ToolCall():
                 call = {"call_id": ids[part.id], "name": part.name, "arguments": self._arguments(part)}
-                return _Item(item={"type": "function_call", **(own or {}), **call}, after=after)
+                return _Item(item={"type": "function_call", **own, **call}, after=after)
             case ReasoningPart() if own and self._can_go_back(own):
                 return _Item(item=own)
             case OpaquePart() if own:
@@ -196,20 +193,15 @@ def _consistent(items: Sequence[_Item]) -> list[Mapping[str, Any]]:
             continue
         kept.append(item)
     made = []
-    thought = {item.item.get("id") for item in kept if item.item.get("type") == "reasoning"}
+    thought = [item.item.get("id") for item in kept if item.item.get("type") == "reasoning"]
     for item in reversed(kept):
         is_orphan = item.after is not None and item.after not in thought
         made.append({k: v for k, v in item.item.items() if k != "id"} if is_orphan else item.item)
     return made
 
 
-def _merge(fields: dict[str, Any], extra: Mapping[str, Any]) -> None:
-    """Merge extra into fields; what is in the tables reasoning and text, key by key."""
-    for key, value in extra.items():
-        if key in ("reasoning", "text") and isinstance(value, dict) and isinstance(fields.get(key), dict):
-            fields[key] = {**fields[key], **value}
-        else:
-            fields[key] = value
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
