@@ -333,8 +333,9 @@ async def test_the_cloud_needs_a_key_and_chooses_num_ctx() -> None:
     assert server.asked == []
 
     await asked(server.provider(base_url=cloud, api_key=KEY))
-    assert server.paths() == ["chat"]
-    assert "options" not in server.asked[0][1]
+    await server.provider(check_models=False).generate_chat(MESSAGES, "gpt-oss:120b-cloud", ChatOptions())
+    assert server.paths() == ["chat", "chat"]
+    assert not any("options" in body for _, body in server.asked)
 
 
 async def test_models_are_listed_with_what_they_can() -> None:

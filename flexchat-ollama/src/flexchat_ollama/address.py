@@ -60,3 +60,8 @@ def _reachable(host: str) -> str:
 def is_cloud(base_url: str) -> bool:
     """Return whether a URL leads to Ollama's cloud."""
     return urllib.parse.urlsplit(base_url).hostname == OLLAMA_COM
+
+
+def runs_in_cloud(model: str) -> bool:
+    """Return whether a model's name says that a server passes it on to Ollama's cloud."""
+    return model.endswith((":cloud", "-cloud"))

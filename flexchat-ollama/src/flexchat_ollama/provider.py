@@ -25,7 +25,7 @@ from flexchat.plugin import (
     UserMessage,
 )
 
-from .address import OLLAMA_COM, is_cloud
+from .address import OLLAMA_COM, is_cloud, runs_in_cloud
 from .catalogue import Catalogue, TimeLeft
 from .chat_answer import AnswerDraft
 from .chat_request import ChatRequestWriter, WrittenRequest
@@ -170,7 +170,8 @@ class OllamaProvider:
         for capability in needs:
             if facts.lacks(capability):
                 raise lacks_capability(model, capability)
-        facts = attrs.evolve(facts, is_remote=True) if self._is_cloud else facts
+        if self._is_cloud or runs_in_cloud(model):
+            facts = attrs.evolve(facts, is_remote=True)
         return self._writer.write(messages, model, options, facts, stream=stream)
 
     def _must_ask(self, needs: Iterable[str], options: ChatOptions) -> bool:
