@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from . import ask, chat, check, demo, init, models, plugins, schema, tools, tools_lint
+from . import ask, chat, check, demo, init, models, new, plugins, schema, tools, tools_lint, verify
 
 OWN = {
     command.name: command
-    for module in (ask, chat, demo, init, tools, tools_lint, models, plugins, check, schema)
+    for module in (ask, chat, demo, init, tools, tools_lint, models, plugins, verify, new, check, schema)
     for command in module.COMMANDS
 }
 

@@ -301,4 +301,3 @@ def _all_texts(data: Any) -> list[str]:
         return [data]
     items = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
     return [text for item in items for text in _all_texts(item)]
-

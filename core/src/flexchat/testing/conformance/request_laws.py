@@ -19,7 +19,8 @@ from ...plugin import (
     ToolMessage,
     UserMessage,
 )
-from .laws import canonical, law, require, shown
+from .encoding import check_encoder
+from .laws import law, require, shown
 from .samples import (
     FIRST,
     FOREIGN_THOUGHT,
@@ -205,21 +206,7 @@ class RequestLaws(ProviderKit):
         """An encoder returns JSON data that names every tool, the same each time, and leaves the definitions alone."""
         require(self.tool_formats, 'supports has "tools": tool_formats must be the ProviderType\'s tool_formats')
         for name, encode in self.tool_formats.items():
-            for tools in ((), (FIRST,), TOOLS):
-                before = copy.deepcopy(tools)
-                made = encode(tools)
-                require(tools == before, f"the encoder of {name} changed the definitions it was given")
-                try:
-                    text = canonical(made)
-                except (TypeError, ValueError) as error:
-                    raise AssertionError(
-                        f"the encoder of {name} returned something that is not JSON: {error}"
-                    ) from None
-                require(
-                    text == canonical(encode(tools)), f"the encoder of {name} returned something else the second time"
-                )
-                missing = [tool.name for tool in tools if f'"{tool.name}"' not in text]
-                require(not missing, f"the encoder of {name} left out {', '.join(missing)}")
+            check_encoder(name, encode)
 
 
 def _values(data: Any) -> Iterator[Any]:

@@ -60,17 +60,25 @@ _TRIES = 3
 
 @functools.cache
 def heavy_imports(module: str) -> tuple[str, ...]:
-    """Return which heavy packages are loaded with a module, in a Python of its own.
+    """Return which heavy packages are loaded with a module, in a Python of its own that reaches no network.
 
     Raises:
         AssertionError: The module cannot be imported.
     """
-    code = f"import sys\nimport {module}\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
+    code = (
+        "import sys\nfrom flexchat.testing.sockets import forbid_sockets\n"
+        f"with forbid_sockets():\n    import {module}\n"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    )
     path = os.pathsep.join(part for part in sys.path if part)
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    require(done.returncode == 0, f"{module} cannot be imported: {shown(done.stderr.strip()[-300:])}")
+    require(done.returncode == 0, f"{module} cannot be imported: {_last_line(done.stderr)}")
     return tuple(done.stdout.split())
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it ended without a word"])[-1][:500]
 
 
 def check_light(module: str) -> None:

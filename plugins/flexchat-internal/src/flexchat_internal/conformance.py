@@ -1,0 +1,77 @@
+"""What FlexChat's kit tries the implementation type, the handler and the document store with.
+
+Used by tests/test_conformance.py and by ``flexchat plugins verify internal``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from flexchat.plugin import Document, Retriever, ToolHandler
+from flexchat.testing import HandlerConformance, ImplementationConformance, RetrieverConformance
+
+from .implementation import INTERNAL
+from .memory_retriever import MemoryConfig, MemoryRetriever
+from .rag_query import RAG_QUERY, SEARCH_DOCUMENTS
+
+_PLUGIN = "flexchat_internal.plugin"
+_DOCUMENTS = (
+    Document(text="Ferns like shade and water", title="Ferns", collection="plants"),
+    Document(text="A cactus needs hardly any water", title="Cacti", collection="plants"),
+    Document(text="Cats fear water", title="Cats", collection="animals"),
+    Document(text="Granite is hard", title="Granite", collection="stones"),
+)
+
+
+class Memory(RetrieverConformance):
+    """The store "memory"."""
+
+    supports = frozenset({"collections"})
+    plugin = _PLUGIN
+    question = "Who likes water?"
+    collection = "plants"
+
+    def make_retriever(self) -> Retriever:
+        """Return a store in which the question finds three documents."""
+        return MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))
+
+    def make_empty(self) -> Retriever:
+        """Return a store without a document."""
+        return MemoryRetriever(MemoryConfig())
+
+
+class RagQuery(HandlerConformance):
+    """rag_query over one store."""
+
+    supports = frozenset({"refuses"})
+    plugin = _PLUGIN
+    handler = RAG_QUERY
+    tool = SEARCH_DOCUMENTS
+    good = ({"query": "water"}, {"query": "water", "collection": "plants", "max_results": 1}, {"query": "nothing fits"})
+    bad = ({}, {"query": "  "}, {"query": "water", "max_results": 0}, {"query": "water", "max_results": "many"})
+
+    def retrievers(self) -> Mapping[str, Retriever]:
+        """Return the store."""
+        return {"docs": MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))}
+
+
+class Internal(ImplementationConformance):
+    """The implementation type."""
+
+    supports = frozenset({"checks", "refuses"})
+    plugin = _PLUGIN
+    implementation = INTERNAL
+    tool = SEARCH_DOCUMENTS
+    settings = ({"handler": "rag_query"}, {"handler": "rag_query", "service": "docs"})
+    wrong_settings = ({}, {"handler": "rag_querry"}, {"handler": []})
+    failing = ({"handler": "rag_query", "service": "elsewhere"},)
+    params: ClassVar = {"query": "water"}
+
+    def handlers(self) -> Mapping[tuple[str, str], ToolHandler]:
+        """Return the handler."""
+        return {("internal", "rag_query"): RAG_QUERY}
+
+    def retrievers(self) -> Mapping[str, Retriever]:
+        """Return a store."""
+        return {"docs": MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))}
