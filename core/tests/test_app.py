@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from flexchat import ConfigError, FlexChat
-from flexchat.app import check_config
+from flexchat.assembly import check_config
 from flexchat.errors import ChatRequestError, ToolDefinitionError
 from flexchat.plugin.host import PluginHost
 

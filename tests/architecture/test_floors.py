@@ -18,6 +18,7 @@ FLOORS = {
     "tools": 3,
     "phases": 4,
     "conversation": 5,
+    "assembly": 5.5,
     "app": 6,
     "sync": 6.5,
     "testing": 7,

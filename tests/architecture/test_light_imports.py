@@ -19,5 +19,5 @@ def test_importing_flexchat_imports_nothing_heavy():
 
 def test_loading_all_plugins_imports_nothing_heavy():
     """A plugin's heavy parts are imported when they are used."""
-    code = "from flexchat.app import installed_plugins\nhost = installed_plugins()\nassert len(host.reports) >= 4"
+    code = "from flexchat.assembly import installed_plugins\nhost = installed_plugins()\nassert len(host.reports) >= 4"
     assert heavy_after(code) == []

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flexchat.app import check_config
+from flexchat.assembly import check_config
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text()

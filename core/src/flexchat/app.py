@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import os
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from .config.model import Config, LimitsTable, LLMEntry, ReasoningTable, ResponseRule, RuleTools
+from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
+from .config.model import Config, LimitsTable, ReasoningTable, ResponseRule, RuleTools
 from .conversation import Conversation
 from .domain import ChatRequest, Effort, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .domain.history import read_history
-from .domain.masking import Mask
-from .errors import (
-    ChatRequestError,
-    ConfigError,
-    Problem,
-    ProviderError,
-)
+from .errors import ChatRequestError, Problem, ProviderError
 from .phases.phase6_generation import ResponseGenerator
 from .plugin.contracts import ChatProvider, Retriever
 from .plugin.events import EventHooks
@@ -30,10 +23,7 @@ from .tools.manager import ToolLike, ToolManager, as_definition
 from .tools.results import scrub
 
 if TYPE_CHECKING:
-    from .config.load import Draft
     from .schema.answer_form import AnswerForm
-
-log = logging.getLogger(__name__)
 
 
 class FlexChat:
@@ -95,8 +85,7 @@ class FlexChat:
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         draft = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
-        host = plugins or installed_plugins(_blocked(draft))
-        return cls._assemble(draft, host, given, providers or {})
+        return cls._of(assemble(draft, plugins or installed_plugins(blocked_by(draft)), given, providers or {}))
 
     @classmethod
     def from_model(
@@ -127,21 +116,6 @@ class FlexChat:
         Raises:
             ConfigError: No installed plugin offers the provider, or it does not take these settings.
         """
-        host = plugins or installed_plugins()
-        found = host.providers.by_name.get(provider)
-        if found is None:
-            raise ConfigError([Problem(path="provider", text=host.providers.missing(provider))])
-        if max_iterations is not None and max_iterations < 1:
-            raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {max_iterations}")])
-        from .services.build import Service, open_provider, secret_values
-
-        own = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
-        entry = LLMEntry(provider=provider, **own)
-        service = Service(found, _settings(provider, found.config_class, settings))
-        try:
-            opened = open_provider(service, retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
-        except (ProviderError, TypeError, ValueError) as error:
-            raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
         rule = ResponseRule(
             llm=provider,
             model=model,
@@ -151,53 +125,18 @@ class FlexChat:
             reasoning=ReasoningTable(effort=reasoning) if reasoning else None,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        config = Config(llms={provider: entry}, responses=(rule,), limits=limits or LimitsTable())
-        events = host.events()
-        manager = _manager(config, host, Mask(secret_values({provider: service})), events, {})
-        manager.add(tools)
-        return cls(config, providers={provider: opened}, tools=manager, events=events)
+        return cls._of(assemble_rule(rule, settings, plugins or installed_plugins(), tools, limits or LimitsTable()))
 
     @classmethod
-    def _assemble(
-        cls, draft: Draft, host: PluginHost, tools: Iterable[ToolLike], providers: Mapping[str, ChatProvider]
-    ) -> Self:
-        from .services.build import open_provider, read_services, secret_values
-
-        llms = read_services(draft, "llms", host.providers)
-        stores = read_services(draft, "rag_services", host.retrievers)
-        from .schema.answer_form import format_problem
-        from .services.endpoints import Endpoints
-        from .tools.settings import read_tool_settings
-
-        structured = read_tool_settings(draft, host)
-        config = draft.finish()
-        opened, endpoints = dict(providers), Endpoints()
-        for name, entry in config.llms.items():
-            if name in providers:
-                continue
-            try:
-                opened[name] = open_provider(
-                    llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms, endpoints=endpoints
-                )
-            except (ProviderError, TypeError, ValueError) as error:
-                draft.problem(("llms", name), str(error))
-        draft.finish()
-        retrievers = {name: store.type.create(store.settings) for name, store in stores.items()}
-        mask = Mask(draft.secrets | secret_values({**llms, **stores}))
-        events = host.events()
-        manager = _manager(config, host, mask, events, retrievers)
-        for index, text in manager.load_tools(structured).items():
-            draft.note(("tools", "registry", index), f"left out: {text}")
-        manager.add(tools)
-        for index, rule in enumerate(config.responses):
-            problem = rule.response_format and format_problem(rule.response_format.wanted())
-            if problem:
-                draft.problem(("responses", index, "response_format"), problem)
-            if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
-                names = manager.get_registry().names()
-                log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
-        draft.finish()
-        return cls(config, providers=opened, tools=manager, events=events, retrievers=retrievers, notes=draft.notes)
+    def _of(cls, parts: Parts) -> Self:
+        return cls(
+            parts.config,
+            providers=parts.providers,
+            tools=parts.tools,
+            events=parts.events,
+            retrievers=parts.retrievers,
+            notes=parts.notes,
+        )
 
     async def respond(
         self,
@@ -337,77 +276,6 @@ def _form(response_format: Any) -> AnswerForm | None:
     return answer_form(response_format)
 
 
-def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
-    """Return a host with every installed plugin but the blocked ones.
-
-    Args:
-        block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with
-            commas) adds to them; FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
-
-    Raises:
-        PluginError: In strict mode only.
-    """
-    named = os.environ.get("FLEXCHAT_BLOCK_PLUGINS", "")
-    blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
-    host = PluginHost(block={**blocked, **(block or {})}, strict=os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1")
-    host.load_installed()
-    return host
-
-
-def check_config(
-    source: str | Path | Mapping[str, Any], plugins: PluginHost | None = None
-) -> tuple[list[Problem], list[Problem]]:
-    """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
-    from .config.load import read_config
-
-    try:
-        draft = read_config(source)
-    except ConfigError as error:
-        return list(error.problems), []
-    try:
-        FlexChat._assemble(draft, plugins or installed_plugins(_blocked(draft)), [], {})
-    except ConfigError as error:
-        return list(error.problems), list(draft.notes)
-    return [], list(draft.notes)
-
-
-def _manager(
-    config: Config, host: PluginHost, mask: Mask, events: EventHooks, retrievers: Mapping[str, Retriever]
-) -> ToolManager:
-    formats = {name: encode for p in host.providers.by_name.values() for name, encode in p.tool_formats.items()}
-    return ToolManager(
-        config.tools,
-        formats=formats,
-        implementation_types=host.implementation_types.by_name,
-        handlers=host.handlers.by_name,
-        offered=host.tools.by_name,
-        retrievers=retrievers,
-        events=events,
-        mask=mask,
-    )
-
-
 async def _close(held: ChatProvider | Retriever) -> None:
     with contextlib.suppress(ProviderError, OSError):  # nobody can do anything about a connection that breaks now
         await held.aclose()
-
-
-def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:
-    """Return a provider's settings out of keyword arguments, with the errors a config would give."""
-    if all(isinstance(value, (str, int, float, bool, type(None))) for value in settings.values()):
-        try:
-            return config_class(**settings)
-        except (TypeError, ValueError):
-            pass  # said better below
-    from .config.structure import structure_mapping  # imports cattrs: only where it is needed
-
-    made, problems = structure_mapping(settings, config_class)
-    if problems:
-        raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
-    return made
-
-
-def _blocked(draft: Draft) -> dict[str, str]:
-    table = draft.document.data.get("plugins")
-    names = table.get("block") if isinstance(table, Mapping) else None
-    return {name: "plugins.block" for name in names or () if isinstance(name, str)} if isinstance(names, list) else {}

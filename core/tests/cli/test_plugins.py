@@ -2,7 +2,7 @@
 
 import json
 
-from flexchat.app import installed_plugins
+from flexchat.assembly import installed_plugins
 from flexchat.cli import plugins as plugins_module
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..app import check_config
+from ..assembly import check_config
 from ..errors import ConfigError, Problem
 from ..plugin.contracts import Command
 from .opening import config_file, prepare

@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from ..app import FlexChat, installed_plugins
+from ..app import FlexChat
+from ..assembly import installed_plugins
 from ..errors import did_you_mean
 from ..plugin.host import PluginHost
 from .terminal import Terminal

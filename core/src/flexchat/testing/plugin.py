@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ..app import FlexChat, installed_plugins
+from ..app import FlexChat
+from ..assembly import installed_plugins
 from ..plugin.host import PluginHost
 from ..tools.manager import ToolLike
 from .recorder import RecordedEvents

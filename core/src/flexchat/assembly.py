@@ -1,0 +1,223 @@
+"""From a configuration and the installed plugins to the parts of a FlexChat."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
+from .domain import SchemaDialect
+from .domain.masking import Mask
+from .errors import ConfigError, Problem, ProviderError
+from .plugin.contracts import ChatProvider, Retriever
+from .plugin.events import EventHooks
+from .plugin.host import PluginHost
+from .tools.manager import ToolLike, ToolManager
+
+if TYPE_CHECKING:
+    from .config.load import Draft
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen(kw_only=True)
+class Parts:
+    """What a FlexChat is made of; see there."""
+
+    config: Config
+    providers: Mapping[str, ChatProvider]
+    tools: ToolManager
+    events: EventHooks
+    retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
+    notes: tuple[Problem, ...] = ()
+
+
+def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], providers: Mapping[str, ChatProvider]) -> Parts:
+    """Put together what a configuration describes; see FlexChat.from_config.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
+    """
+    from .services.build import open_provider, read_services, secret_values
+    from .services.endpoints import Endpoints
+    from .tools.settings import read_tool_settings
+
+    llms = read_services(draft, "llms", host.providers)
+    stores = read_services(draft, "rag_services", host.retrievers)
+    structured = read_tool_settings(draft, host)
+    config = draft.finish()
+    _check_forms(draft, config)
+    opened, endpoints = dict(providers), Endpoints()
+    for name, entry in config.llms.items():
+        if name in providers:
+            continue
+        try:
+            opened[name] = open_provider(
+                llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms, endpoints=endpoints
+            )
+        except (ProviderError, TypeError, ValueError) as error:
+            draft.problem(("llms", name), str(error))
+    draft.finish()
+    retrievers = {name: store.type.create(store.settings) for name, store in stores.items()}
+    mask = Mask(draft.secrets | secret_values({**llms, **stores}))
+    events = host.events()
+    manager = _manager(config, host, mask, events, retrievers)
+    for index, text in manager.load_tools(structured).items():
+        draft.note(("tools", "registry", index), f"left out: {text}")
+    manager.add(tools)
+    for index, rule in enumerate(config.responses):
+        if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
+            names = manager.get_registry().names()
+            log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
+    for place, sentence in _lint(config, host, manager, opened):
+        draft.note(place, sentence)
+    return Parts(
+        config=config, providers=opened, tools=manager, events=events, retrievers=retrievers, notes=tuple(draft.notes)
+    )
+
+
+def assemble_rule(
+    rule: ResponseRule, settings: Mapping[str, Any], host: PluginHost, tools: Iterable[ToolLike], limits: LimitsTable
+) -> Parts:
+    """Put together one rule, whose llm is the name of a provider type, and some tools; see FlexChat.from_model.
+
+    Raises:
+        ConfigError: No installed plugin offers the provider, or it does not take these settings.
+    """
+    from .services.build import Service, open_provider, secret_values
+
+    provider = rule.llm
+    found = host.providers.by_name.get(provider)
+    if found is None:
+        raise ConfigError([Problem(path="provider", text=host.providers.missing(provider))])
+    most = rule.tools.max_iterations if rule.tools is not None else None
+    if most is not None and most < 1:
+        raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
+    settings = dict(settings)
+    own = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
+    entry = LLMEntry(provider=provider, **own)
+    service = Service(found, _settings(provider, found.config_class, settings))
+    try:
+        opened = open_provider(service, retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
+    except (ProviderError, TypeError, ValueError) as error:
+        raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
+    config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
+    events = host.events()
+    manager = _manager(config, host, Mask(secret_values({provider: service})), events, {})
+    manager.add(tools)
+    return Parts(config=config, providers={provider: opened}, tools=manager, events=events)
+
+
+def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
+    """Return a host with every installed plugin but the blocked ones.
+
+    Args:
+        block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with
+            commas) adds to them; FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
+
+    Raises:
+        PluginError: In strict mode only.
+    """
+    named = os.environ.get("FLEXCHAT_BLOCK_PLUGINS", "")
+    blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
+    host = PluginHost(block={**blocked, **(block or {})}, strict=os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1")
+    host.load_installed()
+    return host
+
+
+def blocked_by(draft: Draft) -> dict[str, str]:
+    """Return the plugins a configuration leaves out, each with the place that says so."""
+    table = draft.document.data.get("plugins")
+    names = table.get("block") if isinstance(table, Mapping) else None
+    return {name: "plugins.block" for name in names or () if isinstance(name, str)} if isinstance(names, list) else {}
+
+
+def check_config(
+    source: str | Path | Mapping[str, Any], plugins: PluginHost | None = None
+) -> tuple[list[Problem], list[Problem]]:
+    """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
+    from .config.load import read_config
+
+    try:
+        draft = read_config(source)
+    except ConfigError as error:
+        return list(error.problems), []
+    try:
+        assemble(draft, plugins or installed_plugins(blocked_by(draft)), [], {})
+    except ConfigError as error:
+        return list(error.problems), list(draft.notes)
+    return [], list(draft.notes)
+
+
+def _manager(
+    config: Config, host: PluginHost, mask: Mask, events: EventHooks, retrievers: Mapping[str, Retriever]
+) -> ToolManager:
+    formats = {name: encode for p in host.providers.by_name.values() for name, encode in p.tool_formats.items()}
+    return ToolManager(
+        config.tools,
+        formats=formats,
+        implementation_types=host.implementation_types.by_name,
+        handlers=host.handlers.by_name,
+        offered=host.tools.by_name,
+        retrievers=retrievers,
+        events=events,
+        mask=mask,
+    )
+
+
+def _check_forms(draft: Draft, config: Config) -> None:
+    from .schema.answer_form import format_problem
+
+    for index, rule in enumerate(config.responses):
+        problem = rule.response_format and format_problem(rule.response_format.wanted())
+        if problem:
+            draft.problem(("responses", index, "response_format"), problem)
+
+
+def _lint(
+    config: Config, host: PluginHost, manager: ToolManager, providers: Mapping[str, ChatProvider]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield what a person should know of the tools as the services of the rules will be sent them, with the place."""
+    from .tools.lint import lint_tools
+
+    registry = manager.get_registry()
+    entries = {entry.name: index for index, entry in enumerate(config.tools.registry)}
+    offered: dict[str, tuple[SchemaDialect, set[str]]] = {}
+    for rule in config.responses:
+        wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
+        provider = providers.get(rule.llm)
+        if not wanted or provider is None or not manager.is_enabled():
+            continue
+        model = rule.model or config.llms[rule.llm].default_model or ""
+        found = host.providers.by_name.get(provider.name)
+        known = found.schema_dialects if found is not None else {}
+        dialect = known.get(provider.tool_format(model)) or known.get(provider.name)
+        if dialect is not None:
+            allowed = registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
+            offered.setdefault(dialect.name, (dialect, set()))[1].update(allowed)
+    for name, (dialect, names) in offered.items():
+        tools = [tool for tool in registry.list() if tool.name in names]
+        for finding in lint_tools(tools, {name: dialect}):
+            if finding.sentence:
+                place = ("tools", "registry", entries[finding.tool]) if finding.tool in entries else ("tools",)
+                yield place, finding.sentence
+
+
+def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:
+    """Return a provider's settings out of keyword arguments, with the errors a config would give."""
+    if all(isinstance(value, (str, int, float, bool, type(None))) for value in settings.values()):
+        try:
+            return config_class(**settings)
+        except (TypeError, ValueError):
+            pass  # said better below
+    from .config.structure import structure_mapping  # imports cattrs: only where it is needed
+
+    made, problems = structure_mapping(settings, config_class)
+    if problems:
+        raise ConfigError([Problem(path=f"provider {provider}", text=text) for text in problems])
+    return made
