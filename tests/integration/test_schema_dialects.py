@@ -309,7 +309,7 @@ def damaged(draw):
     return schema
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(schema=SCHEMAS.map(lambda schema: {**schema, "type": "object"}) | damaged() | JSON)
 def test_any_json_value_is_rewritten_or_refused(schema):
     """Never an exception; the input stays; the result is JSON; none exactly where there is an error."""
@@ -440,7 +440,7 @@ def in_json_schema(schema):
     return {"anyOf": [made, {"type": "null"}]} if schema.get("nullable") else made
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(case=schema_and_value())
 def test_what_fits_the_original_fits_what_is_sent(case):
     """What is sent is weaker than the original, or as strong: no call that we would take is kept from the model."""

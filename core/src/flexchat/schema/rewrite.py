@@ -14,7 +14,7 @@ import attrs
 
 from ..domain import RewrittenSchema, SchemaDialect, SchemaNote
 from .rewrite_keywords import ACTIONS, FIRST, Draft, Severity
-from .rewrite_merge import beside, merged, one_enum, one_object
+from .rewrite_merge import beside, distinct, merged, one_enum, one_object
 from .rewrite_references import References
 from .rewrite_references import places as places_of
 from .rewrite_shape import LISTS, SINGLE, TABLES, sound
@@ -27,7 +27,7 @@ MAX_NODES = 5_000
 
 MAX_DEPTH = 64
 MAX_REFERENCES = 32
-"""$refs that lead to one another without a property between them."""
+"""Schemas that lead to one another, by $ref or allOf, without a property between them."""
 
 # Stands where an error is noted already, and gives no cause for another note.
 _REFUSED = {"type": "boolean"}
@@ -90,7 +90,10 @@ class Rewriting:
         self._root_actions = {**dialect.keywords, **dialect.root}
         self._keeps_references = dialect.keywords.get("$ref", "keep") == "keep"
         self._trail: list[Any] = []  # the schemas being visited, outermost first
-        self._open = [id(root)]  # the targets of $refs being written out
+        # Targets of $refs: those inside which we are, and those whose schemas are being put together just now.
+        self._open = [id(root)]
+        self._inside_of = 1  # how many of _open were there before the schema at hand
+        self._chain: list[int] = []
         self._places: dict[int, str] | None = None
 
     def run(self) -> dict[str, Any]:
@@ -137,14 +140,15 @@ class Rewriting:
         self._trail.append(schema)
         if len(self._trail) > MAX_DEPTH:
             raise _TooLargeError(f"the schema is nested more than {MAX_DEPTH} levels deep; flatten it")
-        written_out = len(self._open)
+        outside, self._inside_of = self._inside_of, len(self._open)
         actions = self._root_actions if at_root else self._actions
         said: list[str] = []
         draft = self._in_one_piece(schema, actions, said)
         if self._keeps_references or "$ref" not in draft:
             draft = self._treated(draft, actions, said, at_root)
         self._trail.pop()
-        del self._open[written_out:]
+        del self._open[self._inside_of :]
+        self._inside_of = outside
         return draft
 
     def _treated(self, draft: Draft, actions: Mapping[str, str], said: list[str], at_root: bool) -> Draft:
@@ -206,7 +210,7 @@ class Rewriting:
         given = draft["anyOf"]
         kept = [form for form in given if form is not False or self.dialect.boolean_schemas]
         made = [self.visit(form) for form in kept or given[:1]]
-        made = [form for at, form in enumerate(made) if form not in made[:at]]
+        made = distinct(made)
         if self.dialect.null == "nullable" and len(made) > 1 and any(map(is_null, made)):
             others = [form for form in made if not is_null(form)]
             draft["nullable"] = bool(others)
@@ -242,7 +246,7 @@ class Rewriting:
             return {**branches[0], **draft}  # how some libraries add a description to a $ref
         for branch in branches:
             target = self._target(branch.get("$ref")) if type(branch) is dict and "$ref" in branch else None
-            if target is not None and id(target) in self._open and self._actions.get("$ref") == "alone":
+            if self._is_open(target) and self._actions.get("$ref") == "alone":
                 self.note("warning", "allOf", "allOf with a schema that holds this one: only its $ref is sent")
                 return self._wrapped(draft, branch["$ref"])
             draft = self._both(draft, branch, said)
@@ -261,7 +265,7 @@ class Rewriting:
         if action == "alone" and type(target) is dict:
             if not draft.keys() - {"$defs", "definitions"}:
                 return self._in_defs(reference, target)
-            if id(target) in self._open:
+            if self._is_open(target):
                 return self._wrapped(draft, reference)
         self.note("info", "$ref", "$ref is written out")
         return self._both(draft, target, said, reference=reference)
@@ -283,14 +287,15 @@ class Rewriting:
                 self.note("error", "false", "a schema that nothing fits cannot be said; remove it")
             return draft
         self._count()
-        if reference:
-            if id(other) in self._open:
-                self.note("error", "$ref", _endless(reference, self.dialect.name))
-                return dict(_REFUSED)
-            if len(self._open) > MAX_REFERENCES:
-                raise _TooLargeError(f"more than {MAX_REFERENCES} $refs lead to one another; write some of them out")
-            self._open.append(id(other))
+        if reference and self._is_open(other):
+            self.note("error", "$ref", _endless(reference, self.dialect.name))
+            return dict(_REFUSED)
+        if len(self._chain) > MAX_REFERENCES:
+            raise _TooLargeError(f"more than {MAX_REFERENCES} schemas lead to one another; write some of them out")
+        self._chain.append(id(other))
         inner = self._in_one_piece(other, {"$ref": "write out", "allOf": "merge"}, said)
+        self._chain.pop()
+        self._open.append(id(other))
         if not self._keeps_references:
             inner.pop("$defs", None)
             inner.pop("definitions", None)
@@ -331,6 +336,10 @@ class Rewriting:
             self.note("info", keyword, f"what stands beside {keyword} is sent in each of its forms")
             return apart
         return draft
+
+    def _is_open(self, target: Any) -> bool:
+        """Return whether a $ref to this target leads back."""
+        return id(target) in self._chain or id(target) in self._open[: self._inside_of]
 
     def _is_loop(self, form: Any) -> bool:
         """Return whether a form is a $ref that stays one."""

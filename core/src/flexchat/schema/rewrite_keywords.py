@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from .rewrite_merge import distinct
 from .rewrite_types import ANNOTATIONS, kinds_of, listed
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def prefix_as_items(work: Rewriting, draft: Draft, keyword: str, said: list[str]
     else:
         draft.setdefault("minItems", len(forms))
         draft.setdefault("maxItems", len(forms))
-    different = [form for at, form in enumerate(forms) if form not in forms[:at]]
+    different = distinct(forms)
     draft["items"] = different[0] if len(different) == 1 else {"anyOf": different}
     if len(different) == 1:
         work.note("info", keyword, "prefixItems of one form are sent as items")

@@ -30,7 +30,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[dict[str, 
             both.setdefault(keyword, theirs)
             continue
         ours = both[keyword]
-        if ours == theirs and type(ours) is type(theirs):
+        if keyword != "enum" and ours == theirs and type(ours) is type(theirs):
             continue
         together = _both(keyword, ours, theirs)
         if together is None:
@@ -59,6 +59,11 @@ def _both(keyword: str, ours: Any, theirs: Any) -> Any:
     return None
 
 
+def distinct(forms: Sequence[Any]) -> list[Any]:
+    """Return the forms that differ. Python's == would take 1 and true for one."""
+    return [*{repr(form): form for form in reversed(forms)}.values()][::-1]
+
+
 def _among(value: Any, values: Sequence[Any]) -> bool:
     return any(value == each and isinstance(value, bool) == isinstance(each, bool) for each in values)
 
@@ -77,12 +82,11 @@ def one_object(base: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -
     forms: dict[str, list[Any]] = {}
     for branch in branches:
         for name, form in branch.get("properties", {}).items():
-            known = forms.setdefault(name, [])
-            if form not in known:
-                known.append(form)
+            forms.setdefault(name, []).append(form)
     ours = base.get("properties", {})
     properties = dict(ours)
-    for name, known in forms.items():
+    for name, several in forms.items():
+        known = distinct(several)
         form = known[0] if len(known) == 1 else (one_enum(known) or ({"anyOf": known}, []))[0]
         properties[name] = form if name not in ours or ours[name] == form else {"allOf": [ours[name], form]}
     required = [*base.get("required", ())]

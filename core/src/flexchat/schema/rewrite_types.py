@@ -73,7 +73,7 @@ def or_null(schema: dict[str, Any]) -> dict[str, Any]:
         wider = {**schema, "type": [*kinds, "null"] if "null" not in kinds else schema["type"]}
         return {**wider, "enum": [*schema["enum"], None]} if None not in schema.get("enum", (None,)) else wider
     if "anyOf" in schema and "type" not in schema and "enum" not in schema:
-        if any("null" in listed(branch.get("type")) for branch in schema["anyOf"] if isinstance(branch, dict)):
+        if any(map(_takes_null, schema["anyOf"])):
             return schema
         return {**schema, "anyOf": [*schema["anyOf"], {"type": "null"}]}
     if not kinds and not schema.keys() - ANNOTATIONS:
@@ -81,6 +81,12 @@ def or_null(schema: dict[str, Any]) -> dict[str, Any]:
     about = {key: schema[key] for key in ("description",) if key in schema}
     rest = {key: value for key, value in schema.items() if key not in about}
     return {"anyOf": [rest, {"type": "null"}], **about}
+
+
+def _takes_null(form: Mapping[str, Any]) -> bool:
+    if form.get("const") is not None or None not in form.get("enum", (None,)):
+        return False
+    return "null" in listed(form.get("type"))
 
 
 def one_type_each(schema: dict[str, Any]) -> dict[str, Any]:
