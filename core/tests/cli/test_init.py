@@ -11,6 +11,7 @@ from flexchat.cli.init import STARTERS
 def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_path, monkeypatch):
     """At most 25 lines, accepted by check, at_limit = "answer", calculator and clock."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
+    monkeypatch.setenv("GEMINI_API_KEY", "k-abcdefgh")
 
     assert run("init", kind).status == 0
 
@@ -25,6 +26,7 @@ def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_
 
 def test_openai_is_the_default_and_its_key_stays_out_of_the_file(run, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
+    monkeypatch.setenv("GEMINI_API_KEY", "k-abcdefgh")
 
     ran = run("init")
 

@@ -17,6 +17,7 @@ from .terminal import Terminal
 from .usage import OK, UsageError
 
 _TOOLS = ("calculator", "get_current_datetime")
+_SET = "set" if os.name == "nt" else "export"
 _TRY = 'flexchat ask "What is 17% of 230?"'
 
 
@@ -43,13 +44,27 @@ STARTERS = {
         summary="OpenAI, with the key in OPENAI_API_KEY",
         provider="openai",
         settings=('api_key = "${OPENAI_API_KEY}"', "taken from the environment"),
-        model=('model = "gpt-5.2"', "takes tools over Chat Completions; gpt-5.5 and newer do not"),
-        first=("set OPENAI_API_KEY=…" if os.name == "nt" else "export OPENAI_API_KEY=…",),
+        model=('model = "gpt-5.2"', "flexchat models lists them"),
+        first=(f"{_SET} OPENAI_API_KEY=…",),
+    ),
+    "ollama": Starter(
+        summary="Ollama, on this machine",
+        provider="ollama",
+        settings=("", 'base_url = "http://127.0.0.1:11434" is where it is looked for'),
+        model=('model = "qwen3:4b"', "flexchat models lists what you have, and what it can do"),
+        first=("ollama pull qwen3:4b",),
+    ),
+    "gemini": Starter(
+        summary="Gemini, with the key in GEMINI_API_KEY",
+        provider="gemini",
+        settings=('api_key = "${GEMINI_API_KEY}"', "taken from the environment"),
+        model=('model = "gemini-flash-latest"', "flexchat models lists them"),
+        first=(f"{_SET} GEMINI_API_KEY=…",),
     ),
     "local": Starter(
-        summary="a server here that speaks OpenAI's API (llama.cpp, Ollama, vLLM, LM Studio)",
+        summary="a server here that speaks OpenAI's API (llama.cpp, vLLM, LM Studio)",
         provider="openai",
-        settings=('base_url = "http://127.0.0.1:8080/v1"', "llama.cpp; Ollama has port 11434, vLLM 8000"),
+        settings=('base_url = "http://127.0.0.1:8080/v1"', "llama.cpp; vLLM has port 8000"),
         model=('model = "default"', "flexchat models lists what the server has"),
         first=("flexchat models          # then put one of them into the file",),
     ),
