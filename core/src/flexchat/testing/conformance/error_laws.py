@@ -221,7 +221,8 @@ class ErrorLaws(ProviderKit):
                     await asyncio.sleep(0)
                 task.cancel()
                 done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
-                require(bool(done) and task.cancelled(), "a cancelled exchange must end with CancelledError")
+                ended = "not at all" if not done else "well" if task.cancelled() else f"with {task.exception()!r}"
+                require(ended == "well", f"a cancelled exchange must end with CancelledError; it ended {ended}")
                 require(service.open_answers == 0, "after the cancellation the response is still open")
 
     async def _refused(self, answer: Answer, stream: bool) -> ProviderError:
