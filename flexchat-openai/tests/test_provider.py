@@ -139,11 +139,12 @@ async def test_an_error_that_asks_for_the_other_api_names_the_setting() -> None:
 
 
 def test_tools_and_a_format_go_together_but_not_at_groq() -> None:
-    """Known of the host, not guessed from the model."""
+    """Known of the host, not guessed from the model; and what the config says wins."""
     groq = provider(lambda r: httpx.Response(500), base_url="https://api.groq.com/openai/v1")
 
     assert not groq.combines_tools_and_format("any")
     assert provider(lambda r: httpx.Response(500)).combines_tools_and_format("any")
+    assert not provider(lambda r: httpx.Response(500), tools_with_format=False).combines_tools_and_format("any")
 
 
 async def test_an_exchange_is_held() -> None:

@@ -293,6 +293,8 @@ def without_titles(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     made = {k: without_titles(v) for k, v in schema.items() if k != "title" or not isinstance(v, str)}
+    if made.get("type") == "string":
+        made.pop("additionalProperties", None)
     return {**made, "required": sorted(made["required"])} if isinstance(made.get("required"), list) else made
 
 
@@ -302,8 +304,8 @@ def normalised_fields(body: dict[str, Any]) -> dict[str, Any]:
     - stream false, tool_choice auto, strict false, a null: what their absence means;
     - stream_options: asked for unless the config says otherwise;
     - tool_choice "any" is Mistral's older word for "required";
-    - a response_format has no description of its own; where it is strict, titles are left out of its schema, and the
-      order of required is that of properties.
+    - a response_format has no description of its own; where it is strict, titles and what says nothing of a
+      text are left out of its schema, and the order of required is that of properties.
     """
     made = {
         key: value for key, value in body.items() if key not in ("messages", "stream_options") and value is not None

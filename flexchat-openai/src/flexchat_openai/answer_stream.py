@@ -49,18 +49,18 @@ class AnswerStream(ABC):
             events = self._decoder.feed(piece)
         except ValueError as error:
             raise self._unreadable(f"sent a stream that cannot be read: {error}") from error
-        for event in events:
-            if not self.is_done:
-                yield from self._event(event.data, event.name)
+        for data, name in events:
+            if not self.is_done and (chunk := self._decoded(data)) is not None:
+                yield from self._chunk(chunk, name)
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what is left; the last event is StreamEnd. Raises as feed."""
         if self._pieces is not None:
             yield from self.whole(b"".join(self._pieces))
             return
-        for event in self._decoder.close():
-            if not self.is_done:
-                yield from self._event(event.data, event.name)
+        for data, name in self._decoder.close():
+            if not self.is_done and (chunk := self._decoded(data)) is not None:
+                yield from self._chunk(chunk, name)
         yield from self._closed()
 
     def whole(self, body: bytes) -> Iterator[ChatEvent]:
@@ -72,17 +72,18 @@ class AnswerStream(ABC):
             raise self._unreadable(text) from error
         yield from self._whole(answer if isinstance(answer, dict) else {})
 
-    def _event(self, data: bytes, name: str) -> Iterator[ChatEvent]:
+    def _decoded(self, data: bytes) -> dict[str, Any] | None:
+        """Return an event's JSON object; None for the mark that nothing follows."""
         try:
             chunk = from_bytes(data)
         except ValueError as error:
             if data.strip() == b"[DONE]":
                 self.is_done = True
-                return
+                return None
             raise self._unreadable(f"sent a stream with an event that is not JSON, or was cut off: {error}") from error
         if not isinstance(chunk, dict):
             raise self._unreadable("sent a stream with an event that is no JSON object")
-        yield from self._chunk(chunk, name)
+        return chunk
 
     @abstractmethod
     def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:

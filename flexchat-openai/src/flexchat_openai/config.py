@@ -33,3 +33,7 @@ class OpenAIConfig(HttpSettings):
     think_tags: bool = key(
         "Text between <think> and </think> at the start of an answer is reasoning; for local models.", default=False
     )
+    tools_with_format: bool | None = key(
+        "Whether tools and a response_format go in one request; absent: yes, but for hosts known to refuse it.",
+        default=None,
+    )

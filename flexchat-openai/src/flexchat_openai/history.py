@@ -82,7 +82,7 @@ class HistoryWriter(ABC):
                 history = self._history(messages, start, instructions)
                 parts += (b',"', self._history_field.encode(), b'":[', b",".join(history), b"]")
             if options.tools and "tools" not in fields:
-                names = shown_tools(options, self._is_openai)
+                names = shown_tools(options, self._is_openai) if options.allowed_tools else None
                 parts += (b',"tools":', self._tools_array(options.tools, names))
             parts.append(b"}")
             return b"".join(parts), warnings
@@ -112,12 +112,16 @@ class HistoryWriter(ABC):
     def _answered(self, message: ToolMessage, wire_id: str) -> Entry:
         """Encode the answer to the call of that wire id."""
 
-    def _pieces(self, messages: Sequence[Message], start: int) -> list[bytes]:
-        """Return the messages from start on, encoded."""
+    def _pieces(self, messages: Sequence[Message], start: int, *, renaming: bool = False) -> list[bytes]:
+        """Return the messages from start on, encoded.
+
+        Args:
+            renaming: Calls whose ids came before get ours; set where that is found out.
+        """
         key = self._memo_key
         pieces: list[bytes] = []
         calls: Mapping[str, str] = _NO_CALLS
-        used: set[str] = set()
+        used: list[str] = []
         for message in messages[start:] if start else messages:
             entry: Entry | None = message.memo.get(key)
             if type(message) is ToolMessage:
@@ -128,12 +132,14 @@ class HistoryWriter(ABC):
                 entry = message.memo[key] = self._encoded(message)
             if type(message) is AssistantMessage:
                 calls = entry[1]
-                if not used.isdisjoint(calls.values()):
+                if renaming and not set(used).isdisjoint(calls.values()):
                     entry = self._renamed(message)
                     calls = entry[1]
-                used.update(calls.values())
+                used += calls.values()
             if entry[0]:
                 pieces.append(entry[0])
+        if len(used) > 1 and not renaming and len(set(used)) < len(used):
+            return self._pieces(messages, start, renaming=True)
         return pieces
 
     def _renamed(self, message: AssistantMessage) -> Entry:

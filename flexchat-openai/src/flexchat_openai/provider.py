@@ -109,6 +109,8 @@ class OpenAIProvider:
             writer=responses,
             stream=functools.partial(ResponsesStream, origin),
         )
+        combines = config.tools_with_format
+        self._combines = self._http.host not in _SPLITTING_HOSTS if combines is None else combines
         self._which = config.api
         if config.api == "auto" and not is_openai:
             self._which = "chat"
@@ -119,7 +121,7 @@ class OpenAIProvider:
 
     def combines_tools_and_format(self, model: str) -> bool:
         """Return whether this server takes both; see SplittingProvider."""
-        return self._http.host not in _SPLITTING_HOSTS
+        return self._combines
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Hold one exchange; see ChatProvider."""
