@@ -2,17 +2,19 @@
 
     python benchmarks/fuzz_decoders.py [--count 1000000] [--seed 1] [--only sse,openai]
 
-Targets: the decoders of server-sent events and of NDJSON, the reader of Retry-After, and for each dialect a whole
-provider behind a transport in memory: streamed answers, whole answers, error bodies. Inputs are valid answers with
-damage in their JSON trees, in their bytes, in their order and in how they are cut, and noise. What could be read is
-sent back as history. Exit status 1 if anything was raised that is not a ProviderError (ValueError of a decoder), if an
-answer was not what is promised, or if one input took longer than a second.
+Targets: the HTTP client, over loopback; the decoders of server-sent events and of NDJSON; the reader of Retry-After;
+and for each dialect a whole provider behind a transport in memory: streamed answers, whole answers, error bodies.
+Inputs are valid answers with damage in their JSON trees, in their bytes, in their order and in how they are cut, and
+noise. What could be read is sent back as history. Exit status 1 if anything was raised that is not a ProviderError
+(ValueError of a decoder), if an answer was not what is promised, or if one input took longer than a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import gzip
 import importlib.util
 import json
 import random
@@ -20,6 +22,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -30,7 +33,16 @@ from flexchat.http import client
 from flexchat.http.ndjson import NdjsonDecoder
 from flexchat.http.retry_after import retry_after_s, should_retry
 from flexchat.http.sse import SseDecoder
-from flexchat.plugin import ChatOptions, ChatResult, Message, ProviderError, StreamEnd, ToolMessage, UserMessage
+from flexchat.plugin import (
+    ChatOptions,
+    ChatResult,
+    Message,
+    ProviderError,
+    ProviderTimeoutError,
+    StreamEnd,
+    ToolMessage,
+    UserMessage,
+)
 
 SLOWEST_ALLOWED_S = 1.0
 HUGE = 9**400
@@ -48,6 +60,7 @@ VALUES += (
 )
 TOKENS = [b"null", b"{}", b"[]", b"{", b"}", b"[", b"]", b'"', b"\\", b"\\ud800", b"\\u0000", b"1e999", b"NaN", b"-0"]
 TOKENS += [b":", b",", b"\r", b"\n", b"\n\n", b"\r\n\r\n", b"data:", b"data: [DONE]\n\n", b"event: error\n", b"\xff"]
+TOKENS += [b"chunked", b"transfer-encoding: gzip, chunked\r\n", b"content-length: -1\r\n", b"ffffffffffffffff\r\n"]
 TOKENS += [b"\x00", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"[" * 3000, b"9" * 5000, b"done", b"true", b": ping\n\n", b"id"]
 HEADERS = ("", "0", "1", "-1", "1.5", "1e3", "1e999", "nan", "inf", "٣", "Wed, 21 Oct 2015 07:28:00 GMT", "tomorrow")
 HEADERS += (
@@ -159,16 +172,18 @@ def cut(rng: random.Random, data: bytes) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True)]
 
 
-@attrs.define
+@attrs.frozen
 class Target:
     """Something that reads.
 
     Attributes:
         read: Reads one input made from the random numbers; returns "answer" or "refused", and raises what it must not.
+        around: What must be open while it reads.
     """
 
     name: str
     read: Callable[[random.Random], Awaitable[str]]
+    around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
 
 class DialectInputs:
@@ -312,11 +327,63 @@ def _header(rng: random.Random) -> str:
     return damaged(rng, text.encode()).decode("latin-1") if rng.random() < 0.7 else text
 
 
+ANSWERS = [
+    b"200 OK\r\ncontent-type: application/json\r\ncontent-length: 14\r\n\r\n" + b'{"a": "hello"}',
+    b"200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n5\r\nhello\r\n6;ext=1\r\n world\r\n0\r\nx: y\r\n\r\n",
+    b"200 OK\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n" + gzip.compress(b"hello", mtime=0),
+    b"100 Continue\r\n\r\nHTTP/1.1 429 X\r\nretry-after: 5\r\ncontent-length: 2\r\n\r\n{}",
+    b"302 Found\r\nlocation: http://[x/\r\ncontent-length: 0\r\n\r\n",
+    b"200 OK\r\nset-cookie: a=b\r\nupgrade: websocket\r\n\r\nhello",
+]
+
+
+def http_target() -> Target:
+    """The HTTP client, against a server that sends the damaged bytes and closes the connection."""
+    sent: list[bytes] = []
+    clients: list[client.HttpClient] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(2)
+            for piece in sent:
+                writer.write(piece)
+                await asyncio.sleep(0)
+            await writer.drain()
+        writer.close()
+
+    @contextlib.asynccontextmanager
+    async def around() -> AsyncIterator[None]:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        clients.append(client.HttpClient("test", f"http://127.0.0.1:{port}", {}, timeouts=client.Timeouts(total_s=5)))
+        yield
+        await clients.pop().aclose()
+        server.close()
+
+    async def read(rng: random.Random) -> str:
+        sent[:] = cut(rng, damaged(rng, b"HTTP/1.1 " + rng.choice(ANSWERS)) if rng.random() < 0.95 else noise(rng))
+        try:
+            if rng.random() < 0.5:
+                await clients[0].post("/x", b"{}")
+            else:
+                async with clients[0].stream("/x", b"{}") as answer:
+                    async for _ in answer:
+                        pass
+        except ProviderTimeoutError as error:
+            raise AssertionError(f"waited for what never comes: {b''.join(sent)!r}") from error
+        except ProviderError:
+            return "refused"
+        return "answer"
+
+    return Target("http", read, around)
+
+
 def targets() -> list[Target]:
     """Everything there is to read."""
     wire = wire_dialects()
     sse = [dialect for dialect in wire.DIALECTS if dialect.is_sse]
-    found = [retry_after_target(), decoder_target("sse", SseDecoder, sse)]
+    found = [http_target(), retry_after_target(), decoder_target("sse", SseDecoder, sse)]
     found.append(decoder_target("ndjson", NdjsonDecoder, [wire.OLLAMA]))
     return found + [target for dialect in wire.DIALECTS for target in dialect_targets(dialect)]
 
@@ -340,16 +407,17 @@ async def fuzz(target: Target, count: int, seed: int) -> Report:
     """Let a target read count inputs; each is made from the seed and its number, and can be made again."""
     tally: Counter[str] = Counter()
     slowest, began = 0.0, time.thread_time()
-    for number in range(count):
-        started = time.thread_time()
-        try:
-            tally[await target.read(random.Random(f"{seed} {number}"))] += 1
-        except Exception as error:
-            tally["unhandled"] += 1
-            print(f"{target.name} {seed} {number}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
-        slowest = max(slowest, time.thread_time() - started)
-        if number % 64 == 0:
-            await asyncio.sleep(0)  # the loop forgets its timers
+    async with target.around():
+        for number in range(count):
+            started = time.thread_time()
+            try:
+                tally[await target.read(random.Random(f"{seed} {number}"))] += 1
+            except Exception as error:
+                tally["unhandled"] += 1
+                print(f"{target.name} {seed} {number}: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
+            slowest = max(slowest, time.thread_time() - started)
+            if number % 64 == 0:
+                await asyncio.sleep(0)  # the loop forgets its timers
     return Report(name=target.name, tally=tally, slowest_s=slowest, seconds=time.thread_time() - began)
 
 

@@ -193,6 +193,35 @@ async def test_a_broken_answer(
         await posted(url)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_framing_that_breaks_later_is_noticed_at_once(
+    serve: Callable[[Any], Awaitable[str]], whole: bool
+) -> None:
+    """A chunk without a length is an error when it comes, not when the time is over."""
+    seen = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK + b"transfer-encoding: chunked\r\n\r\n3\r\ncut\r\n")
+        await (asyncio.sleep(0.05) if whole else seen.wait())
+        writer.write(b"zz\r\nrest\r\n0\r\n\r\n")
+        await reader.read()
+        await reader.read()
+
+    url = await serve(handler)
+    if whole:
+        with pytest.raises(ProviderProtocolError, match="HTTP"):
+            await posted(url)
+        return
+    client = HttpClient("test", url, {}, timeouts=Timeouts(first_byte_s=5))
+    async with client.stream("/x", b"{}") as answer:
+        assert await anext(answer) == b"cut"
+        seen.set()
+        with pytest.raises(ProviderProtocolError, match="HTTP"):
+            await anext(answer)
+    await client.aclose()
+
+
 async def test_gzip_that_was_not_asked_for_is_read(answering: Answering) -> None:
     """A server that compresses all the same is understood."""
     packed = gzip.compress(b"hello")

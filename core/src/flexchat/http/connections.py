@@ -21,6 +21,7 @@ from typing import Any
 
 import aiohttp
 import httpx
+from aiohttp.http import HttpProcessingError
 from yarl import URL
 
 MAX_CONNECTIONS = 1024
@@ -29,6 +30,7 @@ KEPT_S = 15.0
 # aiohttp warns of larger bodies that are not files.
 _AS_FILE_BYTES = 2**20
 _STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+_TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 
 class BodyStream(httpx.AsyncByteStream):
@@ -81,7 +83,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 # A kept connection may have been closed by the server just as we took it: once more, at once.
                 if not may_be_stale or isinstance(error, aiohttp.ClientConnectorError):
                     raise _as_httpx(error, request) from error
-            except (aiohttp.ClientError, OSError, ValueError) as error:
+            except _TROUBLE as error:
                 raise _as_httpx(error, request) from error
         stream = _AnswerStream(self, response, request)
         return httpx.Response(response.status, headers=response.raw_headers, stream=stream, request=request)
@@ -111,10 +113,22 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _AnswerStream(httpx.AsyncByteStream):
-    """The body of an answer, in the pieces the network brought it in."""
+    """The body of an answer, in the pieces the network brought it in.
+
+    aiohttp 3.14 with its C parser lets a reader wait for ever where the framing of a body is broken, though the
+    connection is closed then: nobody tells the body. So the end of the connection is watched here.
+    """
 
     def __init__(self, transport: AiohttpTransport, response: aiohttp.ClientResponse, request: httpx.Request) -> None:
         self._transport, self._response, self._request = transport, response, request
+        protocol = response.connection.protocol if response.connection is not None else None
+        self._closed: asyncio.Future[None] | None = protocol.closed if protocol is not None else None
+        if self._closed is None:
+            self._lost(None)
+        else:
+            self._closed.remove_done_callback(_hear)
+            self._closed.add_done_callback(_hear)
+            self._closed.add_done_callback(self._lost)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -122,7 +136,7 @@ class _AnswerStream(httpx.AsyncByteStream):
     async def __anext__(self) -> bytes:
         try:
             piece = await self._response.content.readany()
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except _TROUBLE as error:
             raise _as_httpx(error, self._request) from error
         if not piece:
             raise StopAsyncIteration
@@ -131,7 +145,20 @@ class _AnswerStream(httpx.AsyncByteStream):
     async def aclose(self) -> None:
         # A connection whose answer has come to its end is back in the pool by now, read or not; this closes any other.
         self._transport.kept_until = time.monotonic() + KEPT_S
+        if self._closed is not None:
+            self._closed.remove_done_callback(self._lost)
         self._response.close()
+
+    def _lost(self, closed: object) -> None:
+        content = self._response.content
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(HttpProcessingError(message="the framing of the body is broken"))
+
+
+def _hear(closed: asyncio.Future[None]) -> None:
+    """Take note of what ended a connection, or asyncio complains that nobody did."""
+    if not closed.cancelled():
+        closed.exception()
 
 
 def proxy_arguments(url: str) -> dict[str, Any]:
@@ -189,6 +216,7 @@ def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
         (aiohttp.ClientConnectorCertificateError, httpx.ConnectError),
         (aiohttp.ServerDisconnectedError, httpx.ReadError),
         (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
+        (HttpProcessingError, httpx.RemoteProtocolError),  # its parsers' own, which can get through
         (aiohttp.ClientPayloadError, httpx.ReadError),
         (aiohttp.ClientConnectionError, httpx.ReadError),
         (aiohttp.ClientError, httpx.UnsupportedProtocol),
