@@ -218,20 +218,21 @@ def test_what_is_sent_fits_the_types_of_googles_sdk():
                 types.FunctionDeclaration.model_validate({"name": "f", "description": "d", field: made.schema})
 
 
+def dropped_by_ollama(schema):
+    """Keywords that have no place in the structure the server reads a property into."""
+    kept = {"type", "anyOf", "items", "description", "enum", "properties", "required"}
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
+    inner += [schema["items"]] if "items" in schema else []
+    return (schema.keys() - kept).union(*map(dropped_by_ollama, inner))
+
+
 def test_what_is_sent_to_ollama_stands_in_the_fields_its_server_reads():
     """Nothing is sent that the server would drop without a word, and the SDK's own type takes it."""
     ollama = pytest.importorskip("ollama")
-    kept = {"type", "anyOf", "items", "description", "enum", "properties", "required"}
-
-    def dropped(schema):
-        inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", ())]
-        inner += [schema["items"]] if "items" in schema else []
-        return (schema.keys() - kept).union(*map(dropped, inner))
-
     for form in (row["form"] for row in ROWS):
         made = rewrite(tool(form), TOOLS)
         if made.schema is not None:
-            assert dropped(made.schema) == set()
+            assert dropped_by_ollama(made.schema) == set()
             assert "description" not in made.schema
             ollama.Tool.model_validate(
                 {"type": "function", "function": {"name": "f", "description": "d", "parameters": made.schema}}
@@ -453,3 +454,39 @@ def test_what_fits_the_original_fits_what_is_sent(case):
         sent = in_json_schema(made.schema) if name == "gemini.parameters" else made.schema
         written = with_nulls(value, sent, sent) if name == "openai.strict" else value
         jsonschema.Draft202012Validator(sent).validate(written)
+
+
+# ---- the page
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "schema-dialects.md"
+
+
+def test_the_page_shows_the_dialects_as_they_are():
+    """Every keyword of every dialect stands in the table, with its action."""
+    lines = [line.strip("| ").split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("|")]
+    start = next(at for at, line in enumerate(lines) if line[0] == "keyword")
+    names = lines[start][1:]
+    shown = {}
+    for cells in lines[start + 2 :]:
+        if cells[0] == "action":
+            break
+        for keyword in cells[0].replace("`", "").split(", "):
+            shown |= {(name, keyword): action for name, action in zip(names, cells[1:], strict=True)}
+
+    assert set(names) == DIALECTS.keys()
+    keywords = {keyword for dialect in DIALECTS.values() for keyword in dialect.keywords}
+    expected = {(n, k): d.keywords.get(k, d.other_keywords) for n, d in DIALECTS.items() for k in keywords}
+    assert shown == expected | {(name, "any other"): dialect.other_keywords for name, dialect in DIALECTS.items()}
+
+
+def test_the_pages_example_runs(capsys):
+    """What it prints is what the page says."""
+    code = PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
+
+    exec(code, {})
+
+    assert capsys.readouterr().out == (
+        "{'type': 'object', 'properties': {'kind': {'enum': ['grey'], 'type': 'string'}}}\n"
+        "info /properties/kind const is sent as an enum of one value\n"
+    )

@@ -25,9 +25,10 @@ JSON_SCHEMA = SchemaDialect(
     name="gemini",
     keywords={
         **dict.fromkeys(("$id", "$anchor", "type", "title", "description", "enum", "items", "prefixItems"), "keep"),
-        **dict.fromkeys(("minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties"), "keep"),
+        **dict.fromkeys(("minItems", "maxItems", "minimum", "maximum", "anyOf", "properties"), "keep"),
         **dict.fromkeys(("additionalProperties", "required", "propertyOrdering"), "keep"),
         "format": "listed",
+        "oneOf": "as anyOf",  # which it is read as
         "const": "as enum",
         "exclusiveMinimum": "as bound",
         "exclusiveMaximum": "as bound",

@@ -168,6 +168,12 @@ def open_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) ->
         _note_told(work, keyword, f"{keyword} is told in the description")
 
 
+def close_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
+    """Leave it to treat_object where there is an object; elsewhere it says nothing."""
+    if "object" not in listed(draft.get("type")) and "properties" not in draft:
+        drop(work, draft, keyword, said)
+
+
 def leave(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
     """Leave it to another step: what concerns more than one keyword."""
 
@@ -185,7 +191,7 @@ ACTIONS: Mapping[str, ActionOn] = {
     "plain": plain_pattern,
     "open": open_object,
     "as type": leave,
-    "close": leave,
+    "close": close_object,
     "merge": leave,
     "flatten": leave,
     "write out": leave,
