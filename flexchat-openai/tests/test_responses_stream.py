@@ -166,6 +166,11 @@ DEVIATIONS = {
         [done(call("{}")), done({**call("{}"), "id": "fc_2"}, 1)],
         ("", [("f", {}, "c1"), ("f", {}, None)]),
     ),
+    "an end without content": ([added(message()), delta("output_text", "ok"), done(message())], ("ok", [])),
+    "an end without arguments": (
+        [added(call()), delta("function_call_arguments", '{"a": 1}'), done(call())],
+        ("", [("f", {"a": 1}, "c1")]),
+    ),
     "content as text": ([done({**message(), "content": "ok"})], ("ok", [])),
     "more in the end": ([added(message()), delta("output_text", "o"), done(message("ok"))], ("ok", [])),
 }  # fmt: skip

@@ -25,40 +25,20 @@ from flexchat.plugin import (
 )
 
 from .chat_answer import count
-from .chat_calls import arguments_text
-from .responses_items import SCOPE, Part, annotations_of, refusal_of, text_of, thought_of
+from .responses_items import (
+    SCOPE,
+    ItemDraft,
+    Part,
+    annotations_of,
+    arguments_of,
+    id_of,
+    kind_of,
+    refusal_of,
+    text_of,
+    thought_of,
+)
 
 _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}
-
-
-class ItemDraft:
-    """One output item on its way.
-
-    Attributes:
-        item: As the server last described it.
-        index: Its place in the answer, where the server numbers them.
-        after: Id of the reasoning it came of.
-        text: What has been passed on of its text, its thought or its arguments.
-        position: Index of its part.
-    """
-
-    def __init__(self, item: dict[str, Any], index: int | None, position: int, after: str | None) -> None:
-        self.item = item
-        self.index = index
-        self.position = position
-        self.after = after
-        self.text = ""
-        self.refusal = ""
-        self.refusal_position = -1
-        self.thought_part: object = None
-        self.announced = False
-        self.is_done = False
-
-    @property
-    def kind(self) -> str:
-        """Return the item's type; some servers leave out that of a message."""
-        kind = self.item.get("type")
-        return kind if isinstance(kind, str) else "message" if self.item.get("role") == "assistant" else ""
 
 
 class ResponseDraft:
@@ -69,7 +49,6 @@ class ResponseDraft:
         self._items: list[ItemDraft] = []
         self._parts = 0
         self._after: str | None = None
-        self._warnings: list[str] = []
         self.model: str | None = None
         self.response_id: str | None = None
 
@@ -92,7 +71,7 @@ class ResponseDraft:
 
     def complete(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take an item as it is in the end, and yield what of it has not been passed on."""
-        draft = self._found(ItemDraft(item, index, 0, None).kind, index, item.get("id"))
+        draft = self._found(kind_of(item), index, item.get("id"))
         if draft is None or draft.is_done:
             draft = self._open(item, index)
         yield from self._finish(draft, item)
@@ -127,17 +106,15 @@ class ResponseDraft:
         for place, item in enumerate(output if isinstance(output, list) else ()):
             if isinstance(item, dict):
                 known = streamed[place] if place < len(streamed) else None
-                if known is None or known.kind != item.get("type"):
-                    known = next(
-                        (d for d in streamed if d.is_done and _id_of(d.item) == _id_of(item) is not None), None
-                    )
+                if known is None or known.kind != kind_of(item):
+                    known = next((d for d in streamed if d.is_done and id_of(d.item) == id_of(item) is not None), None)
                 if known is None:
                     yield from self.complete(item, None)
                 elif not known.is_done:
                     yield from self._finish(known, item)
         for draft in self._items:
             if not draft.is_done:  # a server that says neither that an item is done nor what it has said in all
-                yield from self._finish(draft, _as_said(draft))
+                yield from self._finish(draft, draft.item)
         finish, raw = self._finish_reason(response)
         calls = [draft for draft in self._items if draft.kind == "function_call"]
         parts: list[tuple[int, Part]] = []
@@ -157,7 +134,6 @@ class ResponseDraft:
                 usage=usage_of(response.get("usage")),
                 model=self.model,
                 response_id=self.response_id,
-                warnings=tuple(self._warnings),
             )
         )
 
@@ -166,7 +142,7 @@ class ResponseDraft:
         self._items.append(draft)
         self._parts += 1
         if draft.kind == "reasoning":
-            self._after = _id_of(item)
+            self._after = id_of(item)
         return draft
 
     def _found(self, kind: str, index: int | None, item_id: object) -> ItemDraft | None:
@@ -175,18 +151,18 @@ class ResponseDraft:
         By its number, by its id (llama.cpp has no numbers), or else the last one of its kind: some servers give an
         item another id in each event.
         """
-        mine = [draft for draft in self._items if draft.kind == kind]
         if index is not None:
-            return next((d for d in reversed(mine) if d.index == index), None)
+            return next((d for d in reversed(self._items) if d.index == index and d.kind == kind), None)
+        mine = [draft for draft in self._items if draft.kind == kind]
         if item_id and (named := next((d for d in mine if d.item.get("id") == item_id), None)):
             return named
         return mine[-1] if mine and not mine[-1].is_done else None
 
     def _finish(self, draft: ItemDraft, item: dict[str, Any]) -> Iterator[ChatEvent]:
-        draft.item = item
+        item = draft.item = draft.with_pieces(item)
         draft.is_done = True
         if draft.kind == "reasoning":
-            self._after = _id_of(item)
+            self._after = id_of(item)
             rest = _rest(draft.text, thought_of(item))
             if rest:
                 yield ReasoningDelta(draft.position, rest)
@@ -197,7 +173,7 @@ class ResponseDraft:
             if rest:
                 yield TextDelta(draft.position, rest)
         elif draft.kind == "function_call":
-            said, draft.text = draft.text, _arguments_of(item)
+            said, draft.text = draft.text, arguments_of(item)
             if not draft.announced:
                 yield from self._announce(draft, at_last=True)
             elif rest := _rest(said, draft.text):
@@ -235,7 +211,7 @@ class ResponseDraft:
         data: dict[str, Any] = {"item": item, "after": draft.after} if draft.after else {"item": item}
         ours = ProviderData(scope=SCOPE, origin=self._origin, data=data)
         if draft.kind == "reasoning":
-            text = thought_of(item)
+            text = thought_of(item) or draft.text
             return [(draft.position, ReasoningPart(text=text, redacted=not text, provider_data=ours))]
         if draft.kind == "function_call":
             return [(draft.position, _call(draft, ours, used, is_cut))]
@@ -294,32 +270,8 @@ def _call(draft: ItemDraft, ours: ProviderData, used: set[object], is_cut: bool)
     return call
 
 
-def _as_said(draft: ItemDraft) -> dict[str, Any]:
-    """Return an item with what its pieces said."""
-    if draft.kind == "function_call":
-        return {**draft.item, "arguments": draft.text or draft.item.get("arguments")}
-    if draft.kind == "message" and not (text_of(draft.item) or refusal_of(draft.item)):
-        content = [{"type": "output_text", "text": draft.text, "annotations": []}] if draft.text else []
-        if draft.refusal:
-            content.append({"type": "refusal", "refusal": draft.refusal})
-        return {"role": "assistant", **draft.item, "content": content}
-    if draft.kind == "reasoning" and draft.text and not thought_of(draft.item):
-        return {**draft.item, "summary": [{"type": "summary_text", "text": draft.text}]}
-    return draft.item
-
-
-def _arguments_of(item: Mapping[str, Any]) -> str:
-    arguments = item.get("arguments")
-    return arguments if isinstance(arguments, str) else arguments_text(arguments)
-
-
 def _rest(said: str, whole: str) -> str:
     return whole[len(said) :] if whole.startswith(said) else ""
-
-
-def _id_of(item: Mapping[str, Any]) -> str | None:
-    item_id = item.get("id")
-    return item_id if isinstance(item_id, str) and item_id else None
 
 
 def usage_of(raw: object) -> Usage | None:

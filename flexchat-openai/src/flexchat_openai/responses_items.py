@@ -1,4 +1,4 @@
-"""What an output item of the Responses API says: pure functions that take any JSON object."""
+"""What an output item of the Responses API says, when it is whole and while it is on its way."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import Any
 
 from flexchat.plugin import MediaPart, OpaquePart, ReasoningPart, RefusalPart, TextPart, ToolCall
 
+from .chat_calls import arguments_text
+
 Part = TextPart | ReasoningPart | RefusalPart | MediaPart | ToolCall | OpaquePart
 
 SCOPE = "openai.responses"
 """Who may get back what this API received: see ProviderData."""
+
+
+def kind_of(item: Mapping[str, Any]) -> str:
+    """Return an item's type; some servers leave out that of a message."""
+    kind = item.get("type")
+    return kind if isinstance(kind, str) else "message" if item.get("role") == "assistant" else ""
 
 
 def text_of(item: Mapping[str, Any]) -> str:
@@ -43,9 +51,65 @@ def annotations_of(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
+def arguments_of(item: Mapping[str, Any]) -> str:
+    """Return the arguments of a call as text."""
+    arguments = item.get("arguments")
+    return arguments if isinstance(arguments, str) else arguments_text(arguments)
+
+
+def id_of(item: Mapping[str, Any]) -> str | None:
+    """Return an item's id, if it is one."""
+    item_id = item.get("id")
+    return item_id if isinstance(item_id, str) and item_id else None
+
+
 def _texts(parts: object, key: str, types: tuple[str, ...] | None) -> Iterator[str]:
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict) and (types is None or part.get("type") in types):
             text = part.get(key)
             if isinstance(text, str) and text:
                 yield text
+
+
+class ItemDraft:
+    """One output item on its way.
+
+    Attributes:
+        item: As the server last described it.
+        index: Its place in the answer, where the server numbers them.
+        after: Id of the reasoning it came of.
+        text: What has been passed on of its text, its thought or its arguments.
+        position: Index of its part.
+    """
+
+    def __init__(self, item: dict[str, Any], index: int | None, position: int, after: str | None) -> None:
+        self.item = item
+        self.index = index
+        self.position = position
+        self.after = after
+        self.text = ""
+        self.refusal = ""
+        self.refusal_position = -1
+        self.thought_part: object = None
+        self.announced = False
+        self.is_done = False
+
+    @property
+    def kind(self) -> str:
+        """Return the item's type."""
+        return kind_of(self.item)
+
+    def with_pieces(self, item: dict[str, Any]) -> dict[str, Any]:
+        """Return an item as it is in the end, with what its pieces said where it does not say that itself."""
+        if self.kind == "function_call":
+            return item if arguments_of(item) or not self.text else {**item, "arguments": self.text}
+        if self.kind == "reasoning":
+            if not self.text or thought_of(item) or item.get("encrypted_content"):
+                return item
+            return {**item, "summary": [{"type": "summary_text", "text": self.text}]}
+        if self.kind != "message" or text_of(item) or refusal_of(item) or not (self.text or self.refusal):
+            return item
+        content = [{"type": "output_text", "text": self.text, "annotations": []}] if self.text else []
+        if self.refusal:
+            content.append({"type": "refusal", "refusal": self.refusal})
+        return {"role": "assistant", **item, "content": content}
