@@ -153,9 +153,9 @@ def _check_free(name: str, kind: Kind, host: PluginHost) -> None:
         records = getattr(host, records_of)
         own = name.replace("-", "_") if is_word else name
         if own in records.by_name or ("builtin", own) in records.by_name:
-            raise UsageError(
-                f"a {records.kind} called '{own}' is installed already: put your own name before it, 'acme-{name}'"
-            )
+            article = "an" if records.kind.startswith("i") else "a"
+            what = f"{article} {records.kind} called '{own}'"
+            raise UsageError(f"{what} is installed already: put your own name before it, 'acme-{name}'")
 
 
 def _minor(further: int) -> str:

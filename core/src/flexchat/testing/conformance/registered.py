@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import typing
 import unittest
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 import attrs
@@ -20,7 +21,9 @@ from .encoding import check_encoder
 from .implementation import STRANGE_VALUES
 from .laws import Conformance, law, require, shown
 from .running import check_light
+from .samples import FIRST
 
+_Check = Callable[[Any, Any, Mapping[Any, Any]], str | None]
 _SECRET = "kit-secret-0123456789"
 # Nothing listens there (RFC 863, and nobody runs it): a connection is refused at once.
 _NOWHERE = "http://127.0.0.1:9"
@@ -85,16 +88,16 @@ class RegisteredConformance(Conformance):
     @law()
     def test_strange_settings_are_read_or_refused(self) -> None:
         """Whatever a config says, its settings classes take it or refuse it with a sentence; nothing else is raised."""
-        for what, cls in self._settings_classes():
+        for what, cls, check in self._settings_classes():
             require(attrs.has(cls), f"{what}: {cls.__name__} must be an attrs class")
-            for field in attrs.fields(cls):
-                for value in STRANGE_VALUES if field.init else ():
-                    _refusal(what, cls, {field.name: value})
+            for field, _ in _typed_fields(cls):
+                for value in STRANGE_VALUES:
+                    _try(what, cls, {field.name: value}, check)
 
     @law()
     def test_secrets_are_kept(self) -> None:
         """A field that holds a secret is marked so, and not part of the repr: flexchat.http.settings has secret_key."""
-        for what, cls in self._settings_classes():
+        for what, cls, _ in self._settings_classes():
             for field, kind in _typed_fields(cls):
                 if is_secret_name(field.name) and _takes_text(kind):
                     require(
@@ -136,19 +139,10 @@ class RegisteredConformance(Conformance):
         for type_ in reachable:
             provider = type_.create(_some_settings(type_.config_class))
             try:
-                options = ChatOptions(timeout_s=5.0)
-                for what, asked in (
-                    ("generate_chat", provider.generate_chat((UserMessage(content="Hello"),), "some-model", options)),
-                    ("list_models", provider.list_models()),
-                ):
-                    try:
-                        answer = await asked
-                    except ProviderError as error:
-                        require(_SECRET not in f"{error}{error!r}", f"{what}: the error holds the key")
-                        continue
-                    except Exception as error:
-                        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
-                    raise AssertionError(f"{what} at {_NOWHERE}, where nothing listens, returned {shown(answer)}")
+                said = (UserMessage(content="Hello"),)
+                exchange = functools.partial(provider.generate_chat, said, "some-model", ChatOptions(timeout_s=5.0))
+                await _expect_trouble("generate_chat", exchange)
+                await _expect_trouble("list_models", provider.list_models)
             finally:
                 await provider.aclose()
 
@@ -214,33 +208,45 @@ class RegisteredConformance(Conformance):
         for records in (host.providers, host.implementation_types, host.retrievers, host.commands):
             yield from ((records.kind, record) for record in records.by_name.values())
 
-    def _settings_classes(self) -> list[tuple[str, type]]:
+    def _settings_classes(self) -> list[tuple[str, type, _Check | None]]:
+        """Return what is configured, the class of its settings, and what looks at them once they are read."""
         host = self.plugin.alone
-        found: list[tuple[str, type]] = []
-        for records, attribute in (
-            (host.providers, "config_class"),
-            (host.retrievers, "config_class"),
-            (host.implementation_types, "settings_class"),
-        ):
-            found += [(f"{records.kind} {name}", getattr(r, attribute)) for name, r in records.by_name.items()]
+        found: list[tuple[str, type, _Check | None]] = []
+        for records in (host.providers, host.retrievers):
+            found += [(f"{records.kind} {name}", r.config_class, None) for name, r in records.by_name.items()]
+        for name, type_ in host.implementation_types.by_name.items():
+            found.append((f"{host.implementation_types.kind} {name}", type_.settings_class, type_.check))
         if not found:
             raise unittest.SkipTest("does not apply: it registers nothing that has settings")
         return found
+
+
+async def _expect_trouble(what: str, ask: Callable[[], Awaitable[Any]]) -> None:
+    try:
+        answer = await ask()
+    except ProviderError as error:
+        require(_SECRET not in f"{error}{error!r}", f"{what}: the error holds the key")
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}") from error
+    else:
+        raise AssertionError(f"{what} at {_NOWHERE}, where nothing listens, returned {shown(answer)}")
 
 
 def _all_records(host: PluginHost) -> tuple[Any, ...]:
     return (host.providers, host.implementation_types, host.handlers, host.tools, host.retrievers, host.commands)
 
 
-def _refusal(what: str, cls: type, table: Mapping[str, Any]) -> str:
-    """Return what is said of a table; empty if it is taken."""
+def _try(what: str, cls: type, table: Mapping[str, Any], check: _Check | None) -> None:
+    """Read a table as a config's, and let the plugin look at it; it may refuse, with a sentence."""
     try:
-        _, problems = structure_mapping(table, cls)
+        settings, problems = structure_mapping(table, cls)
+        if not problems and check is not None:
+            text = check(settings, FIRST, {})
+            problems = [] if text is None else [text]
     except Exception as error:
         raise AssertionError(f"{what}: the settings {shown(table)} raise {type(error).__name__}: {error}") from error
-    silent = [problem for problem in problems if not problem.strip()]
-    require(not silent, f"{what}: the settings {shown(table)} are refused without a word")
-    return "; ".join(problems)
+    silent = [problem for problem in problems if not (isinstance(problem, str) and problem.strip())]
+    require(not silent, f"{what}: the settings {shown(table)} are refused without a sentence: {shown(silent)}")
 
 
 def _some_settings(cls: type) -> Any:
