@@ -63,7 +63,7 @@ class StreamLaws(ProviderKit):
         for reply in self._replies():
             content = b"".join(self.answer(reply, stream=True).pieces)
             expected = None
-            step = max(1, len(content) // 150)
+            step = max(1, len(content) // 60)
             cuts = [[content], *([content[:at], content[at:]] for at in range(1, len(content), step))]
             cuts.append([content[at : at + 1] for at in range(len(content))])
             for pieces in cuts:

@@ -1,0 +1,148 @@
+"""What ``flexchat new`` writes can be installed, keeps the laws, and works, as a stranger would try it. No network."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from flexchat.cli.new import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+# A turn with the generated provider needs its service: a few lines that speak the protocol of the template.
+SERVICE = """
+import json, sys, threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from flexchat.cli.main import main
+
+class Service(BaseHTTPRequestHandler):
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        text = "You said: " + asked["messages"][-1]["text"]
+        pieces = [{"text": text[:5]}, {"text": text[5:]}, {"finish": "stop"}]
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for piece in pieces if asked.get("stream") else ():
+            self.wfile.write(f"data: {json.dumps(piece)}\\n\\n".encode())
+        if not asked.get("stream"):
+            self.wfile.write(json.dumps({"text": text, "finish": "stop"}).encode())
+
+    def log_message(self, *args):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+config = f'''
+[llms.main]
+provider = "acme-provider"
+base_url = "http://127.0.0.1:{server.server_port}"
+[[responses]]
+llm = "main"
+model = "any"
+'''
+open("flexchat.toml", "w").write(config)
+sys.exit(main(["ask", "Hello there"]))
+"""
+
+
+def run(*command, folder):
+    """Run a program as if the packages were installed."""
+    path = os.pathsep.join([str(folder / "site"), *(p for p in sys.path if p)])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
+    for name in ("FLEXCHAT_CONFIG", "FLEXCHAT_BLOCK_PLUGINS", "FLEXCHAT_STRICT_PLUGINS"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def succeeded(done):
+    assert done.returncode == 0, f"{done.args}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory):
+    """One package of each kind, written by the command and installed into a folder beside our packages."""
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("strangers")
+    written = [["new", kind, f"acme-{kind}"] for kind in KINDS]
+    succeeded(
+        run("-c", f"from flexchat.cli.main import main\nfor words in {written}: assert main(words) == 0", folder=folder)
+    )
+    offline = ("--no-build-isolation", "--no-deps", "--no-index", "--no-compile", "--disable-pip-version-check")
+    places = [f"./acme-{kind}" for kind in KINDS]
+    succeeded(run("-m", "pip", "install", "-q", *offline, "--target", "site", *places, folder=folder))
+    return folder
+
+
+@pytest.mark.parametrize("kinds", [("handler",), ("provider", "implementation", "retriever")])
+def test_new_packages_keep_the_laws_as_they_are(packages, kinds):
+    """Their own tests pass, with warnings as errors: one with its own settings, the others together."""
+    folders = [f"acme-{kind}" for kind in kinds]
+    out = succeeded(run("-m", "pytest", "-q", "-W", "error", "--import-mode=importlib", *folders, folder=packages))
+
+    assert "passed" in out
+    assert "failed" not in out
+
+
+def test_new_packages_are_verified(packages):
+    """flexchat plugins verify knows each by its name, and finds the laws it ships."""
+    words = [["plugins", "verify", f"acme-{kind}", "--json"] for kind in KINDS]
+    done = run(
+        "-c", f"from flexchat.cli.main import main\nfor words in {words}: main(words); print('=====')", folder=packages
+    )
+    cards = [json.loads(text) for text in succeeded(done).split("=====")[:-1]]
+
+    for kind, card in zip(KINDS, cards, strict=True):
+        verdicts = [verdict for chapter in card["chapters"] for verdict in chapter["verdicts"]]
+        assert [v for v in verdicts if v["status"] not in ("kept", "skipped")] == []
+        assert card["ok"]
+        assert card["package"] == f"acme-{kind} 0.1.0"
+        own = f"Acme{kind.capitalize()}Conformance"
+        assert [chapter["title"] for chapter in card["chapters"]] == ["what it registers", own]
+
+
+def test_a_new_handler_is_called(packages):
+    """By the command line."""
+    done = run("-m", "flexchat", "tools", "call", "acme_handler", "text=one two three", folder=packages)
+
+    assert '"words": 3' in succeeded(done)
+
+
+def test_a_new_provider_holds_a_conversation(packages):
+    """With a service on this machine, over real sockets, streamed."""
+    done = run("-c", SERVICE, folder=packages)
+
+    assert "You said: Hello there" in succeeded(done)
+
+
+def test_a_new_implementation_type_and_a_new_retriever_are_configured(packages):
+    """As the README of each says."""
+    for kind, command, expected in (
+        ("implementation", ("tools", "call", "greet", "city=Oslo"), "Hello, Oslo!"),
+        ("retriever", ("tools", "call", "search_documents", "query=shade"), "Ferns like shade"),
+    ):
+        readme = (packages / f"acme-{kind}" / "README.md").read_text()
+        config = readme.split("```toml\n")[1].split("```")[0]
+        extra = '[[tools.registry]]\nname = "search_documents"\n' if kind == "retriever" else ""
+        base = '[llms.main]\nprovider = "rehearsal"\n[[responses]]\nllm = "main"\nmodel = "any"\n'
+        (packages / f"{kind}.toml").write_text(base + config + extra)
+
+        done = run("-m", "flexchat", *command, "-c", f"{kind}.toml", folder=packages)
+
+        assert expected in succeeded(done)
+
+
+def test_what_is_written_is_written_well(packages):
+    """The same linter and format as our own code."""
+    pytest.importorskip("ruff")
+    ruff = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]
+    rules = (f"--select={','.join(ruff['lint']['select'])}", f"--ignore={','.join([*ruff['lint']['ignore'], 'D1'])}")
+    common = ("--isolated", "--no-cache", f"--line-length={ruff['line-length']}")
+    for kind in KINDS:
+        for command in (("check", *rules), ("format", "--check")):
+            succeeded(run("-m", "ruff", *command, *common, ".", folder=packages / f"acme-{kind}"))
