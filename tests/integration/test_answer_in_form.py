@@ -63,6 +63,7 @@ async def test_an_answer_that_does_not_fit_is_sent_back_once_with_what_is_wrong(
     assert turn.response.parsed == Answer(4)
     complaint = model.requests[1].messages[-1].content
     assert "not valid JSON" in complaint
+    assert '"value": {"type": "integer"}' in complaint
     assert [m.content for m in turn.response.messages] == ["2+2?", '{"value": 4}']
 
 

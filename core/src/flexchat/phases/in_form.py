@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 from collections.abc import AsyncGenerator
 from typing import Any
@@ -15,7 +16,7 @@ from .next_step import NextStep, next_step, why_no_answer
 
 log = logging.getLogger(__name__)
 
-COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only."
+COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only{schema}."
 
 
 async def bring_into_form(
@@ -33,8 +34,8 @@ async def bring_into_form(
             if turn.messages is not earlier or next_step(turn.result) is not NextStep.FINISH:
                 return
             log.info("the answer is not in form: %s", problem)
-            complaint = UserMessage(content=COMPLAINT.format(problem=problem))
-            turn.messages = (*earlier, turn.result.message, complaint)
+            complaint = COMPLAINT.format(problem=problem, schema=_told(form))
+            turn.messages = (*earlier, turn.result.message, UserMessage(content=complaint))
         async with contextlib.aclosing(exchanges.hold(turn, options)) as exchange:
             async for event in exchange:
                 yield event
@@ -55,6 +56,13 @@ def read_answer(turn: Generation, form: AnswerForm) -> Any:
         finished = next_step(turn.result) is NextStep.FINISH
         why = str(error) if finished else why_no_answer(turn.result.finish_reason)
         raise ResponseFormatError(why, content) from None
+
+
+def _told(form: AnswerForm) -> str:
+    """Return the schema for the complaint: not every service tells its model of it."""
+    if form.format.schema is None:
+        return ""
+    return f", which fits this JSON Schema: {json.dumps(form.format.schema, ensure_ascii=False)}"
 
 
 def _problem(turn: Generation, form: AnswerForm) -> str | None:
