@@ -138,13 +138,22 @@ async def test_an_error_that_asks_for_the_other_api_names_the_setting() -> None:
         await generated(provider(lambda r: httpx.Response(404, json={"detail": "Not Found"}), api="responses"))
 
 
-def test_tools_and_a_format_go_together_but_not_at_groq() -> None:
-    """Known of the host, not guessed from the model; and what the config says wins."""
-    groq = provider(lambda r: httpx.Response(500), base_url="https://api.groq.com/openai/v1")
+@pytest.mark.parametrize(
+    ("host", "setting", "together"),
+    [
+        ("api.openai.com", None, True),
+        ("me.openai.azure.com", None, True),
+        ("api.groq.com", None, False),
+        ("127.0.0.1:8080", None, False),
+        ("127.0.0.1:8080", True, True),
+        ("api.openai.com", False, False),
+    ],
+)
+def test_tools_and_a_format_go_together_where_that_is_known_to_work(host: str, setting: Any, together: bool) -> None:
+    """Elsewhere a grammar for the answer would keep the model from calling; what the config says wins."""
+    made = provider(lambda r: httpx.Response(500), base_url=f"https://{host}/v1", tools_with_format=setting)
 
-    assert not groq.combines_tools_and_format("any")
-    assert provider(lambda r: httpx.Response(500)).combines_tools_and_format("any")
-    assert not provider(lambda r: httpx.Response(500), tools_with_format=False).combines_tools_and_format("any")
+    assert made.combines_tools_and_format("any") is together
 
 
 async def test_an_exchange_is_held() -> None:

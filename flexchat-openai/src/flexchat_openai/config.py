@@ -34,6 +34,6 @@ class OpenAIConfig(HttpSettings):
         "Text between <think> and </think> at the start of an answer is reasoning; for local models.", default=False
     )
     tools_with_format: bool | None = key(
-        "Whether tools and a response_format go in one request; absent: yes, but for hosts known to refuse it.",
+        "Whether tools and a response_format go in one request; absent: at OpenAI and Azure.",
         default=None,
     )

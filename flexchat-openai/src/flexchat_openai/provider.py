@@ -37,8 +37,9 @@ from .responses_request import ResponsesRequestWriter
 from .responses_stream import ResponsesStream
 from .traits import traits_of
 
-# Takes no response_format beside tools: 400 "json mode cannot be combined with tool/function calling".
-_SPLITTING_HOSTS = ("api.groq.com",)
+# Where tools and a response_format go in one request. Elsewhere the tools are often lost: llama.cpp and vLLM hold the
+# whole answer to the format's grammar, in which no call can be written (tried with llama.cpp), Groq answers 400.
+_COMBINING_HOSTS = (OPENAI_HOST, ".openai.azure.com")
 
 
 @attrs.frozen(kw_only=True)
@@ -110,7 +111,7 @@ class OpenAIProvider:
             stream=functools.partial(ResponsesStream, origin),
         )
         combines = config.tools_with_format
-        self._combines = self._http.host not in _SPLITTING_HOSTS if combines is None else combines
+        self._combines = self._http.host.endswith(_COMBINING_HOSTS) if combines is None else combines
         self._which = config.api
         if config.api == "auto" and not is_openai:
             self._which = "chat"
