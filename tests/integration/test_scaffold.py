@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -11,39 +12,18 @@ import pytest
 from flexchat.cli.new import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
-# A turn with the generated provider needs its service: a few lines that speak the protocol of the template.
-SERVICE = """
-import json, sys, threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+# The service that docs/writing-a-provider.md gives its readers, at a free port, and the turn it tells them to try.
+PAGE = (ROOT / "docs" / "writing-a-provider.md").read_text()
+TURN = """
+import sys, threading
+from pathlib import Path
+from service import Parrot, ThreadingHTTPServer
 from flexchat.cli.main import main
 
-class Service(BaseHTTPRequestHandler):
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        text = "You said: " + asked["messages"][-1]["text"]
-        pieces = [{"text": text[:5]}, {"text": text[5:]}, {"finish": "stop"}]
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-        for piece in pieces if asked.get("stream") else ():
-            self.wfile.write(f"data: {json.dumps(piece)}\\n\\n".encode())
-        if not asked.get("stream"):
-            self.wfile.write(json.dumps({"text": text, "finish": "stop"}).encode())
-
-    def log_message(self, *args):
-        pass
-
-server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+server = ThreadingHTTPServer(("127.0.0.1", 0), Parrot)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-config = f'''
-[llms.main]
-provider = "acme-provider"
-base_url = "http://127.0.0.1:{server.server_port}"
-[[responses]]
-llm = "main"
-model = "any"
-'''
-open("flexchat.toml", "w").write(config)
+config = Path("flexchat.toml").read_text().replace("8080", str(server.server_port))
+Path("flexchat.toml").write_text(config.replace("acme-parrot", "acme-provider"))
 sys.exit(main(["ask", "Hello there"]))
 """
 
@@ -114,8 +94,12 @@ def test_a_new_handler_is_called(packages):
 
 
 def test_a_new_provider_holds_a_conversation(packages):
-    """With a service on this machine, over real sockets, streamed."""
-    done = run("-c", SERVICE, folder=packages)
+    """As its page says: with a service on this machine, over real sockets, streamed."""
+    service = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "service.py" in block)
+    (packages / "service.py").write_text(service)
+    (packages / "flexchat.toml").write_text(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0])
+
+    done = run("-c", TURN, folder=packages)
 
     assert "You said: Hello there" in succeeded(done)
 

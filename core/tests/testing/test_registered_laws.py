@@ -1,5 +1,8 @@
 """Each law of what a plugin registers catches a plugin that breaks it; the card says what became of all of them."""
 
+import importlib.metadata
+import subprocess
+import sys
 import unittest
 
 import attrs
@@ -18,6 +21,7 @@ from flexchat.plugin import (
     hookimpl,
 )
 from flexchat.plugin.host import PluginHost
+from flexchat.testing import card as card_module
 from flexchat.testing.card import NEEDS_EXTRA, UnknownPluginError, verdicts_of, verify_plugin
 from flexchat.testing.conformance.laws import Conformance, law, laws_of
 from flexchat.testing.conformance.registered import Registered, RegisteredConformance
@@ -318,3 +322,86 @@ def test_an_unknown_plugin_is_told_with_the_nearest():
     with pytest.raises(UnknownPluginError, match=r"no plugin is called 'bultin' \(did you mean 'builtin'\?\)"):
         verify_plugin("bultin")
     assert verify_plugin("flexchat-mock").plugin == "mock"
+
+
+def test_without_the_extra_what_needs_none_is_tried_all_the_same():
+    """A user has FlexChat, and perhaps nothing else: what cannot be tried says what it needs."""
+    code = (
+        "import sys\n"
+        "for name in ('hypothesis', 'pytest', 'httpx', 'aiohttp'): sys.modules[name] = None\n"
+        "from flexchat.testing.card import verify_plugin\n"
+        "cards = [verify_plugin(name) for name in ('internal', 'openai')]\n"
+        "print(*[(len(c.chapters), c.count('broken'), c.note) for c in cards], sep='\\n')\n"
+        "print([v.reason for c in cards[0].chapters for v in c.verdicts if 'any question' in v.law])\n"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    internal, openai, question = done.stdout.splitlines()
+    assert internal == "(4, 0, '')"
+    assert openai.startswith("(1, 0, 'the laws of flexchat_openai.conformance were not tried: that needs pip install")
+    assert question == str([NEEDS_EXTRA])
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Install a package of files, as a plugin called stranger; returns its card."""
+    folder = tmp_path / f"stranger_{tmp_path.name.replace('-', '_')}"
+
+    def card(**files):
+        folder.mkdir()
+        for name, text in {"__init__": "", **files}.items():
+            (folder / f"{name}.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        entry = importlib.metadata.EntryPoint("stranger", f"{folder.name}.plugin", "flexchat")
+        monkeypatch.setattr(card_module, "_entry_point", lambda name: entry)
+        return verify_plugin("stranger")
+
+    return card
+
+
+def broken(card):
+    return [v.reason for chapter in card.chapters for v in chapter.verdicts if v.status == "broken"]
+
+
+def test_a_plugin_that_cannot_be_imported_has_a_card_that_says_so(stranger):
+    """Whatever it does at import: even ending the program."""
+    card = stranger(plugin="raise SystemExit('no licence')")
+
+    assert len(broken(card)) == 1
+    assert broken(card)[0].endswith("failed: SystemExit: no licence")
+
+
+def test_a_plugin_without_a_conformance_module_is_tried_as_far_as_it_goes(stranger):
+    """The note says what is missing."""
+    card = stranger(plugin="import httpx\n")
+
+    assert broken(card)[0].startswith("importing stranger_")
+    assert "the package ships no module stranger_" in card.note
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import acme_sdk_nowhere", "failed: ModuleNotFoundError: No module named 'acme_sdk_nowhere'"),
+        ("1 / 0", "failed: ZeroDivisionError: division by zero"),
+        (
+            "from flexchat.testing import HandlerConformance\n"
+            "class Own(HandlerConformance):\n    supports = frozenset({'refusal'})",
+            "did you mean 'refuses'?",
+        ),
+    ],
+)
+def test_a_conformance_module_that_breaks_is_a_broken_law(stranger, text, told):
+    """It is the plugin's, so it is the plugin's trouble."""
+    card = stranger(plugin="", conformance=text)
+
+    assert any(told in reason for reason in broken(card)), broken(card)
+
+
+def test_a_conformance_module_with_nothing_in_it_is_told(stranger):
+    """What is imported into it, or private, is no law of its own."""
+    card = stranger(plugin="", conformance="from flexchat.testing import HandlerConformance\n")
+
+    assert "holds no conformance class" in card.note
+    assert broken(card) == []

@@ -11,6 +11,7 @@ and is imported when it is asked for.
     conformance/      the laws of a provider, a handler, an implementation type and a retriever
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .recorder import RecordedEvent, RecordedEvents
@@ -18,13 +19,20 @@ from .scripted import ScriptedProvider, calls, says
 from .sockets import NetworkForbiddenError, forbid_sockets
 
 if TYPE_CHECKING:
-    from .conformance import (
-        HandlerConformance,
-        ImplementationConformance,
-        ProviderConformance,
-        RetrieverConformance,
-    )
+    from .conformance.handler import HandlerConformance
+    from .conformance.implementation import ImplementationConformance
+    from .conformance.provider import ProviderConformance
+    from .conformance.retriever import RetrieverConformance
     from .replay import ReplayTransport
+
+# Imported when they are asked for: they need httpx or hypothesis, or what those need.
+_LATER = {
+    "HandlerConformance": "conformance.handler",
+    "ImplementationConformance": "conformance.implementation",
+    "ProviderConformance": "conformance.provider",
+    "ReplayTransport": "replay",
+    "RetrieverConformance": "conformance.retriever",
+}
 
 __all__ = [
     "HandlerConformance",
@@ -43,13 +51,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs httpx or hypothesis when it is asked for."""
-    if name == "ReplayTransport":
-        from .replay import ReplayTransport
-
-        return ReplayTransport
-    if name in __all__:
-        from . import conformance
-
-        return getattr(conformance, name)
-    raise AttributeError(f"module 'flexchat.testing' has no attribute {name!r}")
+    """Import what is heavy when it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'flexchat.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
