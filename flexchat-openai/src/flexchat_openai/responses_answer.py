@@ -7,6 +7,7 @@ from typing import Any
 
 from flexchat.plugin import (
     AssistantMessage,
+    AssistantPart,
     ChatEvent,
     ChatResult,
     OpaquePart,
@@ -28,7 +29,6 @@ from .chat_answer import count
 from .responses_items import (
     SCOPE,
     ItemDraft,
-    Part,
     annotations_of,
     arguments_of,
     id_of,
@@ -117,7 +117,7 @@ class ResponseDraft:
                 yield from self._finish(draft, draft.item)
         finish, raw = self._finish_reason(response)
         calls = [draft for draft in self._items if draft.kind == "function_call"]
-        parts: list[tuple[int, Part]] = []
+        parts: list[tuple[int, AssistantPart]] = []
         used: set[object] = set()
         for draft in self._items:
             made = self._made(draft, used, is_cut=finish == "length" and bool(calls) and draft is calls[-1])
@@ -205,7 +205,7 @@ class ResponseDraft:
             draft.refusal_position = self._parts if has_text else draft.position
             self._parts += has_text
 
-    def _made(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, Part]]:
+    def _made(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, AssistantPart]]:
         """Return the parts an item makes, with their positions."""
         item = draft.item
         data: dict[str, Any] = {"item": item, "after": draft.after} if draft.after else {"item": item}
@@ -217,7 +217,7 @@ class ResponseDraft:
             return [(draft.position, _call(draft, ours, used, is_cut))]
         if draft.kind == "message":
             text, refusal = text_of(item), refusal_of(item)
-            made: list[tuple[int, Part]] = []
+            made: list[tuple[int, AssistantPart]] = []
             if text:
                 made.append((draft.position, TextPart(text=text, citations=annotations_of(item), provider_data=ours)))
             if refusal:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flexchat.plugin import MediaPart, OpaquePart, ReasoningPart, RefusalPart, TextPart, ToolCall
-
 from .chat_calls import arguments_text
-
-Part = TextPart | ReasoningPart | RefusalPart | MediaPart | ToolCall | OpaquePart
 
 SCOPE = "openai.responses"
 """Who may get back what this API received: see ProviderData."""

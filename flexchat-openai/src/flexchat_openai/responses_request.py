@@ -14,6 +14,7 @@ import attrs
 from flexchat.http.wire_json import to_bytes
 from flexchat.plugin import (
     AssistantMessage,
+    AssistantPart,
     ChatOptions,
     MediaPart,
     Message,
@@ -31,7 +32,7 @@ from flexchat.plugin import (
 
 from .history import Entry, HistoryWriter, replayed
 from .reasoning import drop_refused, effort_for
-from .responses_items import SCOPE, Part, refusal_of, text_of
+from .responses_items import SCOPE, refusal_of, text_of
 from .schemas import format_fields
 from .tool_choice import tool_choice
 from .traits import traits_of
@@ -151,7 +152,7 @@ class ResponsesRequestWriter(HistoryWriter):
                 items.append(item)
         return b",".join([replayed(item) for item in _consistent(items)]), ids
 
-    def _item(self, part: Part, ids: Mapping[str, str], has_begun: bool) -> _Item | None:
+    def _item(self, part: AssistantPart, ids: Mapping[str, str], has_begun: bool) -> _Item | None:
         """Return a part as an item: the server's own where it comes from it unchanged; None if it is not sent."""
         data = part.provider_data.data if part.provider_data and self._is_ours(part.provider_data) else {}
         own, after = _table(data.get("item")), data.get("after")

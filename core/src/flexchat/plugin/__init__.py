@@ -6,6 +6,7 @@ contracts.py   the records those hooks yield, and the protocols their contents k
 
 from ..domain import (
     AssistantMessage,
+    AssistantPart,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -71,6 +72,7 @@ from .hookspecs import hookimpl
 
 __all__ = [
     "AssistantMessage",
+    "AssistantPart",
     "ChatEvent",
     "ChatOptions",
     "ChatProvider",
