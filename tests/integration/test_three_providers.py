@@ -67,7 +67,7 @@ def untimed(text):
 
 @pytest.mark.parametrize("name", DIALECTS)
 async def test_two_tool_rounds_unstreamed_and_streamed_are_the_same(name, servers):
-    """The streamed turn's last event is the unstreamed turn; what was streamed is what was said."""
+    """The same tools at every provider (TC-1, TC-105, DS-10); a streamed turn's last event is the unstreamed turn."""
     async with chat(servers[name]) as made:
         turn = await made.respond(QUESTION)
         check(turn)
