@@ -14,6 +14,7 @@ from flexchat.plugin import (
     ProviderProtocolError,
     ReasoningDelta,
     ReasoningPart,
+    RefusalPart,
     StreamEnd,
     TextDelta,
     TextPart,
@@ -21,6 +22,7 @@ from flexchat.plugin import (
     ToolCallEnd,
     ToolCallStart,
 )
+from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.chat_stream import ChatStream
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -450,16 +452,117 @@ def test_an_error_inside_a_stream_is_raised(error: bytes) -> None:
 
 
 def test_groqs_refusal_of_a_bad_call_is_an_answer() -> None:
-    """tool_use_failed means: the model wrote a call that cannot be used."""
+    """tool_use_failed means: the model wrote a call that cannot be used. What it said before that stays."""
     body = {"error": {"code": "tool_use_failed", "message": "bad", "failed_generation": "<f>"}}
 
-    for events in (
-        events_of(sse(body), DONE),
-        list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps(body).encode())),
+    for events, said in (
+        (events_of(sse(chunk({"content": "I look"}), body), DONE), "I look"),
+        (list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps(body).encode())), None),
     ):
         assert isinstance(events[-1], StreamEnd)
         assert events[-1].result.finish_reason == "malformed_tool_call"
+        assert events[-1].result.content == said
         assert "bad" in events[-1].result.warnings[0]
+
+
+def test_an_event_without_data_is_none() -> None:
+    """The standard drops it; some servers send it to keep a connection open."""
+    last = events_of(sse(chunk({"content": "a"})), b"data:\n\ndata: \n\n", sse(chunk({}, "stop")), DONE)[-1]
+
+    assert isinstance(last, StreamEnd)
+    assert last.result.content == "a"
+
+
+@pytest.mark.parametrize(
+    ("raw", "ours"),
+    [
+        ("content_filter: PROHIBITED_CONTENT", "content_filter"),
+        ("function_call_filter: MALFORMED_FUNCTION_CALL", "malformed_tool_call"),
+        ("SAFETY", "content_filter"),
+        ("guardrail_intervened", "content_filter"),
+        ("weights_unloaded: x", "weights_unloaded"),
+    ],
+)
+def test_a_choice_may_have_no_message(raw: str, ours: str) -> None:
+    """Gemini's layer leaves it out of an answer that was stopped, and says why behind a colon."""
+    body = json.dumps({"choices": [{"index": 0, "finish_reason": raw}]}).encode()
+    last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(body))[-1]
+
+    assert isinstance(last, StreamEnd)
+    assert (last.result.finish_reason, last.result.raw_finish, last.result.content) == (ours, raw, None)
+
+
+def test_of_several_choices_the_first_counts_wherever_it_stands() -> None:
+    """With a warning, as in a stream."""
+    choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": "stop"} for at in (1, 0)]
+    last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps({"choices": choices}).encode()))[-1]
+
+    assert isinstance(last, StreamEnd)
+    assert last.result.content == "0"
+    assert "several answers" in last.result.warnings[0]
+
+
+def test_an_error_in_a_whole_choice_is_raised() -> None:
+    """OpenRouter: status 200, and the upstream's error beside an empty message."""
+    choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "upstream"}}
+    stream = ChatStream(HERE, failed, ProviderProtocolError)
+
+    with pytest.raises(ProviderOverloadedError, match="upstream"):
+        list(stream.whole(json.dumps({"choices": [choice]}).encode()))
+
+
+def test_an_error_in_a_list_is_raised() -> None:
+    """Gemini's layer wraps it, whatever the status."""
+    with pytest.raises(ProviderOverloadedError, match="no key"):
+        events_of(b'[{"error": {"message": "no key"}}]')
+
+
+@pytest.mark.parametrize(
+    ("part", "kind", "text"),
+    [
+        ({"type": "refusal", "refusal": "no"}, RefusalPart, "no"),
+        ({"type": "thinking", "thinking": "hm"}, ReasoningPart, "hm"),
+        ({"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, ReasoningPart, "hm"),
+        ({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, ReasoningPart, "hm"),
+    ],
+)
+def test_content_may_be_a_list_of_parts(part: dict[str, Any], kind: type, text: str) -> None:
+    """Refusals as OpenAI takes them back; thoughts of Mistral, of gateways to Claude, of Databricks."""
+    found = whole({"content": [part, {"type": "text", "text": ""}]}).message.parts
+
+    assert [(type(p), getattr(p, "text", None)) for p in found] == [(kind, text)]
+
+
+@pytest.mark.parametrize(
+    ("usage", "cached"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 7}, "cached_tokens": 8}, 7),
+        ({"prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 3}, 7),
+        ({"cached_tokens": 7}, 7),
+        ({"prompt_tokens_details": None}, None),
+    ],
+)
+def test_usage_is_read_in_every_form(usage: dict[str, Any], cached: int | None) -> None:
+    """OpenAI's, DeepSeek's, Moonshot's; counts may be floats, and stand in the last choice of a stream."""
+    table = {"prompt_tokens": 10.0, "completion_tokens": 2, **usage}
+    last = chunk({}, "stop")
+    last["choices"][0]["usage"] = table
+    end = events_of(sse(chunk({"content": "a"}), last), DONE)[-1]
+
+    assert isinstance(end, StreamEnd)
+    for found in (end.result.usage, whole({"content": "a"}, usage=table).usage):
+        assert found is not None
+        assert (found.input_tokens, found.output_tokens, found.cache_read_tokens) == (10, 2, cached)
+
+
+def test_a_call_with_free_text_goes_back_as_it_came() -> None:
+    """Custom tools are only offered by extra; such a call has a name and no arguments of ours."""
+    item = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "SELECT 1"}}
+    message = whole({"content": None, "tool_calls": [item]}, "tool_calls").message
+    sent = json.loads(ChatRequestWriter(HERE).messages([message])[0])
+
+    assert [(c.name, c.arguments, c.raw_arguments) for c in message.tool_calls] == [("sql", None, "SELECT 1")]
+    assert sent["tool_calls"] == [item]
 
 
 def test_a_server_that_does_not_stream_is_understood() -> None:

@@ -62,6 +62,16 @@ def openai(message: str = "text", code: Any = None, type: str | None = None, **r
         (400, {"code": "invalid-argument", "error": "Incorrect API key provided"}, ProviderAuthError, False),
         (403, openai("country not supported"), ProviderAuthError, False),
         (402, openai("Insufficient balance"), ProviderRateLimitError, False),
+        (400, openai("Your credit balance is too low to use the API"), ProviderRateLimitError, False),
+        (400, {"object": "error", "message": "Invalid model: x", "type": "invalid_model"}, ModelNotFoundError, False),
+        (400, openai("Model Not Exist", code="invalid_request_error"), ModelNotFoundError, False),
+        (400, openai("a/b is not a valid model ID", code=400), ModelNotFoundError, False),
+        (400, {"code": "invalid-argument", "error": "Model not found: x"}, ModelNotFoundError, False),
+        (400, openai("This model's maximum prompt length is 131072"), ContextLengthError, False),
+        (400, openai("Your request exceeded model token limit: 8192"), ContextLengthError, False),
+        (422, {"error": "`inputs` tokens + `max_new_tokens` must be <= 4096"}, ContextLengthError, False),
+        (400, {"message": "Input is too long for requested model."}, ContextLengthError, False),
+        (429, {"error_code": "REQUEST_LIMIT_EXCEEDED", "message": "too many"}, ProviderRateLimitError, True),
         (429, openai(code="rate_limit_exceeded", type="tokens"), ProviderRateLimitError, True),
         (429, "Too many requests", ProviderRateLimitError, True),
         (429, openai(code="insufficient_quota"), ProviderRateLimitError, False),
@@ -96,6 +106,26 @@ def test_each_refusal_has_its_class(status: int | None, body: Body, kind: type[P
     assert type(error) is kind
     assert error.retryable is retryable
     assert (error.provider, error.model) == ("openai", "m")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "the reason"}},
+        {"error": {"message": [{"msg": "the reason"}]}},
+        {"error": "the reason"},
+        {"message": "the reason"},
+        {"detail": "the reason"},
+        {"detail": {"message": "the reason"}},
+        {"detail": [{"loc": ["body"], "msg": "the reason"}]},
+        {"success": False, "errors": [{"code": 7003, "message": "the reason"}]},
+        {"code": 20015, "msg": "the reason"},
+        "the reason",
+    ],
+)
+def test_the_reason_is_found_in_every_form_of_body(body: Body) -> None:
+    """OpenAI's, xAI's, FastAPI's, Cloudflare's, a proxy's."""
+    assert str(error_of(body, 400)).endswith("refused the request: the reason")
 
 
 def test_the_kind_of_a_rate_limit_is_told() -> None:

@@ -202,7 +202,7 @@ async def test_what_was_left_out_is_a_warning_of_the_result() -> None:
 
 
 async def test_the_limits_name_depends_on_the_host() -> None:
-    """max_completion_tokens at api.openai.com, max_tokens elsewhere, and what the config says everywhere."""
+    """The new one at api.openai.com and for models that reason, max_tokens elsewhere, what the config says always."""
     seen = []
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -212,7 +212,9 @@ async def test_the_limits_name_depends_on_the_host() -> None:
     for config in ({"base_url": "https://api.openai.com/v1"}, {}, {"max_tokens_field": "max_completion_tokens"}):
         await provider(handler, **config, api="chat").generate_chat(MESSAGES, "m", ChatOptions(max_tokens=1))
 
-    assert seen == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
+    await provider(handler, api="chat").generate_chat(MESSAGES, "gpt-5-mini", ChatOptions(max_tokens=1))
+
+    assert seen == ["max_completion_tokens", "max_tokens", "max_completion_tokens", "max_completion_tokens"]
 
 
 async def test_openai_itself_needs_a_key_and_others_do_not() -> None:

@@ -367,3 +367,24 @@ def test_usage_is_read_with_all_its_parts() -> None:
         "cache_write_tokens": 5,
     }
     assert whole(output=[]).usage is None
+
+
+@pytest.mark.parametrize(
+    ("item", "event", "field"),
+    [
+        (message(), "response.output_text.done", "text"),
+        (message(), "response.refusal.done", "refusal"),
+        (call(), "response.function_call_arguments.done", "arguments"),
+    ],
+)
+def test_what_comes_without_pieces_is_taken_whole(item: dict[str, Any], event: str, field: str) -> None:
+    """From a server that sends no deltas and leaves the item as it began; with pieces it says nothing new."""
+    whole_event = {"type": event, "output_index": 0, "item_id": item["id"], field: '{"a": 1}'}
+    piece = {**whole_event, "type": event.replace("done", "delta"), "delta": '{"a": 1}'}
+    end = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+
+    for events in ((whole_event,), (piece, whole_event)):
+        result = result_of(added(item), *events, end)
+        said = result.message.refusal if field == "refusal" else result.content
+        assert [dict(c.arguments or {}) for c in result.tool_calls] == ([{"a": 1}] if field == "arguments" else [])
+        assert said == (None if field == "arguments" else '{"a": 1}')

@@ -70,10 +70,14 @@ class AnswerStream(ABC):
         except ValueError as error:
             text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
             raise self._unreadable(text) from error
+        if isinstance(answer, list) and answer:  # Gemini's layer wraps its errors
+            answer = answer[0]
         yield from self._whole(answer if isinstance(answer, dict) else {})
 
     def _decoded(self, data: bytes) -> dict[str, Any] | None:
-        """Return an event's JSON object; None for the mark that nothing follows."""
+        """Return an event's JSON object; None for the mark that nothing follows, and for an event without data."""
+        if not data.strip():
+            return None
         try:
             chunk = from_bytes(data)
         except ValueError as error:

@@ -39,7 +39,13 @@ _FINISH = {
     "eos": "stop",
     "eos_token": "stop",
     "stop_sequence": "stop",
+    "safety": "content_filter",
+    "guardrail_intervened": "content_filter",
+    # Gemini's layer, which says more behind a colon ("function_call_filter: MALFORMED_FUNCTION_CALL"); Groq's error.
+    "function_call_filter": "malformed_tool_call",
+    "tool_use_failed": "malformed_tool_call",
 }
+_TOOL_USE_FAILED = "tool_use_failed"
 # These say more than "there are calls".
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
 # Read one, not both: vLLM sends the same text in either.
@@ -85,9 +91,7 @@ class AnswerDraft:
             else:
                 yield from self._take_parts(content)
         if (refusal := delta.get("refusal")) and isinstance(refusal, str):
-            if not self._refusal:
-                self._order.append("refusal")
-            self._refusal.append(refusal)
+            self._add_refusal(refusal)
         if isinstance(fragments := delta.get("tool_calls"), list):
             for fragment in fragments:
                 if isinstance(fragment, dict):
@@ -112,6 +116,10 @@ class AnswerDraft:
         usage = frame.get("usage")
         if not usage and isinstance(groq := frame.get("x_groq"), dict):
             usage = groq.get("usage")
+        self.take_usage(usage)
+
+    def take_usage(self, usage: object) -> None:
+        """Take a usage table, if it is one; a later one replaces it."""
         if usage and isinstance(usage, dict):
             self._usage = usage
 
@@ -119,6 +127,11 @@ class AnswerDraft:
         """Note what could not be honoured."""
         if text not in self._warnings:
             self._warnings.append(text)
+
+    def fail(self, why: object) -> None:
+        """End the answer because the service could not use the tool call in it."""
+        self.raw_finish = _TOOL_USE_FAILED
+        self.warn(f"the tool call the model wrote could not be used: {why}")
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what is left of the text and the calls and, last, StreamEnd with the result."""
@@ -171,6 +184,11 @@ class AnswerDraft:
             self._reasoning_at = len(self._order)
             self._order.append("reasoning")
 
+    def _add_refusal(self, text: str) -> None:
+        if not self._refusal:
+            self._order.append("refusal")
+        self._refusal.append(text)
+
     def _add_details(self, details: object) -> None:
         """Take OpenRouter's reasoning_details, which go back as they came; pieces of one text are joined."""
         for detail in details if isinstance(details, list) else ():
@@ -195,10 +213,11 @@ class AnswerDraft:
                 continue
             if isinstance(text := part.get("text"), str) and text:
                 yield self._add_text(text)
-            elif isinstance(thoughts := part.get("thinking"), list):  # Mistral's reasoning models
-                for thought in thoughts:
-                    if isinstance(thought, dict) and isinstance(thought.get("text"), str) and thought["text"]:
-                        yield self._add_reasoning(thought["text"])
+            elif isinstance(refusal := part.get("refusal"), str) and refusal:
+                self._add_refusal(refusal)
+            else:
+                for thought in _thoughts(part):
+                    yield self._add_reasoning(thought)
 
     def _add_call(self, fragment: dict[str, Any], whole: bool) -> Iterator[ChatEvent]:
         before = len(self._calls.calls)
@@ -211,19 +230,19 @@ class AnswerDraft:
         if draft.announced:
             if text:
                 yield ToolCallDelta(draft.position, text)
-        elif draft.name and draft.arguments:
+        elif draft.name and draft.pieces:
             # Only now is the name sure to be whole.
             yield from self._announce(draft)
 
     def _announce(self, draft: CallDraft) -> Iterator[ChatEvent]:
         draft.announced = True
         yield ToolCallStart(draft.position, draft.name)
-        if draft.arguments:
+        if draft.pieces:
             yield ToolCallDelta(draft.position, draft.arguments)
 
     def _finish_reason(self) -> str | None:
-        raw = self.raw_finish
-        reason = _FINISH.get(raw.lower(), raw.lower()) if raw else None
+        word = self.raw_finish.lower().partition(":")[0] if self.raw_finish else None
+        reason = _FINISH.get(word, word) if word else None
         if reason in _STRONGER:
             return reason
         if self._calls.calls:
@@ -235,13 +254,14 @@ class AnswerDraft:
             "wire_id": draft.id,
             "provider_data": ProviderData(scope=SCOPE, origin=self._origin, data=draft.extra),
         }
-        call = ToolCall.from_text(draft.name, draft.arguments, **rest)
-        if draft.arguments.strip() == "null":  # Groq, for a tool without parameters
+        text = draft.arguments
+        call = ToolCall.from_text(draft.name, text, **rest)
+        if text.strip() == "null":  # Groq, for a tool without parameters
             return attrs.evolve(call, arguments={}, error=None)
         # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
         is_cut = finish == "length" or self.raw_finish is None
-        if is_cut and (call.arguments is None or (is_last and not draft.arguments.strip())):
-            return ToolCall.from_text(draft.name, draft.arguments, truncated=True, id=call.id, **rest)
+        if is_cut and (call.arguments is None or (is_last and not text.strip())):
+            return ToolCall.from_text(draft.name, text, truncated=True, id=call.id, **rest)
         return call
 
     def _part(self, kind: str) -> TextPart | ReasoningPart | RefusalPart:
@@ -266,7 +286,7 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
         input_tokens=count(raw, "prompt_tokens"),
         output_tokens=count(raw, "completion_tokens"),
         reasoning_tokens=count(raw.get("completion_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=count(raw.get("prompt_tokens_details"), "cached_tokens"),
+        cache_read_tokens=_cached(raw),
         cache_write_tokens=count(raw.get("prompt_tokens_details"), "cache_write_tokens"),
         raw=raw,
     )
@@ -275,18 +295,31 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
 def count(table: object, key: str) -> int | None:
     """Return a count in a table of usage; None for what is none."""
     value = table.get(key) if isinstance(table, dict) else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if type(value) is int else None
 
 
-def malformed_call(body: object) -> ChatResult | None:
-    """Return what an error says that is really an answer: Groq refuses, as an error, a call its model wrote badly."""
-    error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict) or error.get("code") != "tool_use_failed":
-        return None
-    why = str(error.get("message") or "no reason given")[:300]
-    return ChatResult(
-        message=AssistantMessage(),
-        finish_reason="malformed_tool_call",
-        raw_finish="tool_use_failed",
-        warnings=(f"the service could not use the tool call the model wrote: {why}",),
+def _cached(raw: Mapping[str, Any]) -> int | None:
+    """Return the cached tokens, where OpenAI tells them, else where DeepSeek and Moonshot did."""
+    places = (
+        (raw.get("prompt_tokens_details"), "cached_tokens"),
+        (raw, "prompt_cache_hit_tokens"),
+        (raw, "cached_tokens"),
     )
+    return next((found for table, key in places if (found := count(table, key)) is not None), None)
+
+
+def _thoughts(part: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of a part that is thought: ``thinking`` (Mistral: a list), or ``summary`` (Databricks)."""
+    found = part.get("thinking") or part.get("summary")
+    for item in found if isinstance(found, list) else [{"text": found}]:
+        text = item.get("text") if isinstance(item, dict) else None
+        if isinstance(text, str) and text:
+            yield text
+
+
+def is_malformed_call(body: object) -> bool:
+    """Say whether an error is really an answer: Groq refuses, as an error, a call its model wrote badly."""
+    error = body.get("error") if isinstance(body, dict) else None
+    return isinstance(error, dict) and error.get("code") == _TOOL_USE_FAILED

@@ -10,25 +10,35 @@ from typing import Any
 
 from flexchat.http.wire_json import finite, to_text
 
-_KNOWN = frozenset(("id", "type", "function", "index"))
+_KNOWN = frozenset(("id", "type", "function", "custom", "index"))
 
 
 class CallDraft:
-    """A call being written."""
+    """A call being written.
 
-    __slots__ = ("announced", "arguments", "extra", "id", "name", "position")
+    Attributes:
+        pieces: Of the arguments, none of them empty.
+        extra: What came beside the call, and goes back with it.
+    """
+
+    __slots__ = ("announced", "extra", "id", "name", "pieces", "position")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.id: str | None = None
         self.name = ""
-        self.arguments = ""
+        self.pieces: list[str] = []
         self.extra: dict[str, Any] = {}
         self.announced = False
 
+    @property
+    def arguments(self) -> str:
+        """Return what has been written of the arguments."""
+        return "".join(self.pieces)
+
     def is_complete(self) -> bool:
         """Whether the arguments are a whole JSON object, which nothing can follow."""
-        if not self.arguments.rstrip().endswith("}"):
+        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
             return False
         try:
             return isinstance(json.loads(self.arguments), dict)
@@ -58,10 +68,12 @@ class CallTable:
             position: Index the call's part would have, if the fragment begins a call.
             whole: The element is a whole call, not a fragment.
         """
-        function = fragment.get("function")
+        function, custom = fragment.get("function"), fragment.get("custom")
         if not isinstance(function, dict):
             function = {}
         call_id, name, arguments = fragment.get("id"), function.get("name"), function.get("arguments")
+        if isinstance(custom, dict):  # a tool whose input is free text
+            name, arguments = custom.get("name"), custom.get("input")
         call_id = str(call_id) if call_id or call_id == 0 else None
         name = name if isinstance(name, str) else ""
         # Some gateways send the object itself.
@@ -82,7 +94,10 @@ class CallTable:
             self._by_id[call_id] = call
         if name:
             call.add_name(name)
-        call.arguments += text
+        if text:
+            call.pieces.append(text)
+        if isinstance(custom, dict):
+            call.extra["type"] = "custom"
         # Gemini's layer refuses the next request if what came beside a call does not come back.
         if len(fragment) > 3:
             call.extra.update({k: v for k, v in fragment.items() if k not in _KNOWN and v is not None})
@@ -98,7 +113,7 @@ class CallTable:
             if call_id not in self._by_id:
                 return None
             call = self._by_id[call_id]
-        elif index is not None or not self.calls or (name and self.calls[-1].arguments):
+        elif index is not None or not self.calls or (name and self.calls[-1].pieces):
             return None
         else:
             call = self.calls[-1]

@@ -27,7 +27,7 @@ from .history import Entry, HistoryWriter, replayed
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
 from .tool_choice import tool_choice
-from .traits import traits_of
+from .traits import ModelTraits, traits_of
 
 SCOPE = "openai.chat"
 """Who may get back what this API received: see ProviderData."""
@@ -44,7 +44,7 @@ class ChatRequestWriter(HistoryWriter):
         self,
         origin: str,
         *,
-        max_tokens_field: str = "max_tokens",
+        max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = "auto",
         system_role: Literal["system", "developer"] = "system",
         stream_usage: bool = True,
         parallel_tool_calls: bool | None = None,
@@ -71,7 +71,7 @@ class ChatRequestWriter(HistoryWriter):
             if self._stream_usage:
                 fields["stream_options"] = {"include_usage": True}
         if options.max_tokens is not None:
-            fields[self._max_tokens_field] = options.max_tokens
+            fields[self._limit_name(traits)] = options.max_tokens
         if options.temperature is not None:
             fields["temperature"] = options.temperature
         if options.top_p is not None:
@@ -102,6 +102,13 @@ class ChatRequestWriter(HistoryWriter):
             warnings += drop_refused(fields, model, traits, effort, "chat")
         fields.update(extra)
         return fields, tuple(warnings)
+
+    def _limit_name(self, traits: ModelTraits | None) -> str:
+        """Return the limit's name: OpenAI's new one, without which models that reason take none, or the old one."""
+        if self._max_tokens_field != "auto":
+            return self._max_tokens_field
+        is_new = self._is_openai or (traits is not None and traits.efforts)
+        return "max_completion_tokens" if is_new else "max_tokens"
 
     def _encoded(self, message: Message) -> Entry:
         match message:
@@ -151,14 +158,12 @@ class ChatRequestWriter(HistoryWriter):
         return replayed(said), ids
 
     def _call(self, call: ToolCall, wire_id: str) -> dict[str, Any]:
-        item: dict[str, Any] = {
-            "id": wire_id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": self._arguments(call)},
-        }
-        if self._is_ours(call.provider_data) and call.provider_data is not None:
-            item.update(call.provider_data.data)
-        return item
+        data = call.provider_data.data if call.provider_data and self._is_ours(call.provider_data) else {}
+        if data.get("type") == "custom":
+            said = {"custom": {"name": call.name, "input": call.raw_arguments or ""}}
+        else:
+            said = {"function": {"name": call.name, "arguments": self._arguments(call)}}
+        return {"id": wire_id, "type": "function", **said, **data}
 
 
 def _response_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError, StreamEnd
+from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer_stream import AnswerStream
-from .chat_answer import AnswerDraft, malformed_call
+from .chat_answer import AnswerDraft, is_malformed_call
+
+_SEVERAL = "the service sent several answers; only the first is used"
 
 
 class ChatStream(AnswerStream):
@@ -53,12 +55,14 @@ class ChatStream(AnswerStream):
             if not isinstance(choice, dict):
                 continue
             if choice.get("index"):
-                draft.warn("the service sent several answers; only the first is used")
+                draft.warn(_SEVERAL)
                 continue
             delta, finish = choice.get("delta"), choice.get("finish_reason")
             if finish and choice.get("error"):  # OpenRouter, when the model's host fails on the way
                 yield from self._error(choice)
                 return
+            if "usage" in choice:  # Moonshot
+                draft.take_usage(choice["usage"])
             if isinstance(delta, dict):
                 self._has_begun = True
                 text = delta.get("content")
@@ -78,20 +82,28 @@ class ChatStream(AnswerStream):
         if answer.get("error"):
             yield from self._error(answer)
             return
-        choices = answer.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
+        found = answer.get("choices")
+        choices = [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
+        choice = next((choice for choice in choices if not choice.get("index")), choices[0] if choices else {})
+        message, finish, draft = choice.get("message"), choice.get("finish_reason"), self._draft
+        # Gemini's layer leaves out the message of an answer whose limit was used up by thoughts.
+        if not isinstance(message, dict) and not (message is None and finish and "text" not in choice):
             raise self._unreadable("sent JSON that is no chat completion: is base_url right? It often ends in /v1")
-        self._draft.take_frame(answer)
-        if (finish := choice.get("finish_reason")) and isinstance(finish, str):
-            self._draft.raw_finish = finish
-        yield from self._draft.take(message, whole=True)
-        yield from self._draft.end()
+        if choice.get("error"):  # OpenRouter, when the model's host fails
+            yield from self._error(choice)
+            return
+        if len(choices) > 1:
+            draft.warn(_SEVERAL)
+        draft.take_frame(answer)
+        if finish and isinstance(finish, str):
+            draft.raw_finish = finish
+        yield from draft.take(message or {}, whole=True)
+        yield from draft.end()
 
     def _error(self, body: dict[str, Any]) -> Iterator[ChatEvent]:
-        result = malformed_call(body)
-        if result is None:
-            raise self._failed(body)
+        error = self._failed(body)
+        if not is_malformed_call(body):
+            raise error
         self.is_done = self._is_over = True
-        yield StreamEnd(result)
+        self._draft.fail(error)
+        yield from self._draft.end()

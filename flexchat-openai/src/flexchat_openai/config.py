@@ -22,7 +22,8 @@ class OpenAIConfig(HttpSettings):
     organization: str | None = key("Sent as OpenAI-Organization.", default=None)
     project: str | None = key("Sent as OpenAI-Project.", default=None)
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = key(
-        "How the limit is called; auto: max_completion_tokens at api.openai.com, max_tokens elsewhere.",
+        "How the limit is called; auto: max_completion_tokens at api.openai.com and for its models that reason, "
+        "max_tokens elsewhere.",
         default="auto",
     )
     system_role: Literal["system", "developer"] = key("Role of instructions.", default="system")

@@ -28,7 +28,12 @@ from flexchat.plugin import (
 _LONGEST_TEXT = 500
 _LONGEST_CODE = 200
 _STATUS = re.compile(r"[45][0-9]{2}")
-_TOO_LONG_CODES = ("context_length_exceeded", "exceed_context_size_error", "string_above_max_length")
+_TOO_LONG_CODES = (
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "string_above_max_length",
+    "tokens_exceeded_error",  # GitHub Models' word is tokens_limit_reached, with status 413
+)
 _TOO_LONG_TEXTS = (
     "maximum context length",
     "reduce the length of the messages",
@@ -38,19 +43,33 @@ _TOO_LONG_TEXTS = (
     "exceeds the context window",
     "input token count",
     "context_length_exceeded",
+    "maximum prompt length",  # xAI
+    "exceeded model token limit",  # Moonshot
+    "`max_new_tokens` must be <=",  # text-generation-inference, Together
+    "input is too long",  # Bedrock
+    "greater than the context length",  # LM Studio
+    "configured context size",
 )
 _FILTER_CODES = ("content_filter", "content_policy_violation", "invalid_prompt", "moderation")
-_NO_MODEL_CODES = ("model_not_found", "deploymentnotfound", "model_decommissioned", "unknown_model")
+_NO_MODEL_CODES = ("model_not_found", "deploymentnotfound", "model_decommissioned", "unknown_model", "invalid_model")
+_NO_MODEL_TEXTS = (
+    "model not found",
+    "model not exist",
+    "not a valid model",
+)  # with status 400: xAI, DeepSeek, OpenRouter
 _QUOTA_CODES = (
     "insufficient_quota",
     "billing_hard_limit_reached",
     "credit_balance_exhausted",
     "organization_usage_limit_exceeded",
 )
+_QUOTA_TEXTS = ("credit balance is too low", "insufficient balance")
 _RATE_CODES = ("rate_limit_exceeded", "rate_limit_error", "ratelimitreached", "too_many_requests", "tokens", "requests")
 _KEY_CODES = ("invalid_api_key", "authentication_error", "invalid_authentication", "unauthorized")
 _KEY_TEXTS = ("incorrect api key", "invalid api key", "api key not valid", "invalid authentication")
 _OVERLOAD_CODES = ("server_error", "server_is_overloaded", "service_unavailable", "overloaded_error", "internal_error")
+# Where the text stands in a body without an error table.
+_TEXTS = ("error", "message", "detail", "errors", "msg")
 
 
 @attrs.frozen(kw_only=True)
@@ -128,9 +147,10 @@ def _classified(
         return ContextLengthError(f"the conversation is too long for the model: {text}", **known)
     if report.names(*_FILTER_CODES) or (status == 403 and report.says("moderation", "flagged")):
         return ContentFilterError(f"{host} refused the prompt: {text}", **known)
-    if known["model"] and report.names(*_NO_MODEL_CODES):
+    if known["model"] and (report.names(*_NO_MODEL_CODES) or (is_request and report.says(*_NO_MODEL_TEXTS))):
         return ModelNotFoundError(f"{host} has no model {known['model']}: {text}", **known)
-    if status == 402 or report.names(*_QUOTA_CODES) or report.code.endswith("_spend_limit_exceeded"):
+    is_spent = report.names(*_QUOTA_CODES) or report.code.endswith("_spend_limit_exceeded")
+    if status == 402 or is_spent or report.says(*_QUOTA_TEXTS):
         return ProviderRateLimitError(f"the budget at {host} is used up: {text}", kind="quota", **known)
     if status == 401 or report.names(*_KEY_CODES) or (is_request and report.says(*_KEY_TEXTS)):
         return ProviderAuthError(f"{host} refuses the key (api_key): {text}", **known)
@@ -173,7 +193,7 @@ def _not_found(report: _Report, text: str, host: str, path: str, known: dict[str
 
 
 def _report(body: object) -> _Report:
-    """Read a body in any of the forms servers use: error object, error text, message, detail, plain text."""
+    """Read a body in any of the forms servers use: error table, one of _TEXTS, plain text."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
@@ -183,15 +203,19 @@ def _report(body: object) -> _Report:
     if isinstance(error, dict):
         metadata = error.get("metadata")
         raw = metadata.get("raw") if isinstance(metadata, dict) else None
-        text = " ".join(str(t) for t in (error.get("message"), raw) if t)
+        text = " ".join(t for t in (_said(error.get("message")), _said(raw)) if t)
         inner = error.get("innererror")
         code = error.get("code") or (inner.get("code") if isinstance(inner, dict) else None)
         return _Report(text=text, code=_word(code), type=_word(error.get("type")), param=_param(error.get("param")))
-    detail = body.get("detail")
-    text = next((t for t in (error, body.get("message"), detail) if t and isinstance(t, str)), "")
-    if not text and isinstance(detail, list):
-        text = "; ".join(str(d.get("msg", d)) if isinstance(d, dict) else str(d) for d in detail)
-    return _Report(text=text, code=_word(body.get("code")), type=_word(body.get("type")))
+    text = next((t for key in _TEXTS if (t := _said(body.get(key)))), "")
+    return _Report(text=text, code=_word(body.get("code") or body.get("error_code")), type=_word(body.get("type")))
+
+
+def _said(value: object) -> str:
+    """Return a text, or those in a table or a list of them (FastAPI's detail, Cloudflare's errors)."""
+    items = value if isinstance(value, list) else [value]
+    found = [item.get("message") or item.get("msg") if isinstance(item, dict) else item for item in items]
+    return "; ".join([text for text in found if text and isinstance(text, str)])
 
 
 def _word(value: object) -> str:

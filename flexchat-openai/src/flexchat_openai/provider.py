@@ -25,7 +25,7 @@ from flexchat.plugin import (
 )
 
 from .answer_stream import AnswerStream
-from .chat_answer import malformed_call
+from .chat_answer import AnswerDraft, is_malformed_call
 from .chat_request import ChatRequestWriter
 from .chat_stream import ChatStream
 from .config import OpenAIConfig
@@ -82,11 +82,10 @@ class OpenAIProvider:
         )
         is_openai = self._http.host == OPENAI_HOST
         self._lacks_key = is_openai and "authorization" not in headers
-        auto = "max_completion_tokens" if is_openai else "max_tokens"
         origin = self.endpoint = self._http.origin
         chat = ChatRequestWriter(
             origin,
-            max_tokens_field=auto if config.max_tokens_field == "auto" else config.max_tokens_field,
+            max_tokens_field=config.max_tokens_field,
             system_role=config.system_role,
             stream_usage=config.stream_usage,
             parallel_tool_calls=config.parallel_tool_calls,
@@ -225,10 +224,12 @@ class OpenAIProvider:
     def _refused(self, body: bytes, status: int, headers: Mapping[str, str], model: str, path: str) -> ChatResult:
         """Return the answer that an error is in truth, or raise the error."""
         report = parsed(body)
-        result = malformed_call(report)
-        if result is None:
-            raise self._failed(status, headers, model, path, report)
-        return result
+        error = self._failed(status, headers, model, path, report)
+        if not is_malformed_call(report):
+            raise error
+        draft = AnswerDraft(self.endpoint)
+        draft.fail(error)
+        return _last(draft.end())
 
     def _failed(
         self, status: int | None, headers: Mapping[str, str], model: str | None, path: str, report: object

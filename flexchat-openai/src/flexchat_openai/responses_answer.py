@@ -76,9 +76,14 @@ class ResponseDraft:
             draft = self._open(item, index)
         yield from self._finish(draft, item)
 
-    def add(self, kind: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+    def add_rest(self, kind: str, whole: object, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+        """Take the whole of what add takes the pieces of, where there were none."""
+        draft = self._found(_OWNERS[kind], index, event.get("item_id"))
+        if draft is not None and not (draft.refusal if kind == "refusal" else draft.pieces):
+            yield from self.add(kind, whole, event, index)
+
+    def add(self, kind: str, piece: object, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take a piece: kind is "text", "refusal", "arguments", "summary" or "thought"."""
-        piece = event.get("delta")
         if not isinstance(piece, str) or not piece:
             return
         owner = _OWNERS[kind]
@@ -93,7 +98,7 @@ class ResponseDraft:
         elif owner == "reasoning":
             yield from self._think(draft, kind, event, piece)
         else:
-            draft.text += piece
+            draft.pieces.append(piece)
             if kind == "text":
                 yield TextDelta(draft.position, piece)
             elif draft.announced:
@@ -109,7 +114,7 @@ class ResponseDraft:
                 if known is None or known.kind != kind_of(item):
                     known = next((d for d in streamed if d.is_done and id_of(d.item) == id_of(item) is not None), None)
                 if known is None:
-                    yield from self.complete(item, None)
+                    yield from self._finish(self._open(item, None), item)
                 elif not known.is_done:
                     yield from self._finish(known, item)
         for draft in self._items:
@@ -173,7 +178,7 @@ class ResponseDraft:
             if rest:
                 yield TextDelta(draft.position, rest)
         elif draft.kind == "function_call":
-            said, draft.text = draft.text, arguments_of(item)
+            said, draft.pieces = draft.text, [arguments_of(item)]
             if not draft.announced:
                 yield from self._announce(draft, at_last=True)
             elif rest := _rest(said, draft.text):
@@ -184,24 +189,24 @@ class ResponseDraft:
         if draft.kind == "function_call" and (name or at_last):
             draft.announced = True
             yield ToolCallStart(draft.position, name if isinstance(name, str) else "")
-            if draft.text:
-                yield ToolCallDelta(draft.position, draft.text)
+            if text := draft.text:
+                yield ToolCallDelta(draft.position, text)
 
     def _think(self, draft: ItemDraft, kind: str, event: Mapping[str, Any], piece: str) -> Iterator[ChatEvent]:
         """Pass on a thought or its summary, whichever comes first: the other says the same."""
         part = kind, event.get("summary_index" if kind == "summary" else "content_index")
         if isinstance(draft.thought_part, tuple) and draft.thought_part[0] != kind:
             return
-        if draft.thought_part not in (None, part) and draft.text:
+        if draft.thought_part not in (None, part) and draft.pieces:
             piece = "\n\n" + piece
         draft.thought_part = part
-        draft.text += piece
+        draft.pieces.append(piece)
         yield ReasoningDelta(draft.position, piece)
 
     def _place_refusal(self, draft: ItemDraft) -> None:
         """Give a refusal a part of its own where its item has text too."""
         if draft.refusal_position < 0:
-            has_text = bool(draft.text or (draft.is_done and text_of(draft.item)))
+            has_text = bool(draft.pieces or (draft.is_done and text_of(draft.item)))
             draft.refusal_position = self._parts if has_text else draft.position
             self._parts += has_text
 

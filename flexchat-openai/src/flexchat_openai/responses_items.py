@@ -74,7 +74,7 @@ class ItemDraft:
         item: As the server last described it.
         index: Its place in the answer, where the server numbers them.
         after: Id of the reasoning it came of.
-        text: What has been passed on of its text, its thought or its arguments.
+        pieces: What has been passed on of its text, its thought or its arguments.
         position: Index of its part.
     """
 
@@ -83,7 +83,7 @@ class ItemDraft:
         self.index = index
         self.position = position
         self.after = after
-        self.text = ""
+        self.pieces: list[str] = []
         self.refusal = ""
         self.refusal_position = -1
         self.thought_part: object = None
@@ -95,17 +95,23 @@ class ItemDraft:
         """Return the item's type."""
         return kind_of(self.item)
 
+    @property
+    def text(self) -> str:
+        """Return the pieces, joined."""
+        return "".join(self.pieces)
+
     def with_pieces(self, item: dict[str, Any]) -> dict[str, Any]:
         """Return an item as it is in the end, with what its pieces said where it does not say that itself."""
+        text = self.text
         if self.kind == "function_call":
-            return item if arguments_of(item) or not self.text else {**item, "arguments": self.text}
+            return item if arguments_of(item) or not text else {**item, "arguments": text}
         if self.kind == "reasoning":
-            if not self.text or thought_of(item) or item.get("encrypted_content"):
+            if not text or thought_of(item) or item.get("encrypted_content"):
                 return item
-            return {**item, "summary": [{"type": "summary_text", "text": self.text}]}
-        if self.kind != "message" or text_of(item) or refusal_of(item) or not (self.text or self.refusal):
+            return {**item, "summary": [{"type": "summary_text", "text": text}]}
+        if self.kind != "message" or text_of(item) or refusal_of(item) or not (text or self.refusal):
             return item
-        content = [{"type": "output_text", "text": self.text, "annotations": []}] if self.text else []
+        content = [{"type": "output_text", "text": text, "annotations": []}] if text else []
         if self.refusal:
             content.append({"type": "refusal", "refusal": self.refusal})
         return {"role": "assistant", **item, "content": content}

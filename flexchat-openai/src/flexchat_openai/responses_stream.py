@@ -17,6 +17,9 @@ _PIECES = {
     "response.reasoning_summary_text.delta": "summary",
     "response.reasoning_text.delta": "thought",
 }
+# What some servers send without any pieces before it.
+_WHOLES = {event.removesuffix("delta") + "done": kind for event, kind in _PIECES.items()}
+_FIELDS = {"refusal": "refusal", "arguments": "arguments"}
 _ENDS = ("response.completed", "response.incomplete", "response.done")
 _UNFINISHED = ("queued", "in_progress", "cancelled")
 
@@ -37,7 +40,10 @@ class ResponsesStream(AnswerStream):
         index = chunk.get("output_index")
         index = index if type(index) is int else None
         if piece := _PIECES.get(kind):
-            yield from self._draft.add(piece, chunk, index)
+            yield from self._draft.add(piece, chunk.get("delta"), chunk, index)
+            return
+        if whole := _WHOLES.get(kind):
+            yield from self._draft.add_rest(whole, chunk.get(_FIELDS.get(whole, "text")), chunk, index)
             return
         response, item = chunk.get("response"), chunk.get("item")
         if kind in ("error", "response.failed") or (chunk.get("error") and not isinstance(response, dict)):
