@@ -389,3 +389,81 @@ def test_deep_arguments_do_not_run() -> None:
     assert isinstance(end, StreamEnd)
     (call,) = end.result.tool_calls
     assert (call.arguments is None) == (call.error is not None)
+
+
+def partial(path: str, value: Any, *, more: bool = False, ends: bool = False) -> dict[str, Any]:
+    kind = {str: "stringValue", bool: "boolValue", type(None): "nullValue"}.get(type(value), "numberValue")
+    item = {
+        "jsonPath": path,
+        kind: "NULL_VALUE" if value is None else value,
+        **({"willContinue": True} if more else {}),
+    }
+    return {"functionCall": {"partialArgs": [item], **({} if ends else {"willContinue": True})}}
+
+
+BEGIN = {"functionCall": {"id": "w", "name": "f", "willContinue": True}, "thoughtSignature": "s"}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "arguments"),
+    [
+        ([{"functionCall": {}}], {}),
+        ([partial("$.a", "x", more=True), partial("$.a", "y"), {"functionCall": {}}], {"a": "xy"}),
+        ([partial("$.a", "x", more=True), partial("$.b", 2), partial("$.a", "y", ends=True)], {"a": "xy", "b": 2}),
+        ([partial("$.l[0].n", 0.5), partial("$.l[0].k", True)], {"l": [{"n": 0.5, "k": True}]}),
+        ([partial("$.l[0]", 1), partial("$.l[1]", None)], {"l": [1, None]}),
+        ([partial("$['a b'][\"c.d\"]", "x"), partial("$.ü", "")], {"a b": {"c.d": "x"}, "ü": ""}),
+    ],
+)  # fmt: skip
+def test_arguments_that_come_in_pieces_are_put_together(pieces: list[Any], arguments: dict[str, Any]) -> None:
+    """Vertex AI's partialArgs; the last part, or the next call, or the answer's end says that a call is whole."""
+    for end in ([], [{"functionCall": {"name": "g", "args": {"x": 1}}}]):
+        events = events_of(*[candidate(part, finish=None) for part in (BEGIN, *pieces, *end)], candidate())
+        last = events[-1]
+        assert isinstance(last, StreamEnd)
+        result = last.result
+        call = result.tool_calls[0]
+        assert [(c.name, c.arguments) for c in result.tool_calls] == [("f", arguments), ("g", {"x": 1})][: len(end) + 1]
+        assert (call.wire_id, result.finish_reason, result.warnings) == ("w", "tool_calls", ())
+        assert call.provider_data
+        assert call.provider_data.data == {"part": {"thoughtSignature": "s"}, "payload": {}}
+        assert [e.call for e in events if isinstance(e, ToolCallEnd)] == [*result.tool_calls]
+
+
+@pytest.mark.parametrize(
+    "path", ["", "a", "$", "$.", "$..a", "$.a.b", "$[0]", "$.l[5]", "$.l.x", "$.l[9999999]", "$.a b[", "$['a"]
+)
+def test_pieces_that_do_not_fit_are_no_arguments(path: str) -> None:
+    """The call is kept, and says why it cannot run."""
+    pieces = [partial("$.a", "x"), partial("$.l[0]", 1), partial(path, 2), {"functionCall": {}}]
+    (call,) = streamed(*[candidate(part, finish=None) for part in (BEGIN, *pieces)], candidate()).tool_calls
+
+    assert (call.name, call.arguments) == ("f", None)
+    assert call.error
+
+
+def test_a_call_that_is_cut_off_does_not_run() -> None:
+    """The limit came before its last piece."""
+    (call,) = streamed(candidate(BEGIN, finish=None), candidate(partial("$.a", "x"), finish="MAX_TOKENS")).tool_calls
+
+    assert call.arguments is None
+    assert "output limit" in (call.error or "")
+
+
+def test_an_event_without_data_is_none() -> None:
+    """The standard drops it."""
+    stream = GeminiStream(HERE, failed, ProviderProtocolError)
+    end = [*stream.feed(b"data:\n\ndata: \n\ndata: " + json.dumps(candidate({"text": "a"})).encode()), *stream.end()][
+        -1
+    ]
+
+    assert isinstance(end, StreamEnd)
+    assert end.result.content == "a"
+
+
+def test_of_several_candidates_without_a_number_the_first_counts() -> None:
+    """Their place is their number, where it is not said."""
+    found = whole({"candidates": [candidate({"text": text})["candidates"][0] for text in "ab"]})
+
+    assert found.content == "a"
+    assert "several answers" in found.warnings[0]

@@ -91,6 +91,8 @@ def test_a_budget_is_told_from_a_rate() -> None:
 
     assert (rate.kind, rate.retry_after_s, rate.code) == ("rate", 0.5, "RESOURCE_EXHAUSTED")
     assert day.kind == "quota"
+    spent = error(google("Your prepayment credits are depleted.", "RESOURCE_EXHAUSTED", 429), 429)
+    assert (spent.retryable, spent.kind) == (False, "quota")  # type: ignore[attr-defined]
     assert error("busy", 429, {"retry-after": "3"}).retry_after_s == 3
     for odd in ("9" * 400 + "s", "-1s", "1 s", 3, None):
         assert error(google("x", "RESOURCE_EXHAUSTED", 429, {"retryDelay": odd}), 429).retry_after_s is None

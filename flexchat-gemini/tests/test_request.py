@@ -98,7 +98,14 @@ def test_a_choice_without_declarations_is_not_sent() -> None:
     """The service refuses that."""
     assert "toolConfig" not in written(tool_choice="required")[0]
     assert "toolConfig" not in written(tool_choice="required", tools=({"googleSearch": {}},))[0]
-    assert "tools" not in written(tools=tools("f"), allowed_tools=("x",))[0]
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_choice_among_tools_that_are_not_offered_is_refused(choice: str) -> None:
+    """Nothing is dropped silently: a forced choice would be one of all, a free one none at all."""
+    with pytest.raises(ProviderRequestError, match="none of the allowed tools is offered: x"):
+        written(tools=tools("f"), allowed_tools=("x",), tool_choice=choice)
+    assert written(tools=tools("f"), allowed_tools=("x",), tool_choice="none")[0]["tools"]
 
 
 def test_strict_tools_are_validated() -> None:

@@ -200,7 +200,7 @@ def test_a_schema_that_cannot_be_said_is_an_error(monkeypatch: pytest.MonkeyPatc
     [
         ("auto", (), ["f", "g"], 0),
         ("auto", ("g",), ["g"], 0),
-        ("auto", ("unknown",), None, 0),
+        ("none", ("unknown",), None, 0),
         ("none", (), None, 0),
         ("required", (), ["f", "g"], 1),
         ("required", ("f",), ["f"], 1),
@@ -214,6 +214,13 @@ def test_the_choice_of_tools_is_kept_as_far_as_ollama_can(
 
     assert ([t["function"]["name"] for t in body["tools"]] if "tools" in body else None) == names
     assert len(said) == warnings
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_choice_among_tools_that_are_not_offered_is_refused(choice: Any) -> None:
+    """Nothing is dropped silently."""
+    with pytest.raises(ProviderRequestError, match="none of the allowed tools is offered: unknown"):
+        written(options=ChatOptions(tools=TOOLS, tool_choice=choice, allowed_tools=("unknown",)))
 
 
 def test_calls_one_at_a_time_cannot_be_had() -> None:

@@ -31,7 +31,10 @@ from flexchat.plugin import (
 
 from .contents import SCOPE
 from .finish import FAULTS, finish_reason, why_it_ended
+from .partial_args import PartialArgs
 
+# What of a call is read here.
+_CALL = ("name", "args", "id", "partialArgs", "willContinue")
 # What may stand beside the one payload of a part.
 _BESIDE = ("thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution")
 
@@ -48,6 +51,34 @@ class _Said:
         return self.side.get("thought") is True
 
 
+@attrs.define
+class _Calling:
+    """A call that is being written: ``args`` come whole, or in pieces over several parts.
+
+    Attributes:
+        rest: The ToolCall's wire_id and provider_data.
+    """
+
+    name: str
+    args: object
+    rest: dict[str, Any]
+    partial: PartialArgs = attrs.field(factory=PartialArgs)
+
+    def made(self, *, is_cut: bool) -> tuple[ToolCall, str]:
+        """Return the call, and its arguments as JSON text."""
+        try:
+            args = self.partial.made() if self.args in (None, {}) else self.args
+            text = to_text(finite(args))
+        except (ValueError, RecursionError) as error:
+            why = "the arguments are nested too deeply" if isinstance(error, RecursionError) else str(error)
+            return ToolCall(name=self.name, arguments=None, error=why, **self.rest), ""
+        if is_cut:
+            return ToolCall.from_text(self.name, text, truncated=True, **self.rest), text
+        if isinstance(args, Mapping):
+            return ToolCall.from_object(self.name, args, **self.rest), text
+        return ToolCall.from_text(self.name, text, **self.rest), text
+
+
 class AnswerDraft:
     """An answer on its way. Parts stand in the order in which they came.
 
@@ -58,7 +89,8 @@ class AnswerDraft:
 
     def __init__(self, origin: str, failed: Callable[[object], ProviderError]) -> None:
         self._origin, self._failed = origin, failed
-        self._parts: list[_Said | ToolCall | MediaPart | OpaquePart] = []
+        self._parts: list[_Said | _Calling | ToolCall | MediaPart | OpaquePart] = []
+        self._calling_at = -1
         self._citations: list[Mapping[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._warnings: list[str] = []
@@ -91,22 +123,23 @@ class AnswerDraft:
             self._block_reason = reason
             self._message = _text(feedback.get("blockReasonMessage")) or self._message
         candidates = chunk.get("candidates")
-        for candidate in candidates if isinstance(candidates, list) else ():
+        for place, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
             if not isinstance(candidate, dict):
                 continue
-            if candidate.get("index"):
+            if candidate.get("index", place):
                 self._warn("the service sent several answers; only the first is used")
             else:
                 yield from self._candidate(candidate)
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield, last, StreamEnd with the result.
+        """Yield what is left and, last, StreamEnd with the result.
 
         Raises:
             ProviderError: The service ended the answer for a fault.
         """
         if self.raw_finish in FAULTS:
             raise self._failed({"error": {"status": self.raw_finish, "message": self._message or self.raw_finish}})
+        yield from self._end_call(is_cut=self.raw_finish != "STOP")
         parts = [self._part(part) for part in self._parts]
         self._cite(parts)
         blocked = self._block_reason if self.raw_finish is None else None
@@ -165,22 +198,32 @@ class AnswerDraft:
             yield ReasoningDelta(at, text) if is_thought else TextDelta(at, text)
 
     def _take_call(self, call: dict[str, Any], side: dict[str, Any]) -> Iterator[ChatEvent]:
-        name, args, wire_id = _text(call.get("name")), call.get("args"), _text(call.get("id"))
-        if not name:
+        name = _text(call.get("name"))
+        if name:
+            yield from self._end_call()
+            data = {"part": side, "payload": _without(call, *_CALL)}
+            rest = {"wire_id": _text(call.get("id")), "provider_data": self._data(data)}
+            self._calling_at = len(self._parts)
+            self._parts.append(_Calling(name, call.get("args"), rest))
+        elif self._calling_at < 0:
             self._warn("the service sent a function call without a name, which is left out")
             return
-        data = {"part": side, "payload": _without(call, "name", "args", "id")}
-        rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": self._data(data)}
-        text = _json_text({} if args is None else args)
-        if text and (args is None or isinstance(args, dict)):
-            made = ToolCall.from_object(name, args, **rest)
-        elif text:
-            made = ToolCall.from_text(name, text, **rest)
-        else:
-            made = ToolCall(name=name, arguments=None, error="the arguments are nested too deeply", **rest)
-        at = len(self._parts)
-        self._parts.append(made)
-        yield ToolCallStart(at, name)
+        calling = self._parts[self._calling_at]
+        assert isinstance(calling, _Calling)
+        calling.partial.add(call.get("partialArgs"))
+        if not call.get("willContinue"):
+            yield from self._end_call()
+
+    def _end_call(self, *, is_cut: bool = False) -> Iterator[ChatEvent]:
+        """End the call that is being written, if one is: not every service says that it has ended."""
+        at, self._calling_at = self._calling_at, -1
+        if at < 0:
+            return
+        calling = self._parts[at]
+        assert isinstance(calling, _Calling)
+        made, text = calling.made(is_cut=is_cut)
+        self._parts[at] = made
+        yield ToolCallStart(at, made.name)
         yield ToolCallDelta(at, text)
         yield ToolCallEnd(at, made)
 
@@ -207,8 +250,9 @@ class AnswerDraft:
         return None
 
     def _part(
-        self, part: _Said | ToolCall | MediaPart | OpaquePart
+        self, part: _Said | _Calling | ToolCall | MediaPart | OpaquePart
     ) -> TextPart | ReasoningPart | ToolCall | MediaPart | OpaquePart:
+        assert not isinstance(part, _Calling), "every call has ended"
         if not isinstance(part, _Said):
             return part
         text = "".join(part.pieces)
@@ -269,14 +313,6 @@ def _sum(a: int | None, b: int | None) -> int | None:
 def _count(table: Mapping[str, Any], key: str) -> int | None:
     value = table.get(key)
     return value if type(value) is int else None
-
-
-def _json_text(value: object) -> str:
-    """Return value as JSON; an empty text for what is nested too deeply."""
-    try:
-        return to_text(finite(value))
-    except RecursionError:
-        return ""
 
 
 def _text(value: object) -> str | None:

@@ -50,6 +50,7 @@ _STATUS = {
 _KEY_REASONS = ("API_KEY_INVALID", "API_KEY_EXPIRED", "CREDENTIALS_MISSING", "ACCESS_TOKEN_EXPIRED")
 _KEY_TEXTS = ("api key not valid", "api key expired", "api key not found", "api key was reported as leaked")
 _TOO_LONG_TEXTS = ("input token count", "exceeds the maximum number of tokens", "request payload size exceeds")
+_QUOTA_TEXTS = ("credits are depleted", "spending cap")
 _NO_TOOLS_TEXTS = ("function calling is not enabled", "function calling is unsupported", "tool use is not supported")
 _SIGNATURE_TEXTS = ("thought_signature", "thought signature")
 _UNKNOWN_SCHEMA = re.compile(r'Unknown name "(?:parameters|response)_?json_?schema"', re.IGNORECASE)
@@ -152,6 +153,8 @@ def _classified(report: _Report, status: int | None, text: str, host: str, known
 def _rate_limit(report: _Report, text: str, host: str, known: dict[str, Any]) -> ProviderError:
     if any("PerDay" in quota for quota in report.quotas):
         return ProviderRateLimitError(f"the day's budget at {host} is used up: {text}", kind="quota", **known)
+    if report.says(*_QUOTA_TEXTS):
+        return ProviderRateLimitError(f"the budget at {host} is used up: {text}", kind="quota", **known)
     return ProviderRateLimitError(f"{host} is asked too often: {text}", **known)
 
 

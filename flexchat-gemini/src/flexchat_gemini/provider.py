@@ -96,12 +96,13 @@ class GeminiProvider:
         self._check_key()
         path = self._path(model, "generateContent")
         try:
+            until = _end_of(options.timeout_s)
             body, warnings = self._writer.body(messages, model, options)
-            answer = await self._http.post(path, body, timeout_s=options.timeout_s)
+            answer = await self._post(path, body, until)
             if answer.status == 400 and self._falls_back(parsed(answer.body)):
                 body, warnings = self._writer.body(messages, model, options)
                 warnings = (*warnings, self._fallback_warning())
-                answer = await self._http.post(path, body, timeout_s=options.timeout_s)
+                answer = await self._post(path, body, until)
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, parsed(answer.body))
             failed = functools.partial(self._failed, None, answer.headers, model)
@@ -120,10 +121,11 @@ class GeminiProvider:
         self._check_key()
         path = self._path(model, "streamGenerateContent?alt=sse")
         fallback: tuple[str, ...] = ()
+        until = _end_of(options.timeout_s)
         try:
             while True:
                 body, warnings = self._writer.body(messages, model, options)
-                async with self._http.stream(path, body, timeout_s=options.timeout_s) as answer:
+                async with self._http.stream(path, body, timeout_s=_left(until)) as answer:
                     if answer.status >= 400:
                         report = parsed(await answer.read())
                         if answer.status == 400 and not fallback and self._falls_back(report):
@@ -156,7 +158,7 @@ class GeminiProvider:
         """Return one vector for each text; see EmbeddingProvider."""
         self._check_key()
         requests = [embed_request(text, _resource(model), purpose, dimensions) for text in texts]
-        until = None if timeout_s is None else time.monotonic() + timeout_s
+        until = _end_of(timeout_s)
         vectors: list[tuple[float, ...]] = []
         tokens: int | None = None
         try:
@@ -202,7 +204,8 @@ class GeminiProvider:
         self, requests: Sequence[Mapping[str, object]], model: str, until: float | None
     ) -> tuple[list[tuple[float, ...]], int | None]:
         if model not in self._singly:
-            answer = await self._embed_post(self._path(model, "batchEmbedContents"), {"requests": requests}, until)
+            body = to_bytes({"requests": requests})
+            answer = await self._post(self._path(model, "batchEmbedContents"), body, until)
             report = parsed(answer.body)
             if answer.status < 400:
                 vectors = self._vectors(report)
@@ -215,7 +218,7 @@ class GeminiProvider:
         found: list[tuple[float, ...]] = []
         tokens: int | None = None
         for request in requests:
-            answer = await self._embed_post(self._path(model, "embedContent"), request, until)
+            answer = await self._post(self._path(model, "embedContent"), to_bytes(request), until)
             report = parsed(answer.body)
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, report)
@@ -228,11 +231,10 @@ class GeminiProvider:
         self._singly.add(model)
         return found, tokens
 
-    async def _embed_post(self, path: str, body: Mapping[str, object], until: float | None) -> HttpAnswer:
-        left = None if until is None else until - time.monotonic()
-        if left is not None and left <= 0:
-            raise ProviderTimeoutError(f"{self._http.host} did not embed all texts in time", provider=self.name)
-        return await self._http.post(path, to_bytes(body), timeout_s=left)
+    async def _post(self, path: str, body: bytes, until: float | None) -> HttpAnswer:
+        if until is not None and time.monotonic() >= until:
+            raise ProviderTimeoutError(f"{self._http.host} did not answer in time (timeout_s)", provider=self.name)
+        return await self._http.post(path, body, timeout_s=_left(until))
 
     def _vectors(self, report: object) -> tuple[tuple[float, ...], ...]:
         try:
@@ -273,6 +275,16 @@ class GeminiProvider:
         return service_error(
             report, status=status, headers=headers, host=self._http.host, model=model, mask=self._http.mask
         )
+
+
+def _end_of(timeout_s: float | None) -> float | None:
+    """Return when the time of several requests together is over; None for never."""
+    return None if timeout_s is None else time.monotonic() + timeout_s
+
+
+def _left(until: float | None) -> float | None:
+    """Return the seconds that are left; never 0, so that it is the request that is too late."""
+    return None if until is None else max(until - time.monotonic(), 0.001)
 
 
 def _resource(model: str) -> str:

@@ -71,6 +71,10 @@ class RequestWriter:
         if instructions:
             fields["systemInstruction"] = {"parts": [{"text": instructions}]}
         tools = self._wire_tools(options)
+        is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
+        if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
+            names = ", ".join(options.allowed_tools)
+            raise ProviderRequestError(f"none of the allowed tools is offered: {names}", provider="gemini", model=model)
         if tools.objects:
             fields["tools"] = tools.objects
         if tools.names:

@@ -65,6 +65,8 @@ class GeminiStream:
         yield from self._draft.end()
 
     def _event(self, data: bytes) -> Iterator[ChatEvent]:
+        if not data.strip():
+            return
         try:
             chunk = from_bytes(data)
         except ValueError as error:

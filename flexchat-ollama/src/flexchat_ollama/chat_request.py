@@ -212,7 +212,8 @@ class ChatRequestWriter:
             # The tuple is held, so that its id cannot come to belong to another.
             found = self._tools[key] = _Tools(options.tools, to_bytes(chosen), names)
         if not found.names:
-            return None
+            allowed = ", ".join(options.allowed_tools)
+            raise ProviderRequestError(f"none of the allowed tools is offered: {allowed}", provider=SCOPE)
         if options.tool_choice == "required":
             warnings.append("Ollama cannot make a model call a tool: tool_choice 'required' is only a wish")
         if options.parallel_tool_calls is False:
