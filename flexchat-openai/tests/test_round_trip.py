@@ -11,6 +11,7 @@ from flexchat.plugin import (
     AssistantMessage,
     ChatOptions,
     Message,
+    ProviderData,
     ProviderError,
     ProviderProtocolError,
     StreamEnd,
@@ -117,6 +118,23 @@ def test_every_result_follows_its_call_under_its_id(api: str, history: list[Assi
         replied = [(i["call_id"], i["output"]) for i in items if i.get("type") == "function_call_output"]
     assert asked == replied
     assert len({call_id for call_id, _ in asked}) == len(asked)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_result_that_comes_late_names_its_call(api: str) -> None:
+    """Also behind another answer, and where the server used an id twice, so that the second call has ours."""
+    scope = "openai.chat" if api == "chat" else "openai.responses"
+    data = ProviderData(scope=scope, origin=HERE, data={})
+    calls = [ToolCall.from_text(name, "{}", wire_id="call_0", provider_data=data) for name in "fg"]
+    messages: list[Message] = [UserMessage(content="hi")]
+    for call in calls:
+        messages += [AssistantMessage(parts=(call,)), AssistantMessage(parts=(TextPart(text="wait"),))]
+        messages.append(ToolMessage(tool_call_id=call.id, name=call.name, content="late"))
+
+    key = "tool_call_id" if api == "chat" else "call_id"
+    answered = [i[key] for i in sent(api, messages) if key in i and i.get("type") != "function_call"]
+
+    assert answered == ["call_0", calls[1].id]
 
 
 CHAT_ANSWER = {

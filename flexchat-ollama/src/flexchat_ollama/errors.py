@@ -32,6 +32,7 @@ _TOO_LONG = (
     "exceeds the available context",
     "maximum context length",
     "prompt too long",
+    "prompt is too long",
     "exceed_context_size_error",
 )
 # Sources: harmony/harmonyparser.go, model/parsers/*.go, llm/llama_server.go, openai/openai.go.
@@ -134,6 +135,8 @@ def _by_status(text: str, status: int | None, origin: str, is_json: bool, known:
         return ProviderRequestError(f"{origin} finds nothing here: {text}", kind="not_found", **known)
     if status == 408:
         return ProviderTimeoutError(f"{origin} gave up waiting: {text}", retryable=True, **known)
+    if status == 402 or (status == 429 and "usage limit" in text.lower()):
+        return ProviderRateLimitError(f"the plan at {origin} does not allow more: {text}", kind="quota", **known)
     if status == 429:
         return ProviderRateLimitError(f"{origin} is asked too often: {text}", **known)
     if status == 499:

@@ -24,12 +24,14 @@ class _Levels:
 
 
 # Source: the server's GPT-OSS documentation and shouldUseHarmony in server/routes.go; model/renderers/qwen35.go and
-# glimmer.go. All other thinking models only know on and off; a level switches them on.
+# glimmer.go. Of other thinking models it is not known; one that has no levels is switched on by any.
 _KNOWN = (
     _Levels(prefix="gpt-oss", words=("low", "medium", "high"), can_stop=False),
     _Levels(prefix="qwen3.8", words=("low", "medium", "high")),
     _Levels(prefix="glimmer", words=("low", "medium", "high", "max")),
 )
+# What the server takes for any model that thinks.
+_WORDS = {"minimal": "low", "low": "low", "high": "high", "xhigh": "high", "max": "max"}
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -59,8 +61,11 @@ def _of_effort(effort: str, model: str) -> tuple[Think, str]:
         if levels is None or levels.can_stop:
             return False, ""
         return levels.words[0], f"{model} cannot answer without thinking: it is asked to think {levels.words[0]}"
+    if levels is None and effort == "medium":
+        return True, ""
     if levels is None:
-        return True, "" if effort == "medium" else f"{model} is not known to have levels of thinking: it is switched on"
+        warning = f"{model} is not known to have levels of thinking: '{_WORDS[effort]}' may only switch it on"
+        return _WORDS[effort], warning
     # The highest of its levels that is not above what was asked for.
     fitting = [word for word in levels.words if _EFFORTS.index(word) <= _EFFORTS.index(effort)]
     word = fitting[-1] if fitting else levels.words[0]

@@ -30,7 +30,6 @@ OPENAI_HOST = "api.openai.com"
 # A message's bytes, and what they depend on beside the message: an assistant's calls by our id and the server's, or
 # the id a tool message answers.
 Entry = tuple[bytes, Any]
-_NO_CALLS: Mapping[str, Any] = {}
 # Of our own ids; Chat Completions takes 40 characters, the Responses API 64.
 _LONGEST_ID = 40
 
@@ -120,25 +119,24 @@ class HistoryWriter(ABC):
         """
         key = self._memo_key
         pieces: list[bytes] = []
-        calls: Mapping[str, str] = _NO_CALLS
-        used: list[str] = []
+        calls: dict[str, str] = {}
+        used: set[str] = set()
         for message in messages[start:] if start else messages:
             entry: Entry | None = message.memo.get(key)
             if type(message) is ToolMessage:
-                wire_id = calls.get(message.tool_call_id) or self._found_id(messages, message.tool_call_id)
+                wire_id = calls.get(message.tool_call_id) or self._own_id(message.tool_call_id)
                 if entry is None or entry[1] != wire_id:
                     entry = message.memo[key] = self._answered(message, wire_id)
             elif entry is None:
                 entry = message.memo[key] = self._encoded(message)
-            if type(message) is AssistantMessage:
-                calls = entry[1]
-                if renaming and not set(used).isdisjoint(calls.values()):
+            if type(message) is AssistantMessage and entry[1]:
+                if renaming and not used.isdisjoint(entry[1].values()):
                     entry = self._renamed(message)
-                    calls = entry[1]
-                used += calls.values()
+                calls.update(entry[1])
+                used.update(entry[1].values())
             if entry[0]:
                 pieces.append(entry[0])
-        if len(used) > 1 and not renaming and len(set(used)) < len(used):
+        if not renaming and len(used) < len(calls):
             return self._pieces(messages, start, renaming=True)
         return pieces
 
@@ -174,15 +172,6 @@ class HistoryWriter(ABC):
         if len(call_id) > _LONGEST_ID:
             return "call_" + hashlib.sha256(utf8(call_id)).hexdigest()[:32]
         return call_id
-
-    def _found_id(self, messages: Sequence[Message], call_id: str) -> str:
-        """Return the wire id of a call that is not in the last assistant message."""
-        for message in messages:
-            if type(message) is AssistantMessage:
-                for call in message.tool_calls:
-                    if call.id == call_id:
-                        return self._wire_id(call)
-        return self._own_id(call_id)
 
     def _is_ours(self, data: ProviderData | None) -> bool:
         return data is not None and data.scope == self._scope and data.origin == self._origin
