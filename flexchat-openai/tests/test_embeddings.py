@@ -154,7 +154,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(values)
 async def test_any_json_gives_vectors_or_an_error_of_ours(body: Any) -> None:
     """Law: no shape of JSON raises anything but a ProviderError."""

@@ -159,16 +159,17 @@ def outcome(*pieces: bytes) -> str:
 
 
 def test_every_cut_of_every_recorded_stream_gives_the_same_events(recorded: Recorded) -> None:
-    """In two pieces at many places, in many, in single bytes: the network never shows."""
+    """In two pieces at many places, in many, and the small ones in single bytes: the network never shows."""
     chance = random.Random(1)
     streams = {raw_body(e) for _, _, e in recorded("responses") if isinstance(e["response"]["body"], str)}
     assert len(streams) > 15
     for stream in streams:
         whole = outcome(stream)
-        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 20))
+        assert all(outcome(stream[:at], stream[at:]) == whole for at in chance.sample(range(len(stream)), 8))
         edges = [0, *sorted(chance.sample(range(len(stream)), 50)), len(stream)]
         assert outcome(*[stream[a:b] for a, b in itertools.pairwise(edges)]) == whole
-        assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole
+        if len(stream) < 20_000:
+            assert outcome(*[stream[at : at + 1] for at in range(len(stream))]) == whole
 
 
 def text_of(content: Any) -> str:
