@@ -9,6 +9,7 @@ import pytest
 from flexchat.plugin import (
     ChatEvent,
     ChatResult,
+    Message,
     ProviderError,
     ProviderOverloadedError,
     ProviderProtocolError,
@@ -21,6 +22,7 @@ from flexchat.plugin import (
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    ToolMessage,
 )
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.chat_stream import ChatStream
@@ -553,6 +555,25 @@ def test_usage_is_read_in_every_form(usage: dict[str, Any], cached: int | None) 
     for found in (end.result.usage, whole({"content": "a"}, usage=table).usage):
         assert found is not None
         assert (found.input_tokens, found.output_tokens, found.cache_read_tokens) == (10, 2, cached)
+
+
+def test_a_call_of_the_old_form_goes_back_as_it_came() -> None:
+    """function_call, of which a message has one, and its result with the role "function"."""
+    old = {"name": "f", "arguments": '{"a": 1}'}
+    first = whole({"content": None, "function_call": old}, "function_call")
+    second = streamed({"function_call": {"name": "f", "arguments": ""}}, {"function_call": {"arguments": '{"a": 1}'}})
+    history: list[Message] = []
+    for result in (first, second):
+        assert [(c.name, c.arguments) for c in result.tool_calls] == [("f", {"a": 1})]
+        assert result.finish_reason == "tool_calls"
+        history += [result.message, ToolMessage(tool_call_id=result.tool_calls[0].id, name="f", content="2")]
+
+    sent = [json.loads(data) for data in ChatRequestWriter(HERE).messages(history)]
+    said = {"role": "assistant", "content": None, "function_call": old}
+    assert sent == [said, {"role": "function", "name": "f", "content": "2"}] * 2
+    elsewhere = [json.loads(data) for data in ChatRequestWriter("https://x.example").messages(history)]
+    assert [m["role"] for m in elsewhere] == ["assistant", "tool"] * 2
+    assert elsewhere[0]["tool_calls"][0]["id"] == elsewhere[1]["tool_call_id"] != elsewhere[3]["tool_call_id"]
 
 
 def test_a_call_with_free_text_goes_back_as_it_came() -> None:

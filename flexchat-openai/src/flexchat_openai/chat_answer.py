@@ -24,7 +24,7 @@ from flexchat.plugin import (
     Usage,
 )
 
-from .chat_calls import CallDraft, CallTable
+from .chat_calls import FUNCTION_CALL, CallDraft, CallTable
 from .chat_request import SCOPE
 from .think_tags import ThinkTags
 
@@ -97,7 +97,7 @@ class AnswerDraft:
                 if isinstance(fragment, dict):
                     yield from self._add_call(fragment, whole)
         if isinstance(old := delta.get("function_call"), dict):
-            yield from self._add_call({"index": 0, "function": old}, whole)
+            yield from self._add_call({"index": 0, "type": FUNCTION_CALL, "function": old}, whole)
         if isinstance(found := delta.get("annotations"), list):
             self._citations.extend(a for a in found if isinstance(a, dict))
         if delta.get("audio"):

@@ -10,6 +10,10 @@ from typing import Any
 
 from flexchat.http.wire_json import finite, to_text
 
+FUNCTION_CALL = "function_call"
+"""The type, of ours, of a call in the form that was there before ``tool_calls``: one a message, without an id."""
+
+_OTHER_TYPES = ("custom", FUNCTION_CALL)
 _KNOWN = frozenset(("id", "type", "function", "custom", "index"))
 
 
@@ -96,8 +100,8 @@ class CallTable:
             call.add_name(name)
         if text:
             call.pieces.append(text)
-        if isinstance(custom, dict):
-            call.extra["type"] = "custom"
+        if fragment.get("type") in _OTHER_TYPES:
+            call.extra["type"] = fragment["type"]
         # Gemini's layer refuses the next request if what came beside a call does not come back.
         if len(fragment) > 3:
             call.extra.update({k: v for k, v in fragment.items() if k not in _KNOWN and v is not None})

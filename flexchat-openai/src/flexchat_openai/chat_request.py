@@ -23,6 +23,7 @@ from flexchat.plugin import (
     UserMessage,
 )
 
+from .chat_calls import FUNCTION_CALL
 from .history import Entry, HistoryWriter, replayed
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
@@ -31,6 +32,11 @@ from .traits import ModelTraits, traits_of
 
 SCOPE = "openai.chat"
 """Who may get back what this API received: see ProviderData."""
+
+
+class _FunctionName(str):
+    """What a result says of its call where a call has no id."""
+
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
@@ -127,6 +133,8 @@ class ChatRequestWriter(HistoryWriter):
         return to_bytes({"role": self._system_role, "content": content})
 
     def _answered(self, message: ToolMessage, wire_id: str) -> Entry:
+        if isinstance(wire_id, _FunctionName):
+            return to_bytes({"role": "function", "name": wire_id, "content": message.content}), wire_id
         return to_bytes({"role": "tool", "tool_call_id": wire_id, "content": message.content}), wire_id
 
     def _assistant(self, message: AssistantMessage) -> Entry:
@@ -151,11 +159,19 @@ class ChatRequestWriter(HistoryWriter):
             said["content"] = [{"type": "refusal", "refusal": "".join(r.text for r in refusals)}]
         elif refusals:
             said["content"] = "".join(r.text for r in refusals)
-        if items:
+        if [item["type"] for item in items] == [FUNCTION_CALL]:
+            said[FUNCTION_CALL] = items[0]["function"]
+        elif items:
             said["tool_calls"] = items
         elif not said["content"]:
             return b"", ids  # servers refuse a message that says nothing
         return replayed(said), ids
+
+    def _wire_id(self, call: ToolCall) -> str:
+        data = call.provider_data
+        if data is not None and self._is_ours(data) and data.data.get("type") == FUNCTION_CALL:
+            return _FunctionName(call.name)
+        return super()._wire_id(call)
 
     def _call(self, call: ToolCall, wire_id: str) -> dict[str, Any]:
         data = call.provider_data.data if call.provider_data and self._is_ours(call.provider_data) else {}
