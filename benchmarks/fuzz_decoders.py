@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import contextlib
 import gzip
-import importlib.util
 import json
 import random
 import sys
@@ -24,7 +23,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import attrs
@@ -43,6 +41,9 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
+import wire_dialects
 
 SLOWEST_ALLOWED_S = 1.0
 HUGE = 9**400
@@ -76,17 +77,6 @@ HEADERS += (
 STATUSES = (400, 401, 402, 403, 404, 405, 408, 409, 413, 418, 422, 429, 499, 500, 502, 503, 504, 529, 599)
 KINDS = ("application/json", "text/event-stream", "application/x-ndjson", "text/plain", "", "application/json; x")
 MESSAGES = (UserMessage(content="Say hello."),)
-
-
-def wire_dialects() -> ModuleType:
-    """The dialects as the fault tests know them."""
-    path = Path(__file__).resolve().parents[1] / "tests" / "integration" / "wire_dialects.py"
-    spec = importlib.util.spec_from_file_location("wire_dialects", path)
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules["wire_dialects"] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Transport(httpx.AsyncBaseTransport):
@@ -381,7 +371,7 @@ def http_target() -> Target:
 
 def targets() -> list[Target]:
     """Everything there is to read."""
-    wire = wire_dialects()
+    wire = wire_dialects
     sse = [dialect for dialect in wire.DIALECTS if dialect.is_sse]
     found = [http_target(), retry_after_target(), decoder_target("sse", SseDecoder, sse)]
     found.append(decoder_target("ndjson", NdjsonDecoder, [wire.OLLAMA]))

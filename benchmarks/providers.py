@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "integration"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 from agent_server import DIALECTS
 from flexchat import FlexChat, TextDelta, tool
 from flexchat_gemini.config import GeminiConfig

@@ -3,26 +3,14 @@
 import asyncio
 import contextlib
 import gc
-import importlib.util
 import json
 import os
 import random
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
+import wire_dialects as wire
 from flexchat.plugin import ChatOptions, UserMessage
 
-
-def sibling(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-wire = sibling("wire_dialects")
 COUNT = int(os.environ.get("FLEXCHAT_STORM", "1200"))
 """Requests for each dialect; more with the environment variable FLEXCHAT_STORM."""
 AT_ONCE = 100

@@ -1,28 +1,18 @@
 """What comes of every fault, in every dialect, streamed and not: the exact answer or the right error, in time.
 
-docs/reliability.md shows the outcomes; run this file to write its table anew.
+docs/reliability.md shows the outcomes; run this file to write its table anew, with PYTHONPATH=tests/servers.
 """
 
 import asyncio
-import importlib.util
-import sys
 import time
 from pathlib import Path
-from types import ModuleType
 
 import attrs
+import fault_server as server
 import pytest
+import wire_dialects as wire
 from flexchat.plugin import ChatOptions, ProviderError, StreamEnd, TextDelta, UserMessage
 
-
-def sibling(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-server, wire = sibling("fault_server"), sibling("wire_dialects")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults: begin -->\n", "<!-- faults: end -->\n"
 MESSAGES = (UserMessage(content="Say hello."),)
@@ -151,7 +141,7 @@ def test_the_page_shows_the_outcomes(outcomes):
     page = PAGE.read_text()
     shown = page[page.index(BEGIN) + len(BEGIN) : page.index(END)]
 
-    assert shown == table(outcomes), "run: python tests/integration/test_faults.py"
+    assert shown == table(outcomes), "run: PYTHONPATH=tests/servers python tests/integration/test_faults.py"
 
 
 if __name__ == "__main__":

@@ -2,14 +2,10 @@
 
 import itertools
 import re
-import sys
-from pathlib import Path
 
 import pytest
-from flexchat import FlexChat, TextDelta, TurnEnd, tool
-
-sys.path.insert(0, str(Path(__file__).parent))
 from agent_server import DIALECTS, AgentServer
+from flexchat import FlexChat, TextDelta, TurnEnd, tool
 
 QUESTION = "What is the weather in Paris and Rome, and what is 12.5 * 8?"
 
