@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, assert_never
 
 from flexchat.http.wire_json import finite, from_bytes, to_bytes, to_text, utf8
@@ -142,9 +143,14 @@ def _add(contents: list[_Content], message: Message, place: int, parts: bytes) -
         contents.append(_Content(role, holds_responses, [(place, parts)]))
 
 
+_HEADS = {"user": b'{"role":"user","parts":[', "model": b'{"role":"model","parts":['}
+
+
 def _content(content: _Content) -> bytes:
-    parts = sorted(content.parts, key=lambda p: p[0]) if content.holds_responses else content.parts
-    return b'{"role":"%s","parts":[%s]}' % (content.role.encode(), b",".join(part for _, part in parts))
+    parts = content.parts
+    if content.holds_responses and len(parts) > 1:
+        parts = sorted(parts, key=itemgetter(0))
+    return _HEADS[content.role] + b",".join([part for _, part in parts]) + b"]}"
 
 
 def _part_bytes(part: dict[str, Any]) -> bytes:

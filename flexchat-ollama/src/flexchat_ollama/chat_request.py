@@ -276,18 +276,26 @@ def tool_name(tool: Mapping[str, Any]) -> str:
 
 def _in_call_order(messages: Sequence[Message]) -> Iterator[Message]:
     """Yield the messages, answers to the calls of one message in the order of the calls: some templates count."""
-    order: dict[str, int] = {}
+    asked: AssistantMessage | None = None
     answers: list[ToolMessage] = []
     for message in messages:
         if type(message) is ToolMessage:
             answers.append(message)
             continue
-        yield from sorted(answers, key=lambda answer: order.get(answer.tool_call_id, len(order)))
-        answers.clear()
+        if answers:
+            yield from _sorted(answers, asked)
+            answers = []
         if type(message) is AssistantMessage:
-            order = {call.id: at for at, call in enumerate(message.tool_calls)}
+            asked = message
         yield message
-    yield from sorted(answers, key=lambda answer: order.get(answer.tool_call_id, len(order)))
+    yield from _sorted(answers, asked)
+
+
+def _sorted(answers: list[ToolMessage], asked: AssistantMessage | None) -> list[ToolMessage]:
+    if len(answers) < 2 or asked is None:
+        return answers
+    order = {call.id: at for at, call in enumerate(asked.tool_calls)}
+    return sorted(answers, key=lambda answer: order.get(answer.tool_call_id, len(order)))
 
 
 def _entry(said: Mapping[str, Any], about: Any = _NO_CALLS) -> _Entry:
