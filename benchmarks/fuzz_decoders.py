@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import logging
 import random
 import sys
 import time
@@ -418,6 +419,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="beginnings of targets' names, with commas between")
     options = parser.parse_args()
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # our own server writes on where the client has gone
     only = tuple(options.only.split(","))
     row = "{:<24}{:>12}{:>12}{:>12}{:>11}{:>12}{:>10}"
     print(row.format("target", "inputs", "answers", "refused", "unhandled", "slowest", "a second"))
