@@ -3,8 +3,9 @@
 import unittest
 
 import pytest
+from flexchat.errors import ProviderProtocolError
 from flexchat.testing import NetworkForbiddenError
-from flexchat.testing.conformance.laws import Conformance, canonical, law, laws_of, require
+from flexchat.testing.conformance.laws import DISAGREE, Conformance, canonical, law, laws_of, require
 
 
 class Kit(Conformance):
@@ -24,7 +25,7 @@ class Kit(Conformance):
 
 
 def test_a_law_whose_capability_is_missing_is_skipped_with_the_word():
-    with pytest.raises(unittest.SkipTest, match='supports lacks "wings"'):
+    with pytest.raises(unittest.SkipTest, match=r'supports lacks "wings" \(it can fly\)'):
         Kit().test_it_flies()
 
 
@@ -37,6 +38,20 @@ def test_a_law_that_is_a_coroutine_is_run_and_carries_its_statement():
     with pytest.raises(AssertionError, match="it cannot") as caught:
         Bird().test_it_flies()
     assert caught.value.__notes__ == ["the law: It flies."]
+
+
+def test_an_answer_the_provider_refuses_is_told_as_a_disagreement():
+    """Most often conformance.py still speaks another format than the provider."""
+
+    class Refusing(Kit):
+        @law()
+        def test_it_reads(self):
+            """It reads."""
+            raise ProviderProtocolError("cannot be read", provider="p")
+
+    with pytest.raises(ProviderProtocolError) as caught:
+        Refusing().test_it_reads()
+    assert caught.value.__notes__ == [DISAGREE, "the law: It reads."]
 
 
 def test_an_unknown_capability_is_refused_with_the_nearest():

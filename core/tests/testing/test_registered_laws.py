@@ -310,9 +310,12 @@ def test_a_verdict_says_what_became_of_a_law():
         "no law is replaced": ("kept", ""),
         "it holds": ("kept", ""),
         "it breaks": ("broken", "broken here\nthe law: It does not hold."),
-        "it crashes": ("broken", "RuntimeError"),
+        "it crashes": ("broken", "RuntimeError\nthe law: It does not even run."),
         "it lacks the extra": ("skipped", NEEDS_EXTRA),
-        "it lacks something else": ("broken", "ModuleNotFoundError: no module acme"),
+        "it lacks something else": (
+            "broken",
+            "ModuleNotFoundError: no module acme\nthe law: It needs something of its own.",
+        ),
         "it is known": ("expected", "being worked on"),
     }
 
@@ -369,7 +372,8 @@ def test_a_plugin_that_cannot_be_imported_has_a_card_that_says_so(stranger):
     card = stranger(plugin="raise SystemExit('no licence')")
 
     assert len(broken(card)) == 1
-    assert broken(card)[0].endswith("failed: SystemExit: no licence")
+    assert "failed: SystemExit: no licence (at stranger_" in broken(card)[0]
+    assert broken(card)[0].endswith("/plugin.py:1)")
 
 
 def test_a_plugin_without_a_conformance_module_is_tried_as_far_as_it_goes(stranger):
@@ -384,7 +388,8 @@ def test_a_plugin_without_a_conformance_module_is_tried_as_far_as_it_goes(strang
     ("text", "told"),
     [
         ("import acme_sdk_nowhere", "failed: ModuleNotFoundError: No module named 'acme_sdk_nowhere'"),
-        ("1 / 0", "failed: ZeroDivisionError: division by zero"),
+        ("1 / 0", "failed: ZeroDivisionError: division by zero (at stranger_"),
+        ("raise SystemExit", "failed: SystemExit (at stranger_"),
         (
             "from flexchat.testing import HandlerConformance\n"
             "class Own(HandlerConformance):\n    supports = frozenset({'refusal'})",
@@ -397,6 +402,54 @@ def test_a_conformance_module_that_breaks_is_a_broken_law(stranger, text, told):
     card = stranger(plugin="", conformance=text)
 
     assert any(told in reason for reason in broken(card)), broken(card)
+
+
+OWN_HANDLER = """
+from flexchat.plugin import ToolHandler, hookimpl
+def call(params, context):
+    {body}
+HANDLER = ToolHandler(kind="builtin", name="strange", call=call)
+@hookimpl
+def flexchat_register_tool_handlers():
+    yield HANDLER
+"""
+OWN_LAWS = """
+from flexchat.testing import HandlerConformance
+from .plugin import HANDLER
+class Own(HandlerConformance):
+    supports = frozenset({"refuses"})
+    handler, good, bad, deadline_s = HANDLER, ({},), ({},), 0.05
+    plugin = __package__ + ".plugin"
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise SystemExit(3)", "it ended the program (SystemExit: 3): a plugin raises an error of its own instead"),
+        ("return params['x']", "KeyError: 'x'"),
+        ("import threading; threading.Event().wait()", "took longer than 0.05 s"),
+    ],
+)
+def test_whatever_a_handler_does_is_a_verdict_that_says_where(stranger, body, told):
+    """Ending the program, a mistake, never answering: the card is written all the same, and soon."""
+    card = stranger(plugin=OWN_HANDLER.format(body=body), conformance=OWN_LAWS)
+
+    verdicts = {v.law: v for v in card.chapters[1].verdicts}
+    for name in ("its answer is json", "it leaves the loop free"):
+        assert verdicts[name].status == "broken"
+        assert told in verdicts[name].reason
+        assert "the law: " in verdicts[name].reason
+    assert verdicts["its errors are for the model"].status == "broken"
+    if "took" not in told:
+        assert "/plugin.py:4)" in verdicts["its answer is json"].reason
+
+
+def test_what_a_package_without_laws_of_its_own_should_write_is_named(stranger):
+    """By what it registers."""
+    card = stranger(plugin=OWN_HANDLER.format(body="return 1"))
+
+    assert card.note.endswith("only what it registers was tried: write a subclass of HandlerConformance")
 
 
 def test_a_conformance_module_with_nothing_in_it_is_told(stranger):

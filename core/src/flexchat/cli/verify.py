@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ..plugin.contracts import Command
 from .terminal import Style, Terminal
 from .usage import FAILED, OK, UsageError
 
-_SIGNS = {"kept": "ok  ", "skipped": "-   ", "broken": "FAIL", "expected": "xfail"}
+if TYPE_CHECKING:
+    from ..testing.card import Card, Chapter, Verdict
+
+_SIGNS = {"kept": "ok   ", "skipped": "-    ", "broken": "FAIL ", "expected": "xfail"}
+_STYLES: dict[str, Style] = {"broken": "red", "skipped": "dim"}
+_WORDS = {"kept": "kept", "skipped": "not applicable", "expected": "known to be broken", "broken": "broken"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,32 +25,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Try the plugin, without a network, and print its card. Status 1 if a law is broken."""
-    from ..testing.card import Card, UnknownPluginError, verify_plugin
+    """Try the plugin, without a network, and print its card: with -v every law. Status 1 if a law is broken."""
+    from ..testing.card import UnknownPluginError, verify_plugin
 
     terminal: Terminal = args.terminal
-    try:
-        card: Card = verify_plugin(args.name)
-    except UnknownPluginError as error:
-        raise UsageError(str(error)) from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the verdicts say what is wrong
+        try:
+            card = verify_plugin(args.name)
+        except UnknownPluginError as error:
+            raise UsageError(str(error)) from None
     if args.json:
         terminal.json(card.to_dict())
-        return FAILED if card.count("broken") else OK
+    else:
+        _print(card, terminal)
+    return FAILED if card.count("broken") else OK
+
+
+def _print(card: Card, terminal: Terminal) -> None:
     terminal.out(f"{card.plugin}  {card.package}  (kit of FlexChat {card.kit})", "bold")
     for chapter in card.chapters:
-        terminal.out(f"\n{chapter.title}")
-        for verdict in chapter.verdicts:
-            style: Style = {"broken": "red", "skipped": "dim"}.get(verdict.status, "plain")  # type: ignore[assignment]
-            terminal.out(f"  {_SIGNS[verdict.status]:5} {verdict.law}", style)
-            for line in verdict.reason.splitlines() if verdict.status != "skipped" or terminal.verbose else ():
-                terminal.paragraph(line, indent=" " * 8)
+        terminal.out(f"\n{chapter.title}: {_counts(chapter.verdicts)}")
+        if terminal.verbose:
+            _print_all(chapter, terminal)
+        else:
+            _print_short(chapter, terminal)
     terminal.out()
     if card.note:
         terminal.paragraph(card.note, indent="")
-    counts = [f"{card.count('kept')} laws kept", f"{card.count('skipped')} do not apply"]
-    counts += [f"{card.count('expected')} known to be broken"] if card.count("expected") else []
-    terminal.out(", ".join([*counts, f"{card.count('broken')} broken"]), "red" if card.count("broken") else "bold")
-    return FAILED if card.count("broken") else OK
+    verdicts = [verdict for chapter in card.chapters for verdict in chapter.verdicts]
+    terminal.out(f"laws: {_counts(verdicts, always=('kept', 'broken'))}", "red" if card.count("broken") else "bold")
+
+
+def _print_all(chapter: Chapter, terminal: Terminal) -> None:
+    for verdict in chapter.verdicts:
+        terminal.out(f"  {_SIGNS[verdict.status]} {verdict.law}", _STYLES.get(verdict.status, "plain"))
+        for line in verdict.reason.splitlines():
+            terminal.paragraph(line, indent=" " * 8)
+
+
+def _print_short(chapter: Chapter, terminal: Terminal) -> None:
+    """Print what is not kept; laws that have one reason stand together."""
+    together: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in chapter.verdicts:
+        if verdict.status != "kept":
+            together.setdefault((verdict.status, verdict.reason.partition("\nthe law: ")[0]), []).append(verdict)
+    for (status, reason), verdicts in sorted(together.items(), key=lambda item: item[0][0] == "skipped"):
+        laws = ", ".join(verdict.law for verdict in verdicts)
+        if status == "skipped":
+            terminal.paragraph(f"- {reason.removeprefix('does not apply: ')}: {laws}", indent="  ")
+            continue
+        many = f"{len(verdicts)} laws: " if len(verdicts) > 1 else ""
+        terminal.out(f"  {_SIGNS[status]} {many}{laws}", _STYLES.get(status, "plain"))
+        for line in (reason if many else verdicts[0].reason).splitlines():
+            terminal.paragraph(line, indent=" " * 8)
+
+
+def _counts(verdicts: Iterable[Verdict], *, always: Sequence[str] = ("kept",)) -> str:
+    statuses: list[str] = [verdict.status for verdict in verdicts]
+    return ", ".join(f"{statuses.count(s)} {word}" for s, word in _WORDS.items() if s in statuses or s in always)
 
 
 COMMANDS = (

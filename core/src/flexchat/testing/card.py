@@ -6,8 +6,10 @@ import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import sys
 import tempfile
+import traceback
 import types
 import unittest
 from collections.abc import Callable, Iterator
@@ -21,6 +23,13 @@ from ..errors import FlexChatError, did_you_mean
 from ..plugin.host import ENTRY_POINT_GROUP, PluginHost
 
 NEEDS_EXTRA = 'needs pip install "flexchat-core[testing]"'
+# What a plugin registers, and the class whose laws it has then.
+_KITS = {
+    "providers": "ProviderConformance",
+    "handlers": "HandlerConformance",
+    "implementation_types": "ImplementationConformance",
+    "retrievers": "RetrieverConformance",
+}
 _OF_THE_EXTRA = ("aiohttp", "httpx", "hypothesis", "pytest", "yarl")
 
 
@@ -95,6 +104,7 @@ def verify_plugin(name: str) -> Card:
         raise
     except BaseException as error:  # noqa: BLE001  a plugin may do anything at import; that is its verdict
         reason = f"importing {entry.module} failed: {_said(error)}"
+        reason += _place(error, entry.module)
         verdict = Verdict(law="it loads", status="broken", reason=reason)
         chapters.append(Chapter(title="what it registers", verdicts=(verdict,)))
         return Card(plugin=entry.name, package=package, kit=__version__, chapters=tuple(chapters))
@@ -103,14 +113,18 @@ def verify_plugin(name: str) -> Card:
 
     registered = Registered(name=entry.name, module=entry.module, alone=alone, all=installed_plugins())
     with _quiet_hypothesis():
-        verdicts = tuple(verdicts_of(RegisteredConformance, lambda: RegisteredConformance(registered)))
+        verdicts = tuple(verdicts_of(RegisteredConformance, lambda: RegisteredConformance(registered), entry.module))
         chapters.append(Chapter(title="what it registers", verdicts=verdicts))
-        own, note = _own_chapters(entry)
+        own, note = _own_chapters(entry, alone)
     return Card(plugin=entry.name, package=package, kit=__version__, chapters=(*chapters, *own), note=note)
 
 
-def verdicts_of(cls: type, make: Callable[[], Any]) -> Iterator[Verdict]:
-    """Try every law of a conformance class, each on a new instance."""
+def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterator[Verdict]:
+    """Try every law of a conformance class, each on a new instance.
+
+    Args:
+        module: Of the plugin: where in its package something went wrong is told.
+    """
     from .conformance.laws import expected_failure, laws_of
 
     for name, _ in laws_of(cls):
@@ -122,14 +136,11 @@ def verdicts_of(cls: type, make: Callable[[], Any]) -> Iterator[Verdict]:
             yield Verdict(law=spoken, status="skipped", reason=str(skip))
         except ModuleNotFoundError as error:
             if error.name not in _OF_THE_EXTRA:
-                yield Verdict(law=spoken, status="broken", reason=_said(error))
+                yield Verdict(law=spoken, status="broken", reason=_told(error, module))
             else:
                 yield Verdict(law=spoken, status="skipped", reason=NEEDS_EXTRA)
-        except AssertionError as error:
-            status: Literal["expected", "broken"] = "expected" if known else "broken"
-            yield Verdict(law=spoken, status=status, reason=known or _told(error))
         except Exception as error:  # noqa: BLE001  whatever the plugin does is its verdict
-            yield Verdict(law=spoken, status="expected" if known else "broken", reason=known or _said(error))
+            yield Verdict(law=spoken, status="expected" if known else "broken", reason=known or _told(error, module))
         else:
             yield Verdict(law=spoken, status="kept")
 
@@ -146,7 +157,7 @@ def _entry_point(name: str) -> importlib.metadata.EntryPoint:
     raise UnknownPluginError(f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})")
 
 
-def _own_chapters(entry: importlib.metadata.EntryPoint) -> tuple[list[Chapter], str]:
+def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tuple[list[Chapter], str]:
     """Return a chapter for each conformance class the plugin ships, and what to say if there is none."""
     package = entry.module.rpartition(".")[0] or entry.module
     place = f"{package}.conformance"
@@ -158,12 +169,24 @@ def _own_chapters(entry: importlib.metadata.EntryPoint) -> tuple[list[Chapter], 
         if error.name in _OF_THE_EXTRA:
             return [], f"the laws of {place} were not tried: that {NEEDS_EXTRA}"
         if error.name == place:
-            return [], f"the package ships no module {place}: only what it registers was tried"
+            return [], f"the package ships no module {place}{_advice(alone)}"
         return [_broken(place, error)], ""
-    except Exception as error:  # noqa: BLE001  whatever the plugin does is its verdict
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  whatever the plugin does is its verdict
         return [_broken(place, error)], ""
-    chapters = [Chapter(title=cls.__name__, verdicts=tuple(verdicts_of(cls, cls))) for cls in _classes(module)]
-    return chapters, "" if chapters else f"{place} holds no conformance class: only what it registers was tried"
+    chapters = [
+        Chapter(title=cls.__name__, verdicts=tuple(verdicts_of(cls, cls, entry.module))) for cls in _classes(module)
+    ]
+    return chapters, "" if chapters else f"{place} holds no conformance class{_advice(alone)}"
+
+
+def _advice(alone: PluginHost) -> str:
+    """Say what was not tried, and what to write for it."""
+    kits = [kit for records, kit in _KITS.items() if getattr(alone, records).by_name]
+    return ", so that only what it registers was tried" + (
+        f": write a subclass of {' and '.join(kits)}" if kits else ""
+    )
 
 
 def _classes(module: types.ModuleType) -> list[type]:
@@ -179,14 +202,33 @@ def _classes(module: types.ModuleType) -> list[type]:
     ]
 
 
-def _broken(place: str, error: Exception) -> Chapter:
-    reason = f"importing {place} failed: {_said(error)}"
+def _broken(place: str, error: BaseException) -> Chapter:
+    reason = f"importing {place} failed: {_said(error)}{_place(error, place)}"
     return Chapter(title=place, verdicts=(Verdict(law="it can be imported", status="broken", reason=reason),))
 
 
-def _told(error: AssertionError) -> str:
-    law = [note for note in getattr(error, "__notes__", ()) if note.startswith("the law: ")]
-    return "\n".join([" ".join(str(error).split()) or "an assertion failed", *law])
+def _told(error: Exception, module: str) -> str:
+    """Return what is wrong, where in the plugin, what to do about it, and the law."""
+    from .conformance.laws import DISAGREE, LAW
+
+    is_finding = isinstance(error, AssertionError)
+    what = (" ".join(str(error).split()) or "an assertion failed") if is_finding else _said(error)
+    # A law that names what the plugin raised was told by it; other findings are about what it did not raise.
+    place = _place(error.__context__ if is_finding else error, module)
+    notes = [note for note in getattr(error, "__notes__", ()) if note == DISAGREE or note.startswith(LAW)]
+    return "\n".join([what + place, *notes])
+
+
+def _place(error: BaseException | None, module: str) -> str:
+    """Return where in the plugin's package an error comes from, as " (at acme_parrot/answer.py:12)"; "" if nowhere."""
+    package = module.partition(".")[0]
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__ if error is not None else None):
+        name = frame.f_globals.get("__name__", "")
+        if package and (name == package or name.startswith(f"{package}.")):
+            file = frame.f_code.co_filename.replace(os.sep, "/")
+            place = f" (at {file[file.rfind(f'/{package}') + 1 :]}:{line})"
+    return place
 
 
 def _said(error: BaseException) -> str:

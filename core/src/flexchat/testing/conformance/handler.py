@@ -12,7 +12,7 @@ from ...domain import ToolDefinition
 from ...plugin import Retriever, ToolContext, ToolHandler
 from ...schema.check import ArgumentChecker
 from .laws import Conformance, law, require, shown
-from .running import check_error, check_json, check_light, check_loop_free, in_time
+from .running import TooSlowError, check_error, check_json, check_light, check_loop_free, in_time
 from .samples import FIRST
 
 
@@ -45,8 +45,11 @@ class HandlerConformance(Conformance):
         context = ToolContext(tool=self.tool or FIRST, retrievers=self.retrievers())
         return await context.call(self.handler, params)
 
+    async def _bounded(self, params: Mapping[str, Any]) -> Any:
+        return await in_time(lambda: self.call(params), self.deadline_s, f"the call with {shown(params)}")
+
     def _calling(self, params: Mapping[str, Any]) -> Callable[[], Awaitable[Any]]:
-        return lambda: self.call(copy.deepcopy(params))
+        return lambda: self._bounded(copy.deepcopy(params))
 
     @law()
     def test_it_is_a_handler(self) -> None:
@@ -63,7 +66,7 @@ class HandlerConformance(Conformance):
     async def test_its_answer_is_json(self) -> None:
         """What a handler returns goes to the model as JSON: no NaN, no bytes, no objects of its own."""
         for params in self.good:
-            check_json(await self.call(copy.deepcopy(params)), f"the answer to {shown(params)}")
+            check_json(await self._calling(params)(), f"the answer to {shown(params)}")
 
     @law("refuses")
     async def test_its_errors_are_for_the_model(self) -> None:
@@ -76,7 +79,7 @@ class HandlerConformance(Conformance):
     async def test_it_answers_in_time(self) -> None:
         """A deadline stops the waiting, not a thread: a handler bounds its own work."""
         for params in self.good:
-            await in_time(self._calling(params), self.deadline_s, f"the call with {shown(params)}")
+            await self._calling(params)()
 
     @law()
     async def test_it_leaves_the_loop_free(self) -> None:
@@ -90,8 +93,8 @@ class HandlerConformance(Conformance):
         for params in (*self.good, *self.bad):
             given = copy.deepcopy(dict(params))
             try:
-                await self.call(given)
-            except asyncio.CancelledError:
+                await self._bounded(given)
+            except (asyncio.CancelledError, TooSlowError):
                 raise
             except Exception:  # noqa: BLE001  refusing is another law
                 pass

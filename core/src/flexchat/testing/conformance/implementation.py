@@ -76,6 +76,9 @@ class ImplementationConformance(Conformance):
         given = copy.deepcopy(dict(self.params)) if params is None else params
         return await self.implementation.run(self.structured(table), given, context)
 
+    async def _bounded(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
+        return await in_time(lambda: self.call(table, params), self.deadline_s, f"a call with {shown(table)}")
+
     def refusal(self, table: Mapping[str, Any]) -> str | None:
         """Return what is said of a table when a config is loaded; None if it is taken."""
         value, problems = structure_mapping(table, self.implementation.settings_class)
@@ -132,14 +135,14 @@ class ImplementationConformance(Conformance):
     async def test_its_answer_is_json(self) -> None:
         """What a tool returns goes to the model as JSON."""
         for table in self.settings:
-            check_json(await self.call(table), f"the answer with {shown(table)}")
+            check_json(await self._bounded(table), f"the answer with {shown(table)}")
 
     @law("refuses")
     async def test_its_errors_are_for_the_model(self) -> None:
         """What run raises is read by the model: it says what is wrong, and not where the code is."""
         require(self.failing, 'supports has "refuses": failing must hold settings with which a call fails')
         for table in self.failing:
-            await check_error(functools.partial(self.call, table), f"a call with {shown(table)}")
+            await check_error(functools.partial(self._bounded, table), f"a call with {shown(table)}")
 
     @law()
     async def test_it_leaves_its_arguments_alone(self) -> None:
@@ -147,7 +150,7 @@ class ImplementationConformance(Conformance):
         for table in self.settings:
             given = copy.deepcopy(dict(self.params))
             settings = copy.deepcopy(dict(table))
-            first = await self.call(settings, given)
+            first = await self._bounded(settings, given)
             require(given == self.params, f"the call changed its arguments from {shown(self.params)} to {shown(given)}")
             require(settings == table, f"the call changed its settings from {shown(table)} to {shown(settings)}")
             if isinstance(first, dict | list):
@@ -162,13 +165,13 @@ class ImplementationConformance(Conformance):
     async def test_it_answers_in_time(self) -> None:
         """A deadline stops the waiting, not a thread: bound your own work."""
         for table in self.settings:
-            await in_time(functools.partial(self.call, table), self.deadline_s, f"a call with {shown(table)}")
+            await self._bounded(table)
 
     @law()
     async def test_it_leaves_the_loop_free(self) -> None:
         """run is on the event loop and may not block; context.call puts a plain function into a thread."""
         for table in self.settings:
-            await check_loop_free(functools.partial(self.call, table), f"a call with {shown(table)}")
+            await check_loop_free(functools.partial(self._bounded, table), f"a call with {shown(table)}")
 
     @law()
     def test_its_module_is_light(self) -> None:

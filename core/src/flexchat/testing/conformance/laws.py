@@ -9,10 +9,15 @@ import unittest
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from ...errors import did_you_mean
+from ...errors import ProviderError, did_you_mean
 from ..sockets import forbid_sockets
 
 Check = Callable[..., Any]
+
+LAW = "the law: "
+"""How a note begins that states the law; the notes of others are not ours to show."""
+DISAGREE = "that was an answer it must read: what conformance.py writes and what the provider reads are not one format"
+"""Noted where a provider refuses an answer that the kit takes for a good one."""
 
 
 def law(
@@ -39,15 +44,28 @@ def law(
         def kept(self: Any) -> None:
             missing = [word for word in needs if word not in self.supports]
             if missing:
-                raise unittest.SkipTest(f'does not apply: supports lacks "{missing[0]}"')
+                meaning = self.capabilities.get(missing[0], "")
+                raise unittest.SkipTest(
+                    f'does not apply: supports lacks "{missing[0]}"' + (f" ({meaning})" if meaning else "")
+                )
+            statement = f"{LAW}{_on_one_line(check.__doc__ or '')}"
             try:
                 with forbid_sockets():
                     if draw is None:
                         once(self)
                     else:
                         _for_all(draw(), lambda **drawn: once(self, **drawn), examples)
-            except AssertionError as error:
-                error.add_note(f"the law: {_on_one_line(check.__doc__ or '')}")
+            except (unittest.SkipTest, NotImplementedError):
+                raise
+            except SystemExit as error:
+                ended = f"it ended the program (SystemExit: {error}): a plugin raises an error of its own instead"
+                failure = AssertionError(ended)
+                failure.add_note(statement)
+                raise failure from error
+            except Exception as error:
+                if isinstance(error, ProviderError):
+                    error.add_note(DISAGREE)
+                error.add_note(statement)
                 raise
 
         kept.__name__, kept.__qualname__, kept.__doc__ = check.__name__, check.__qualname__, check.__doc__

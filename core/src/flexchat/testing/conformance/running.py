@@ -100,18 +100,22 @@ def check_json(value: Any, what: str) -> None:
         raise AssertionError(f"{what} must be JSON data: {error} ({shown(value)})") from None
 
 
+class TooSlowError(AssertionError):
+    """A call takes longer than its deadline."""
+
+
 async def in_time(asked: Callable[[], Awaitable[Any]], deadline_s: float, what: str) -> Any:
     """Return what is asked for, within a deadline.
 
     Raises:
-        AssertionError: It takes longer.
+        TooSlowError: It takes longer.
     """
     try:
         async with asyncio.timeout(deadline_s) as deadline:
             return await asked()
     except TimeoutError:
         if deadline.expired():
-            raise AssertionError(f"{what} took longer than {deadline_s:g} s (deadline_s)") from None
+            raise TooSlowError(f"{what} took longer than {deadline_s:g} s (deadline_s): bound its work") from None
         raise
 
 
@@ -153,6 +157,8 @@ async def check_error(asked: Callable[[], Awaitable[Any]], what: str) -> None:
     """Check that something fails, with a text a model can act on."""
     try:
         value = await asked()
+    except TooSlowError:
+        raise
     except Exception as error:  # noqa: BLE001  a plugin may raise anything; which class it is, is the law
         _check_words(error, what)
     except BaseException as error:
