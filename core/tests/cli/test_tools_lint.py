@@ -47,21 +47,19 @@ def file(tmp_path):
     return write
 
 
-def test_each_tool_has_a_line_for_each_mode(run, file):
-    """Accepted, rewritten (what is lost), refused (why, and what to do)."""
+def test_each_tool_says_what_becomes_of_it_in_each_mode(run, file):
+    """Accepted, rewritten (what is lost), refused (why, and what to do); modes that agree stand together."""
     ran = run("tools", "lint", "--tools", file(plain={"type": "string"}, hard={"type": "string", "pattern": "x"}))
 
     assert ran.status == 0  # free takes it in one of its modes
     assert ran.out == (
         "plain\n"
-        "  free       accepted\n"
-        "  free.hard  accepted\n"
-        "  flat       accepted\n"
+        "  accepted   free, free.hard, flat\n"
         "hard\n"
-        "  free       accepted\n"
-        "  free.hard  refused\n"
+        "  accepted   free\n"
+        "  refused    free.hard\n"
         "      /properties/p: the service takes no pattern; remove it, and say it in the description\n"
-        "  flat       rewritten\n"
+        "  rewritten  flat\n"
         "      /properties/p: the service takes no pattern: it is told in the description\n"
         "2 tools: 4 accepted, 1 rewritten, 1 refused\n"
     )
@@ -133,9 +131,7 @@ def test_a_file_may_have_tools_in_any_of_the_usual_shapes(run, tmp_path, entry):
     for data in ([entry], {"tools": [entry]}):
         path.write_text(json.dumps(data))
 
-        assert run("tools", "lint", "--tools", str(path), "--provider", "free").out.startswith(
-            "t\n  free       accepted"
-        )
+        assert run("tools", "lint", "--tools", str(path), "--provider", "free").out.startswith("t\n  accepted   free")
 
 
 @pytest.mark.parametrize(
@@ -159,29 +155,47 @@ def test_what_is_no_tool_is_refused_by_all_with_the_reason(run, tmp_path, entry,
 
     assert ran.status == 1
     assert words in " ".join(ran.out.split())
-    assert ran.out.startswith("good\n  free       accepted\n")
+    assert ran.out.startswith("good\n  accepted   free, free.hard, flat\n")
+    assert ran.out.count(" refused ") == 1  # said once, and not for each mode
 
 
 def test_two_tools_of_one_name_cannot_both_be_sent(run, tmp_path):
-    (tmp_path / "t.json").write_text(json.dumps([{"name": "t", "description": "d"}] * 2))
+    """Nor are two that cannot be used taken for one."""
+    (tmp_path / "t.json").write_text(json.dumps([{"name": "t", "description": "d"}, {"name": "t"}, {"name": "u"}] * 2))
 
     ran = run("tools", "lint", "--tools", "t.json")
 
     assert ran.status == 1
-    assert "an earlier tool has this name" in ran.out
+    assert "t (tool 4)\n  refused    free, free.hard, flat\n      an earlier tool has this name" in ran.out
+    assert "6 tools: 3 accepted, 0 rewritten, 15 refused" in ran.out
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("{", "is not JSON"), ("5", "must hold a list of tools"), (None, "cannot be read")]
+    ("content", "words"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff", "is not text in UTF-8"),
+        (b"[" * 100_000, "nests too deeply to be read"),
+        (b"5", "must hold a list of tools"),
+        (None, "cannot be read"),
+    ],
 )
 def test_a_file_that_holds_no_tools_is_a_usage_error(run, tmp_path, content, words):
     if content is not None:
-        (tmp_path / "t.json").write_text(content)
+        (tmp_path / "t.json").write_bytes(content)
 
     ran = run("tools", "lint", "--tools", "t.json")
 
     assert ran.status == 2
     assert words in ran.err
+
+
+def test_a_file_with_an_empty_list_is_named(run, tmp_path):
+    """The configuration has nothing to do with it."""
+    (tmp_path / "t.json").write_text("[]")
+
+    assert run("tools", "lint", "--tools", "t.json").err == "no tools: t.json has none\n"
 
 
 def test_an_unknown_provider_is_a_usage_error_with_the_nearest_name(run, file):

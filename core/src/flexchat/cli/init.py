@@ -88,7 +88,9 @@ def run(args: argparse.Namespace) -> int:
     """Write flexchat.toml, or the file that --config names, and say what to do next."""
     starter = STARTERS.get(args.kind)
     if starter is None:
-        raise UsageError(f"init knows no '{args.kind}'{did_you_mean(args.kind, STARTERS)}: {', '.join(STARTERS)}")
+        raise UsageError(
+            f"init knows no '{args.kind}'{did_you_mean(args.kind, STARTERS)}; there are: {', '.join(STARTERS)}"
+        )
     file = Path(args.config or "flexchat.toml")
     if file.is_dir():
         file /= "flexchat.toml"

@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the package and say what to do next."""
     if args.kind not in KINDS:
-        raise UsageError(f"new knows no '{args.kind}'{did_you_mean(args.kind, KINDS)}: {', '.join(KINDS)}")
+        raise UsageError(f"new knows no '{args.kind}'{did_you_mean(args.kind, KINDS)}; there are: {', '.join(KINDS)}")
     _check_name(args.name)
     _check_free(args.name, KINDS[args.kind], prepare(args))
     folder = Path(args.dir) / args.name
@@ -172,8 +172,12 @@ def _report(folder: Path, written: list[Path], args: argparse.Namespace) -> None
     terminal.out(f"wrote {folder} ({len(written)} files)", "bold")
     terminal.out("next:")
     terminal.out(f'  pip install -e "{place}[test]"')
-    terminal.out(f"  pytest {folder}")
+    terminal.out(f"  pytest {_quoted(str(folder))}")
     terminal.out(f"  flexchat plugins verify {folder.name}")
+
+
+def _quoted(path: str) -> str:
+    return f'"{path}"' if " " in path else path
 
 
 COMMANDS = (Command(name="new", summary="write a plugin package to start from", add_arguments=add_arguments, run=run),)

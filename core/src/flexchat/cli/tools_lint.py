@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from .usage import FAILED, OK, UsageError
 
 _STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
 _PLACES = 3  # places that a line names
+_NO_TOOLS = "no tools: the configuration has none, or tools.enabled is false"
 
 
 @attrs.frozen(kw_only=True)
@@ -73,7 +75,8 @@ def run(args: argparse.Namespace) -> int:
             if finding.sentence:
                 terminal.say(finding.sentence)
     else:
-        _print(findings, terminal)
+        none = f"no tools: {args.tools} has none" if args.tools else _NO_TOOLS
+        _print(findings, terminal, none)
     return FAILED if refused else OK
 
 
@@ -127,22 +130,27 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
         data = json.loads(file.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UsageError(f"{file} nests too deeply to be read") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is not text in UTF-8") from None
+    except ValueError as error:
         raise UsageError(f"{file} is not JSON: {error}") from None
     entries = data.get("tools") if isinstance(data, dict) else data
     if not isinstance(entries, list):
         raise UsageError(f"{file} must hold a list of tools, or an object with such a list under 'tools'")
-    tools: dict[str, ToolDefinition] = {}
-    unusable = []
+    tools, unusable, names = [], [], set()
     for index, entry in enumerate(entries):
         tool = _definition(entry, f"tool {index + 1}")
-        if isinstance(tool, ToolDefinition) and tool.name in tools:
-            tool = Unusable(name=f"{tool.name} (tool {index + 1})", reason="an earlier tool has this name; rename one")
+        if tool.name in names:
+            reason = tool.reason if isinstance(tool, Unusable) else "an earlier tool has this name; rename one"
+            tool = Unusable(name=f"{tool.name} (tool {index + 1})", reason=reason)
+        names.add(tool.name)
         if isinstance(tool, Unusable):
             unusable.append(tool)
         else:
-            tools[tool.name] = tool
-    return [*tools.values()], unusable
+            tools.append(tool)
+    return tools, unusable
 
 
 def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
@@ -190,23 +198,24 @@ def _refused(findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, Sch
     return [key for key, taken in takes.items() if not taken]
 
 
-def _print(findings: Sequence[ToolFinding], terminal: Terminal) -> None:
-    width = max((len(finding.dialect) for finding in findings), default=0)
-    tool = None
-    for finding in findings:
-        if finding.tool != tool:
-            tool = finding.tool
-            terminal.out(tool or "all tools together", "bold")
-        terminal.out(f"  {finding.dialect:{width}}  {finding.outcome}", _STYLES[finding.outcome])
-        for line in _lines(finding.notes, every=terminal.verbose):
-            terminal.paragraph(line, indent="      ")
+def _print(findings: Sequence[ToolFinding], terminal: Terminal, none: str) -> None:
+    for tool, of_tool in itertools.groupby(findings, lambda finding: finding.tool):
+        terminal.out(tool or "all tools together", "bold")
+        alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for finding in of_tool:
+            lines = tuple(_lines(finding.notes, every=terminal.verbose))
+            alike.setdefault((finding.outcome, lines), []).append(finding.dialect)
+        for (outcome, lines), dialects in alike.items():
+            terminal.out(f"  {outcome:9}  {', '.join(dialects)}", _STYLES[outcome])
+            for line in lines:
+                terminal.paragraph(line, indent="      ")
     outcomes = [finding.outcome for finding in findings if finding.tool]
     counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("accepted", "rewritten", "refused"))
     tools = len({finding.tool for finding in findings if finding.tool})
     if tools:
         terminal.out(f"{tools} tool{'' if tools == 1 else 's'}: {counts}", "bold")
     else:
-        terminal.say("no tools: the configuration has none, or tools.enabled is false")
+        terminal.say(none)
 
 
 def _lines(notes: Sequence[SchemaNote], *, every: bool) -> list[str]:

@@ -18,8 +18,8 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
     """
     if "rehearsal" not in host.providers.by_name:
         raise UsageError(
-            "there is no configuration (flexchat init writes one), and the rehearsal model that would answer without "
-            f"one is missing: {host.providers.missing('rehearsal')}"
+            "without a configuration (flexchat init writes one, --config FILE names one) the rehearsal model answers, "
+            f"and it is missing: {host.providers.missing('rehearsal')}"
         )
     return {
         "llms": {"rehearsal": {"provider": "rehearsal"}},
