@@ -23,6 +23,12 @@ def test_a_package_is_written_and_the_next_steps_are_told(run, tmp_path, kind):
     assert not any("{{" in p.read_text() for p in (tmp_path / "acme-thing").rglob("*") if p.is_file())
 
 
+def test_the_next_steps_can_be_pasted_where_a_folder_has_a_space(run):
+    ran = run("new", "handler", "acme-thing", "--dir", "my plugins")
+
+    assert '  pip install -e "./my plugins/acme-thing[test]"\n  pytest "my plugins/acme-thing"\n' in ran.out
+
+
 def test_what_is_there_already_is_left_as_it_is(run, tmp_path):
     """A folder with anything in it, or a file of that name; an empty folder may be filled."""
     (tmp_path / "acme-thing").mkdir()

@@ -125,6 +125,13 @@ class Strips(Wrapped):
         return with_parts(result, *parts)
 
 
+class SkipsBlanks(Wrapped):
+    """Takes a piece without a word in it for an empty one."""
+
+    def result(self, result):
+        return result if (result.content or "").strip() else with_parts(result)
+
+
 class NeedsText(Wrapped):
     def result(self, result):
         if not result.content and not result.tool_calls:
@@ -499,6 +506,12 @@ def test_a_law_catches_a_provider_that_breaks_it(parrot, name):
     assert words in str(caught.value)
     if isinstance(caught.value, AssertionError):
         assert any(note.startswith("the law: ") for note in caught.value.__notes__)
+
+
+def test_an_answer_of_blanks_is_a_text(parrot):
+    """Models write them a piece at a time, so a reader that skips them loses the spaces of tables and code."""
+    with pytest.raises(AssertionError, match="the model said ' '"):
+        conformance(parrot.KitParrotConformance, SkipsBlanks)().test_text_arrives_unchanged()
 
 
 def test_every_law_is_shown_to_catch_something():
