@@ -292,8 +292,8 @@ class HttpStream:
             )
         if self.status < 400 and kind.startswith("text/html"):
             raise client.unreadable(
-                f"answered {self._request.url.path} with a web page: is base_url right? (An API like OpenAI's often ends "
-                "in /v1)",
+                f"answered {self._request.url.path} with a web page: is base_url right? (An API like OpenAI's often "
+                "ends in /v1)",
                 status=self.status,
             )
 
