@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -16,10 +16,12 @@ from ..errors import ToolDefinitionError, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
 from ..schema.limits import schema_problems
-from ..tools.lint import ToolFinding, lint_tools, portable_definition
 from .opening import config_file, open_tools, prepare
 from .terminal import Style, Terminal
 from .usage import FAILED, OK, UsageError
+
+if TYPE_CHECKING:
+    from ..tools.lint import ToolFinding  # every command loads this module, and only this one lints
 
 _STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
 _PLACES = 3  # places that a line names
@@ -56,6 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print what each mode makes of each tool; the exit status is 1 if a provider refuses one in every mode."""
+    from ..tools.lint import lint_tools, portable_definition
+
     terminal: Terminal = args.terminal
     tools, unusable, host, used = _tools(args)
     modes = _modes(host, args.provider, used)
@@ -174,6 +178,8 @@ def _definition(entry: Any, otherwise: str) -> ToolDefinition | Unusable:
 
 
 def _of_unusable(unusable: Iterable[Unusable], dialects: Iterable[str]) -> list[ToolFinding]:
+    from ..tools.lint import ToolFinding
+
     return [
         ToolFinding(
             tool=entry.name,

@@ -25,9 +25,14 @@ class AnswerForm:
 
     Attributes:
         format: What the model's service is told.
+
+    Args:
+        key: Where the value stands in the object that services insist on; None if it is that object. A model that
+            writes the value alone is understood.
     """
 
     format: ResponseFormat
+    _key: str | None = attrs.field(default=None, alias="key")
     _checker: ArgumentChecker | None = attrs.field(default=None, alias="checker")
     _read: Callable[[Mapping[str, Any]], Any] = attrs.field(default=dict, alias="read")
 
@@ -37,6 +42,8 @@ class AnswerForm:
         Raises:
             ValueError: It has not the form; the text is written for the model.
         """
+        if not text.strip():
+            raise ValueError("it is empty")
         fenced = _FENCE.fullmatch(text)
         try:
             value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
@@ -44,6 +51,8 @@ class AnswerForm:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
             raise ValueError(f"it is not valid JSON ({error.msg} at character {error.pos})") from None
+        if self._key is not None and not (isinstance(value, dict) and self._key in value):
+            value = {self._key: value}
         if not isinstance(value, dict):
             raise ValueError("it must be one JSON object")
         if self._checker is not None:
@@ -123,14 +132,15 @@ def _class_form(wanted: Any) -> AnswerForm:
     try:
         found = form_of(wanted)
     except UnsayableError as error:
-        raise ChatRequestError(f"response_format: {error}") from None
+        text = str(error).replace(", or leave the annotation out", "")  # advice for tools
+        raise ChatRequestError(f"response_format: {text}") from None
     if found.schema.get("type") == "object":
         form = _of_format(ResponseFormat(name=name, schema=found.schema))
         return attrs.evolve(form, read=lambda value: found.read(dict(value), ()))
     # Services take objects only: anything else travels inside of one.
     schema = {"type": "object", "properties": {"result": found.schema}, "required": ["result"]}
     form = _of_format(ResponseFormat(name=name, schema=schema))
-    return attrs.evolve(form, read=lambda value: found.read(value["result"], ("result",)))
+    return attrs.evolve(form, key="result", read=lambda value: found.read(value["result"], ("result",)))
 
 
 def _no_constant(name: str) -> Any:

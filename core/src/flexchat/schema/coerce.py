@@ -1,9 +1,9 @@
 """Reads a text as the number, boolean, array or object it spells, where the schema wants one, and null as "not given".
 
 Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is no
-integer, " 2x" no number, "null" stays a text, and a number never becomes a text. ``{"days": null}`` is ``{}`` where days
-need not be given and cannot be null: many models write it so, and under a strict schema all must. A value that is valid
-as it stands is not touched.
+integer, " 2x" no number, "null" stays a text, and a number never becomes a text. ``{"days": null}`` is ``{}`` where
+days need not be given and cannot be null: many models write it so, and under a strict schema all must. A value that is
+valid as it stands is not touched.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ async def embed(
     """Return one vector for each text; see FlexChat.embed."""
     if isinstance(texts, str) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise ChatRequestError("embed takes a list of texts, none of them empty")
-    service, model = _choice(providers, config, llm, model)
+    service = _service(providers, config, llm)
     provider = providers[service]
     if not hasattr(provider, "embed"):
         raise ProviderRequestError(
@@ -32,26 +32,31 @@ async def embed(
             provider=provider.name,
             kind="unsupported_feature",
         )
+    model = _model(config, service, model)
     if not texts:
         return Embeddings(vectors=(), model=model)
     made: Embeddings = await provider.embed(texts, model, purpose=purpose, dimensions=dimensions)
     return made
 
 
-def _choice(
-    providers: Mapping[str, ChatProvider], config: Config, llm: str | None, model: str | None
-) -> tuple[str, str]:
+def _service(providers: Mapping[str, ChatProvider], config: Config, llm: str | None) -> str:
     if llm is None:
         if config.embedding is not None:
-            llm, model = config.embedding.llm, model or config.embedding.model
+            llm = config.embedding.llm
         elif len(providers) == 1:
             llm = next(iter(providers))
         else:
             raise ChatRequestError("say which service makes the embeddings: llm=…, or 'embedding' in the config")
     if llm not in providers:
         raise UnknownServiceError(llm, known=tuple(providers))
-    entry = config.llms.get(llm)
+    return llm
+
+
+def _model(config: Config, service: str, model: str | None) -> str:
+    if config.embedding is not None and config.embedding.llm == service:
+        model = model or config.embedding.model
+    entry = config.llms.get(service)
     model = model or (entry.default_model if entry is not None else None)
     if not model:
-        raise ChatRequestError(f"say which model of {llm} makes the embeddings: model=…")
-    return llm, model
+        raise ChatRequestError(f"say which model of {service} makes the embeddings: model=…")
+    return model
