@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import ChatOptions, Implementation, ResponseFormat, ToolDefinition
+from flexchat.schema.rewrite import rewrite
 from flexchat_openai import chat_tools, responses_tools
 from flexchat_openai.chat_request import ChatRequestWriter
+from flexchat_openai.dialects import LOOSE
 from flexchat_openai.responses_request import ResponsesRequestWriter
-from flexchat_openai.schemas import sent_schema
+from flexchat_openai.schemas import _is_plain, sent_schema
+from hypothesis import given
+from hypothesis import strategies as st
 
 TEXT = {"type": "string"}
 CLOSED = {"type": "object", "properties": {"a": TEXT}, "required": ["a"], "additionalProperties": False}
@@ -113,3 +117,57 @@ def test_any_json_object_has_no_schema() -> None:
 
     assert json.loads(chat)["response_format"] == {"type": "json_object"}
     assert json.loads(responses)["text"] == {"format": {"type": "json_object"}}
+
+
+NAMES = st.sampled_from(["a", "title", "type", "$ref", "properties", "x y", ""])
+PLAIN = st.fixed_dictionaries(
+    {"type": st.sampled_from(["string", "integer", "number", "boolean"])},
+    optional={
+        "description": st.text(max_size=5),
+        "enum": st.lists(st.sampled_from(["a", 1, None]), min_size=1, max_size=3, unique_by=repr),
+        "default": st.sampled_from(["a", 1, None]),
+        "minimum": st.integers(-5, 5),
+        "maximum": st.integers(-5, 5),
+        "format": st.sampled_from(["date", "odd"]),
+    },
+)
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.dictionaries(NAMES, inner, max_size=4)},
+        optional={
+            "description": st.text(max_size=5),
+            "required": st.lists(NAMES, max_size=3, unique=True),
+            "additionalProperties": st.booleans(),
+        },
+    )
+
+
+def arrays(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries({"type": st.just("array"), "items": inner}, optional={"minItems": st.integers(0, 3)})
+
+
+ROOTS = objects(PLAIN | arrays(PLAIN) | objects(PLAIN | arrays(PLAIN)))
+
+
+@given(ROOTS)
+def test_what_is_taken_for_plain_needs_no_rewriting(schema: dict[str, Any]) -> None:
+    """The short way leads where the long one does."""
+    assert _is_plain(schema)
+    assert rewrite(schema, LOOSE).schema == schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object"},
+        {"type": "object", "properties": {"a": {"type": ["string", "null"]}}},
+        {"type": "object", "properties": {"a": {"type": "array"}}},
+        {"type": "object", "properties": {"a": True}},
+        {"type": "object", "properties": {}, "anyOf": []},
+    ],
+)
+def test_what_may_need_rewriting_is_not_taken_for_plain(schema: dict[str, Any]) -> None:
+    """It goes the long way."""
+    assert not _is_plain(schema)

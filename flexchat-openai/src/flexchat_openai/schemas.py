@@ -23,8 +23,35 @@ def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping
         loses = any(note.severity == "warning" for note in rewritten.notes)
         if rewritten.schema is not None and (strict or not loses):
             return rewritten.schema, True
+    if schema.get("type") == "object" and _is_plain(schema):
+        return schema, False
     # What no dialect can say is sent as it is: the service may know better, and says what it cannot use.
     return rewrite(schema, LOOSE).schema or schema, False
+
+
+_VALUE = frozenset(("type", "description", "enum", "default", "minimum", "maximum", "format"))
+_ARRAY = frozenset(("type", "description", "items", "minItems", "maxItems"))
+_OBJECT = frozenset(("type", "description", "properties", "required", "additionalProperties"))
+
+
+def _is_plain(schema: Any, levels: int = 4) -> bool:
+    """Say whether a schema is one of the many that LOOSE leaves as they are; rewriting takes ten times as long."""
+    if type(schema) is not dict or not levels:
+        return False
+    match schema.get("type"):
+        case "string" | "integer" | "number" | "boolean":
+            return _VALUE.issuperset(schema)
+        case "array":
+            return _ARRAY.issuperset(schema) and _is_plain(schema.get("items"), levels - 1)
+        case "object":
+            properties = schema.get("properties")
+            return (
+                _OBJECT.issuperset(schema)
+                and type(properties) is dict
+                and type(schema.get("additionalProperties", False)) is bool
+                and all(_is_plain(inner, levels - 1) for inner in properties.values())
+            )
+    return False
 
 
 def format_fields(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
