@@ -17,8 +17,6 @@ from flexchat.plugin import (
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
-    RewrittenSchema,
-    SchemaNote,
     StreamEnd,
     SystemMessage,
     TextPart,
@@ -27,7 +25,6 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_ollama import chat_tools
 from flexchat_ollama.chat_answer import AnswerDraft
 from flexchat_ollama.chat_request import SCOPE, ChatRequestWriter
 from flexchat_ollama.chat_tools import encode_tools
@@ -185,13 +182,14 @@ def test_a_schema_the_server_would_empty_is_written_out() -> None:
     assert made[0]["function"]["parameters"]["properties"]["at"]["properties"] == {"x": {"type": "number"}}
 
 
-def test_a_schema_that_cannot_be_said_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the name of the tool and the reasons."""
-    note = SchemaNote(severity="error", pointer="/a", keyword="$ref", message="it never ends")
-    monkeypatch.setattr(chat_tools, "rewrite", lambda *_: RewrittenSchema(schema=None, notes=(note,)))
+def test_a_schema_that_cannot_be_said_is_an_error() -> None:
+    """With the name of the tool and the reasons: there are no references at Ollama, so nothing can hold itself."""
+    node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+    schema = {"type": "object", "properties": {"first": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
+    endless = ToolDefinition(name="f", description="d", parameters=schema, implementation=IMPLEMENTATION)
 
-    with pytest.raises(ProviderRequestError, match="tool f: it never ends") as caught:
-        encode_tools([tool("f")])
+    with pytest.raises(ProviderRequestError, match="tool f: .*leads back to itself") as caught:
+        encode_tools([endless])
     assert caught.value.kind == "invalid_schema"
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import SchemaDialect, ToolDefinition
-from flexchat.schema.rewrite import rewrite
 
 from .dialects import JSON_SCHEMA, PARAMETERS
 
@@ -83,6 +82,8 @@ def _schema(parameters: Mapping[str, Any], field: str, dialect: SchemaDialect) -
     says = set(parameters) - _SAYS_NOTHING
     if not says and not parameters.get("properties") and not isinstance(parameters.get("additionalProperties"), dict):
         return {}
+    from flexchat.schema.rewrite import rewrite  # every command loads this module, few need that one
+
     # What the dialect cannot say goes out as it is: the service's refusal names the place, as the lint did.
     rewritten = rewrite(parameters, dialect).schema
     return {field: parameters if rewritten is None else rewritten}

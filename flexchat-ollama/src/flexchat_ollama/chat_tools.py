@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from flexchat.plugin import ProviderRequestError, ToolDefinition
-from flexchat.schema.rewrite import rewrite
 
 from .dialects import TOOLS
 
@@ -30,6 +29,8 @@ def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
 
 
 def _parameters(tool: ToolDefinition) -> dict[str, Any]:
+    from flexchat.schema.rewrite import rewrite  # every command loads this module, few need that one
+
     made = rewrite(tool.parameters, TOOLS)
     if made.schema is None:
         reasons = "; ".join(note.message for note in made.notes if note.severity == "error")

@@ -33,8 +33,6 @@ from .embeddings import Vectors, batches, embeddings_body
 from .errors import parsed, service_error
 from .history import OPENAI_HOST, HistoryWriter
 from .models import read_models
-from .responses_request import ResponsesRequestWriter
-from .responses_stream import ResponsesStream
 from .traits import traits_of
 
 # Where tools and a response_format go in one request. Elsewhere the tools are often lost: llama.cpp and vLLM hold the
@@ -91,26 +89,15 @@ class OpenAIProvider:
             parallel_tool_calls=config.parallel_tool_calls,
             extra=config.extra_body,
         )
-        responses = ResponsesRequestWriter(
-            origin,
-            system_role=config.system_role,
-            parallel_tool_calls=config.parallel_tool_calls,
-            extra=config.extra_body,
-        )
         self._chat = _Api(
             tool_format="openai",
             path="/chat/completions",
             writer=chat,
             stream=functools.partial(ChatStream, origin, think_tags=config.think_tags),
         )
-        self._responses = _Api(
-            tool_format="openai.responses",
-            path="/responses",
-            writer=responses,
-            stream=functools.partial(ResponsesStream, origin),
-        )
         combines = config.tools_with_format
         self._combines = self._http.host.endswith(_COMBINING_HOSTS) if combines is None else combines
+        self._config = config
         self._which = config.api
         if config.api == "auto" and not is_openai:
             self._which = "chat"
@@ -207,6 +194,20 @@ class OpenAIProvider:
     async def aclose(self) -> None:
         """Close all connections."""
         await self._http.aclose()
+
+    @functools.cached_property
+    def _responses(self) -> _Api:
+        from .responses_request import ResponsesRequestWriter  # most servers are asked in the other API only
+        from .responses_stream import ResponsesStream
+
+        writer = ResponsesRequestWriter(
+            self.endpoint,
+            system_role=self._config.system_role,
+            parallel_tool_calls=self._config.parallel_tool_calls,
+            extra=self._config.extra_body,
+        )
+        stream = functools.partial(ResponsesStream, self.endpoint)
+        return _Api(tool_format="openai.responses", path="/responses", writer=writer, stream=stream)
 
     def _api(self, model: str) -> _Api:
         if self._which == "auto":

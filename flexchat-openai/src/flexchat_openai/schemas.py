@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexchat.plugin import ResponseFormat
-from flexchat.schema.rewrite import rewrite
 
 from .dialects import LOOSE, STRICT
 
@@ -18,13 +17,15 @@ def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping
         strict: True: where it can be said strictly at all, though some of its meaning be lost. None: where it loses
             nothing by that.
     """
+    if strict is False and schema.get("type") == "object" and _is_plain(schema):
+        return schema, False
+    from flexchat.schema.rewrite import rewrite  # every command loads this module, few need that one
+
     if strict or (strict is None and _is_closed(schema)):
         rewritten = rewrite(schema, STRICT)
         loses = any(note.severity == "warning" for note in rewritten.notes)
         if rewritten.schema is not None and (strict or not loses):
             return rewritten.schema, True
-    if schema.get("type") == "object" and _is_plain(schema):
-        return schema, False
     # What no dialect can say is sent as it is: the service may know better, and says what it cannot use.
     return rewrite(schema, LOOSE).schema or schema, False
 
