@@ -40,22 +40,25 @@ class Conversation:
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError, ResponseFormatError: The turn
                 failed.
         """
-        async with contextlib.aclosing(self.stream(request, form, streamed=False)) as events:
-            async for event in events:
-                if isinstance(event, TurnEnd):
-                    return event.turn
+        turn_id = secrets.token_hex(16)
+        token = current_turn.set(turn_id)
+        try:
+            async with contextlib.aclosing(self._events_of(turn_id, request, form, streamed=False)) as events:
+                async for event in events:
+                    if isinstance(event, TurnEnd):
+                        return event.turn
+        finally:
+            current_turn.reset(token)
         raise AssertionError("a turn ends with TurnEnd")
 
-    async def stream(
-        self, request: ChatRequest, form: AnswerForm | None = None, *, streamed: bool = True
-    ) -> AsyncGenerator[StreamEvent, None]:
+    async def stream(self, request: ChatRequest, form: AnswerForm | None = None) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message and yield what happens; the last event is the TurnEnd.
 
         Raises:
             The same as respond, out of the generator.
         """
         turn_id = secrets.token_hex(16)
-        events = self._events_of(turn_id, request, form, streamed)
+        events = self._events_of(turn_id, request, form, streamed=True)
         # A generator runs in the context of whoever asks for its next event, which may be another task each time:
         # the turn is current only while it runs.
         try:
@@ -76,7 +79,7 @@ class Conversation:
                 current_turn.reset(token)
 
     async def _events_of(
-        self, turn_id: str, request: ChatRequest, form: AnswerForm | None, streamed: bool
+        self, turn_id: str, request: ChatRequest, form: AnswerForm | None, *, streamed: bool
     ) -> AsyncGenerator[StreamEvent, None]:
         started = time.perf_counter()
         phases = _Phases(self._events, started)

@@ -73,6 +73,9 @@ class ToolDefinition:
             raise ToolDefinitionError("Tool parameters must be an object schema")
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
 @attrs.frozen(kw_only=True)
 class ToolResult:
     """What came of one tool call.
@@ -114,8 +117,8 @@ class ToolResult:
     def to_json(self) -> str:
         """Return the envelope as JSON text, for the model."""
         if not self.success or self.encoded is None:
-            return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-        name = json.dumps(self.tool_name, ensure_ascii=False)
+            return _encode(self.to_dict())
+        name = _encode(self.tool_name)
         return (
             f'{{"success": true, "result": {self.encoded}, "tool_name": {name}, '
             f'"execution_time_ms": {self.execution_time_ms}}}'

@@ -149,9 +149,12 @@ class ResponseGenerator:
         self, turn: Generation, options: ChatOptions, offered: tuple[str, ...]
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         registry, table, rule = self._tools.get_registry(), self._tools.table, turn.rule.tools
-        # A forced choice is for the first answer: kept up, it would never let the model come to an end.
-        later = attrs.evolve(options, parallel_tool_calls=rule.parallel) if rule else options
-        with_tools = attrs.evolve(later, tool_choice=rule.choice) if rule else options
+        later = with_tools = options
+        if rule and rule.parallel is not None:
+            later = with_tools = attrs.evolve(options, parallel_tool_calls=rule.parallel)
+        if rule and rule.choice != "auto":
+            # For the first answer only: kept up, a forced choice would never let the model come to an end.
+            with_tools = attrs.evolve(later, tool_choice=rule.choice)
         limit = (rule and rule.max_iterations) or self._tools.get_max_iterations()
         loop = ToolLoop(
             registry,

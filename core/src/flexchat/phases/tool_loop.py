@@ -174,11 +174,14 @@ class ToolLoop:
         return ToolCallRecord(tool=name, params=params, result=result, iteration=iteration, call_id=call.id)
 
 
+_sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode
+
+
 def _signature(call: ToolCall) -> str:
     """Return the same text for calls that differ only in the order of their arguments."""
     if call.error is not None:
         return f"{call.name} {call.raw_arguments}"
     try:
-        return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=repr)}"
+        return f"{call.name} {_sorted_json(call.arguments)}"
     except (TypeError, ValueError, RecursionError):  # keys that cannot be sorted, or nested too deeply to be walked
         return f"{call.name} {call.raw_arguments or call.id}"

@@ -70,7 +70,8 @@ class ToolRegistry:
 
     def name_of(self, sent_name: str) -> str:
         """Return the name of the tool that a model knows by sent_name; sent_name itself if there is none."""
-        self._sent_names()
+        if self._sent is None:
+            self._sent_names()
         return self._by_sent.get(sent_name, sent_name)
 
     def to_provider_format(
