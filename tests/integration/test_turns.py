@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from flexchat import FlexChat, SyncFlexChat, TextDelta, ToolFinished, ToolStarted, TurnEnd, tool
-from flexchat.domain import Usage
+from flexchat.domain import Reasoning, Usage
 from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, TurnTimeoutError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
@@ -357,3 +357,35 @@ def test_a_model_that_cannot_be_made_says_why(provider, settings, words):
     """ConfigError, with the nearest name."""
     with pytest.raises(ConfigError, match=words):
         FlexChat.from_model(provider, "m", **settings)
+
+
+async def test_what_a_rule_says_of_its_model_reaches_the_provider():
+    """Every key of a rule that is an option; a forced choice holds for the first answer only."""
+    rule = {
+        "llm": "bot",
+        "model": "m",
+        "max_tokens": 9,
+        "temperature": 0,
+        "top_p": 0.5,
+        "stop": ["END"],
+        "seed": 7,
+        "reasoning": {"effort": "low", "summary": True},
+        "extra_body": {"x": 1},
+        "tools": {"choice": "required", "parallel": False},
+    }
+    made, model = chat(calls(SUM), says("4"), responses=[rule])
+
+    await made.respond("2+2?")
+
+    first, second = (request.options for request in model.requests)
+    assert (first.max_tokens, first.temperature, first.top_p, first.stop, first.seed) == (9, 0, 0.5, ("END",), 7)
+    assert first.reasoning == Reasoning(effort="low", summary=True)
+    assert first.extra == {"x": 1}
+    assert (first.tool_choice, second.tool_choice) == ("required", "auto")
+    assert first.parallel_tool_calls is second.parallel_tool_calls is False
+
+
+def test_a_misspelt_key_of_reasoning_is_a_problem_and_no_leftover_of_the_original():
+    """The original's reasoning named a model; ours says how much."""
+    with pytest.raises(ConfigError, match=r"responses\[0\]\.reasoning.*did you mean 'effort'"):
+        chat(responses=[{"llm": "bot", "model": "m", "reasoning": {"efort": "low"}}])

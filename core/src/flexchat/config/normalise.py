@@ -72,7 +72,10 @@ def normalise(document: Document) -> tuple[Document, list[Problem]]:
     for place, table in work.tables(("tools", "registry", "*")):
         _tool(work, place, table)
     for place, table in work.tables(("responses", "*")):
-        if "reasoning" in table:
+        reasoning = table.get("reasoning")
+        if isinstance(reasoning, bool) or (
+            isinstance(reasoning, dict) and {"model", "prompt", "max_tokens"} & reasoning.keys()
+        ):
             work.drop(table, place, "reasoning", "never did anything, and is ignored")
     if old:
         _changed_meanings(work)
