@@ -43,6 +43,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if not close:
         folded = {n.casefold(): n for n in names}
         close = [folded[n] for n in difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)]
+    if not close:
+        with_word = [n for n in names if name.casefold() in n.casefold().split("_")]  # model: default_model
+        close = with_word if len(with_word) == 1 else []
     return f" (did you mean '{close[0]}'?)" if close else ""
 
 

@@ -11,6 +11,7 @@ CONFIGS = sorted(path.name for path in EXAMPLES.iterdir() if path.suffix in (".t
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_example_passes_check(run, monkeypatch, name):
+    monkeypatch.setenv("GEMINI_API_KEY", "k-abcdefgh")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
 
     ran = run("check", str(EXAMPLES / name))

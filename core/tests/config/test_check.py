@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from flexchat.config.check import check, keys_in_the_file
 from flexchat.config.document import document_of
+from flexchat.errors import did_you_mean
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,3 +170,10 @@ def test_values_of_any_type_are_passed_over(data):
     problems, notes = check(document_of(data))
 
     assert all(" got a table" not in p.text and " got a list" not in p.text for p in (*problems, *notes))
+
+
+def test_a_word_of_a_longer_key_is_a_hint():
+    """Who writes 'model' means 'default_model'."""
+    assert did_you_mean("model", ["default_model", "models", "retries"]) == " (did you mean 'models'?)"
+    assert did_you_mean("model", ["default_model", "retries"]) == " (did you mean 'default_model'?)"
+    assert did_you_mean("model", ["default_model", "embedding_model"]) == ""
