@@ -11,8 +11,11 @@ from .domain import (
     ChatOptions,
     ChatRequest,
     ChatResponse,
+    Embeddings,
     Message,
+    ModelInfo,
     ReasoningDelta,
+    ResponseFormat,
     StreamEnd,
     StreamEvent,
     SystemMessage,
@@ -29,7 +32,15 @@ from .domain import (
     Usage,
     UserMessage,
 )
-from .errors import ConfigError, FlexChatError, PluginError, Problem, ProviderError, TurnTimeoutError
+from .errors import (
+    ConfigError,
+    FlexChatError,
+    PluginError,
+    Problem,
+    ProviderError,
+    ResponseFormatError,
+    TurnTimeoutError,
+)
 from .plugin.contracts import ToolContext
 from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
@@ -45,14 +56,18 @@ __all__ = [
     "ChatRequest",
     "ChatResponse",
     "ConfigError",
+    "Embeddings",
     "FlexChat",
     "FlexChatError",
     "FunctionTool",
     "Message",
+    "ModelInfo",
     "PluginError",
     "Problem",
     "ProviderError",
     "ReasoningDelta",
+    "ResponseFormat",
+    "ResponseFormatError",
     "StreamEnd",
     "StreamEvent",
     "SyncFlexChat",
