@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+from flexchat.http.refusal import parsed
 from flexchat.plugin import ProviderError
-from flexchat_gemini.errors import is_about_batches, knows_no_json_schema, parsed, service_error
+from flexchat_gemini.errors import is_about_batches, knows_no_json_schema, service_error
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from flexchat.http.refusal import parsed
 from flexchat.plugin import (
     ContextLengthError,
     ModelNotFoundError,
@@ -15,7 +16,7 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_ollama.errors import malformed_call, parsed, service_error
+from flexchat_ollama.errors import malformed_call, service_error
 
 KEY = "0123456789abcdef.canary"
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from flexchat.http.refusal import parsed
 from flexchat.http.secrets import key_mask
 from flexchat.plugin import (
     ContentFilterError,
@@ -17,7 +18,7 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_openai.errors import parsed, service_error
+from flexchat_openai.errors import service_error
 
 Body = dict[str, Any] | list[Any] | str
 

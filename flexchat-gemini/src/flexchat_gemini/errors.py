@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+from flexchat.http.refusal import LONGEST_CODE, shortened
 from flexchat.http.retry_after import retry_after_s
-from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ContextLengthError,
     ModelNotFoundError,
@@ -26,8 +26,6 @@ from flexchat.plugin import (
     ProviderTimeoutError,
 )
 
-_LONGEST_TEXT = 500
-_LONGEST_CODE = 200
 # The status words of google.rpc.Code, as HTTP statuses; they stand alone in errors in the middle of a stream.
 _STATUS = {
     "INVALID_ARGUMENT": 400,
@@ -74,14 +72,6 @@ class _Report:
         return any(phrase in text for phrase in phrases)
 
 
-def parsed(body: bytes) -> object:
-    """Return an error's body as JSON data, or as text if it is none."""
-    try:
-        return from_bytes(body)
-    except ValueError:
-        return body.decode("utf-8", "replace")
-
-
 def knows_no_json_schema(body: object) -> bool:
     """Say whether a refusal is about parametersJsonSchema or responseJsonSchema, which older services do not know."""
     return _UNKNOWN_SCHEMA.search(_report(body).text) is not None
@@ -112,13 +102,12 @@ def service_error(
     report = _report(body)
     if status is None or status < 400:
         status = report.code if report.code is not None and 400 <= report.code <= 599 else _STATUS.get(report.word)
-    # Cut before it is masked too: what masks is slow on a long page.
-    text = mask(" ".join(report.text[: 4 * _LONGEST_TEXT].split()))[:_LONGEST_TEXT] or "no reason given"
+    text = shortened(report.text, mask) or "no reason given"
     known: dict[str, Any] = {
         "provider": "gemini",
         "model": model,
         "status": status,
-        "code": mask(next(iter(report.reasons), report.word)[:_LONGEST_CODE]) or None,
+        "code": shortened(next(iter(report.reasons), report.word), mask, LONGEST_CODE) or None,
         # There is no such header from Google itself; proxies add one.
         "retry_after_s": report.retry_s or retry_after_s(headers) or None,
     }

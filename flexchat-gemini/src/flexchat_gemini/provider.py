@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Literal
 from urllib.parse import quote
 
-import attrs
 import httpx
 from flexchat.http.client import HttpAnswer, HttpClient, Timeouts
+from flexchat.http.refusal import parsed
 from flexchat.http.wire_json import from_bytes, to_bytes
 from flexchat.plugin import (
     ChatEvent,
@@ -25,11 +25,12 @@ from flexchat.plugin import (
     ProviderTimeoutError,
     StreamEnd,
     Usage,
+    result_of,
 )
 
 from .config import GeminiConfig
 from .embeddings import BATCH, embed_request, normalised, read_embeddings, tokens_of
-from .errors import is_about_batches, knows_no_json_schema, parsed, service_error
+from .errors import is_about_batches, knows_no_json_schema, service_error
 from .models import read_models
 from .request import RequestWriter
 from .stream import GeminiStream, whole_answer
@@ -108,8 +109,9 @@ class GeminiProvider:
             failed = functools.partial(self._failed, None, answer.headers, model)
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
                 stream = GeminiStream(self._http.origin, failed, self._http.unreadable)
-                return _with(warnings, _last([*stream.feed(answer.body), *stream.end()]))
-            return _with(warnings, _last(whole_answer(answer.body, self._http.origin, failed, self._http.unreadable)))
+                return result_of([*stream.feed(answer.body), *stream.end()]).warned(warnings)
+            events = whole_answer(answer.body, self._http.origin, failed, self._http.unreadable)
+            return result_of(events).warned(warnings)
         except ProviderError as error:
             error.model = model
             raise
@@ -139,7 +141,7 @@ class GeminiProvider:
                             yield event
                 for event in stream.end():
                     if type(event) is StreamEnd:
-                        event = StreamEnd(_with(warnings + fallback, event.result))
+                        event = StreamEnd(event.result.warned(warnings + fallback))
                     yield event
                 return
         except ProviderError as error:
@@ -290,15 +292,3 @@ def _left(until: float | None) -> float | None:
 def _resource(model: str) -> str:
     """Return a model's resource name: models/x, unless it is one already (tunedModels/x, projects/…)."""
     return model if "/" in model else f"models/{model}"
-
-
-def _last(events: Iterable[ChatEvent]) -> ChatResult:
-    event: ChatEvent | None = None
-    for event in events:  # noqa: B007  # only the last counts
-        pass
-    assert type(event) is StreamEnd, "an answer's last event is StreamEnd"
-    return event.result
-
-
-def _with(warnings: tuple[str, ...], result: ChatResult) -> ChatResult:
-    return attrs.evolve(result, warnings=warnings + result.warnings) if warnings else result

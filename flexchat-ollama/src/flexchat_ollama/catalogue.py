@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import attrs
 from flexchat.http.client import HttpClient
+from flexchat.http.refusal import parsed
 from flexchat.http.wire_json import from_bytes, to_bytes
 from flexchat.plugin import ProviderConnectionError, ProviderError, ProviderTimeoutError
 
-from .errors import parsed
 from .models import UNKNOWN, ModelFacts, read_show, read_tags
 
 # Questions about models need no model loaded: a server that is there answers at once.

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from flexchat.http.refusal import shortened
 from flexchat.http.retry_after import retry_after_s, should_retry
-from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ContextLengthError,
     ModelNotFoundError,
@@ -25,7 +25,6 @@ from flexchat.plugin import (
     ProviderTimeoutError,
 )
 
-_LONGEST_TEXT = 500
 # Sources: server/routes.go, llm/llama_server.go and x/mlxrunner/pipeline.go; the last but one is Ollama's cloud.
 _TOO_LONG = (
     "exceeds the context length",
@@ -48,14 +47,6 @@ _UNREADABLE_MEDIA = (
 )
 _OPTION = re.compile(r'option "([^"]*)"')
 _START = "`ollama serve` or its app starts it"
-
-
-def parsed(body: bytes) -> object:
-    """Return an error's body as JSON data, or as text if it is none."""
-    try:
-        return from_bytes(body)
-    except ValueError:
-        return body.decode("utf-8", "replace")
 
 
 def malformed_call(body: object) -> str | None:
@@ -84,8 +75,7 @@ def service_error(
     Source: the table of errors of the server's API, in the order of how much each line says.
     """
     said = _text(body)
-    # Cut before it is masked too: what masks is slow on a long page.
-    text = mask(" ".join(said[: 4 * _LONGEST_TEXT].split()))[:_LONGEST_TEXT] or "no reason given"
+    text = shortened(said, mask) or "no reason given"
     known: dict[str, Any] = {
         "provider": "ollama",
         "model": model,

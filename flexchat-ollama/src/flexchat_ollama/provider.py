@@ -10,6 +10,7 @@ from typing import Literal
 import attrs
 import httpx
 from flexchat.http.client import HttpAnswer, HttpClient, Timeouts
+from flexchat.http.refusal import parsed
 from flexchat.plugin import (
     ChatEvent,
     ChatOptions,
@@ -23,6 +24,7 @@ from flexchat.plugin import (
     StreamEnd,
     Usage,
     UserMessage,
+    result_of,
 )
 
 from .address import OLLAMA_COM, is_cloud, runs_in_cloud
@@ -33,7 +35,7 @@ from .chat_stream import ChatStream, whole_answer
 from .config import OllamaConfig
 from .context_window import measured_warning
 from .embeddings import Vectors, batches, embed_body, read_embeddings
-from .errors import cannot_call_tools, explained, lacks_capability, malformed_call, parsed, service_error
+from .errors import cannot_call_tools, explained, lacks_capability, malformed_call, service_error
 from .models import UNKNOWN, model_info
 
 _CHAT = "/api/chat"
@@ -91,7 +93,7 @@ class OllamaProvider:
             else:
                 failed = functools.partial(self._failure, None, answer.headers, model)
                 events = whole_answer(answer.body, draft, failed, self._http.unreadable)
-            return _with_warnings(request, _last(events))
+            return _with_warnings(request, result_of(events))
 
     async def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
@@ -243,14 +245,6 @@ def _needs(messages: Sequence[Message], options: ChatOptions) -> tuple[str, ...]
         for part in message.media if type(message) is UserMessage else ():
             needs["audio" if part.kind == "audio" else "vision"] = None
     return tuple(needs)
-
-
-def _last(events: Iterable[ChatEvent]) -> ChatResult:
-    event: ChatEvent | None = None
-    for event in events:  # noqa: B007  # only the last counts
-        pass
-    assert type(event) is StreamEnd, "an answer's last event is StreamEnd"
-    return event.result
 
 
 def _with_warnings(request: WrittenRequest, result: ChatResult) -> ChatResult:

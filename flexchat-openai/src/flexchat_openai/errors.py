@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
+from flexchat.http.refusal import LONGEST_CODE, shortened
 from flexchat.http.retry_after import retry_after_s, should_retry
-from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ContentFilterError,
     ContextLengthError,
@@ -25,8 +25,6 @@ from flexchat.plugin import (
     ProviderTimeoutError,
 )
 
-_LONGEST_TEXT = 500
-_LONGEST_CODE = 200
 _STATUS = re.compile(r"[45][0-9]{2}")
 _TOO_LONG_CODES = (
     "context_length_exceeded",
@@ -90,14 +88,6 @@ class _Report:
         return any(phrase in text for phrase in phrases)
 
 
-def parsed(body: bytes) -> object:
-    """Return an error's body as JSON data, or as text if it is none."""
-    try:
-        return from_bytes(body)
-    except ValueError:
-        return body.decode("utf-8", "replace")
-
-
 def service_error(
     body: object,
     *,
@@ -120,18 +110,17 @@ def service_error(
     report = _report(body)
     if status is None or status < 400:
         status = int(report.code) if _STATUS.fullmatch(report.code) else None
-    # Cut before it is masked too: what masks is slow on a long page.
-    text = mask(" ".join(report.text[: 4 * _LONGEST_TEXT].split()))[:_LONGEST_TEXT] or "no reason given"
+    text = shortened(report.text, mask) or "no reason given"
     known: dict[str, Any] = {
         "provider": "openai",
         "model": model,
         "status": status,
-        "code": mask((report.code or report.type)[:_LONGEST_CODE]) or None,  # gateways put whole sentences there
+        "code": shortened(report.code or report.type, mask, LONGEST_CODE) or None,  # gateways put whole sentences there
         "request_id": headers.get("x-request-id"),
         "retry_after_s": retry_after_s(headers) or None,  # 0 is sent by services that mean "some time"
     }
     if report.param:
-        report = attrs.evolve(report, param=mask(report.param[:_LONGEST_CODE]))
+        report = attrs.evolve(report, param=shortened(report.param, mask, LONGEST_CODE))
     error = _classified(report, status, text, host, path, known)
     wish = should_retry(headers)
     if wish is not None:

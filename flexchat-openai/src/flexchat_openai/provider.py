@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Literal
 
 import attrs
 import httpx
 from flexchat.http.client import HttpClient, Timeouts
+from flexchat.http.refusal import parsed
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ChatEvent,
@@ -22,6 +23,7 @@ from flexchat.plugin import (
     ProviderError,
     ProviderProtocolError,
     StreamEnd,
+    result_of,
 )
 
 from .answer_stream import AnswerStream
@@ -30,7 +32,7 @@ from .chat_request import ChatRequestWriter
 from .chat_stream import ChatStream
 from .config import OpenAIConfig
 from .embeddings import Vectors, batches, embeddings_body
-from .errors import parsed, service_error
+from .errors import service_error
 from .history import OPENAI_HOST, HistoryWriter
 from .models import read_models
 from .traits import traits_of
@@ -118,12 +120,12 @@ class OpenAIProvider:
         try:
             answer = await self._http.post(api.path, body, timeout_s=options.timeout_s)
             if answer.status >= 400:
-                return _with(warnings, self._refused(answer.body, answer.status, answer.headers, model, api.path))
+                return self._refused(answer.body, answer.status, answer.headers, model, api.path).warned(warnings)
             failed = functools.partial(self._failed, None, answer.headers, model, api.path)
             stream = api.stream(failed, self._http.unreadable)
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                return _with(warnings, _last([*stream.feed(answer.body), *stream.end()]))
-            return _with(warnings, _last(stream.whole(answer.body)))
+                return result_of([*stream.feed(answer.body), *stream.end()]).warned(warnings)
+            return result_of(stream.whole(answer.body)).warned(warnings)
         except ProviderError as error:
             error.model = model
             raise
@@ -139,7 +141,7 @@ class OpenAIProvider:
             async with self._http.stream(api.path, body, timeout_s=options.timeout_s) as answer:
                 if answer.status >= 400:
                     result = self._refused(await answer.read(), answer.status, answer.headers, model, api.path)
-                    yield StreamEnd(_with(warnings, result))
+                    yield StreamEnd(result.warned(warnings))
                     return
                 failed = functools.partial(self._failed, None, answer.headers, model, api.path)
                 stream = api.stream(failed, self._http.unreadable)
@@ -230,7 +232,7 @@ class OpenAIProvider:
             raise error
         draft = AnswerDraft(self.endpoint)
         draft.fail(error)
-        return _last(draft.end())
+        return result_of(draft.end())
 
     def _failed(
         self, status: int | None, headers: Mapping[str, str], model: str | None, path: str, report: object
@@ -240,17 +242,5 @@ class OpenAIProvider:
         )
 
 
-def _last(events: Iterable[ChatEvent]) -> ChatResult:
-    event: ChatEvent | None = None
-    for event in events:  # noqa: B007  # only the last counts
-        pass
-    assert type(event) is StreamEnd, "an answer's last event is StreamEnd"
-    return event.result
-
-
-def _with(warnings: tuple[str, ...], result: ChatResult) -> ChatResult:
-    return attrs.evolve(result, warnings=warnings + result.warnings) if warnings else result
-
-
 def _event_with(warnings: tuple[str, ...], event: ChatEvent) -> ChatEvent:
-    return StreamEnd(_with(warnings, event.result)) if type(event) is StreamEnd else event
+    return StreamEnd(event.result.warned(warnings)) if type(event) is StreamEnd else event

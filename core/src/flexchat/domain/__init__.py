@@ -41,6 +41,7 @@ from .stream import (
     ToolFinished,
     ToolStarted,
     TurnEnd,
+    result_of,
 )
 from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
 from .turn import ChatRequest, PhaseRecord, Turn
@@ -93,4 +94,5 @@ __all__ = [
     "Usage",
     "UserMessage",
     "new_call_id",
+    "result_of",
 ]

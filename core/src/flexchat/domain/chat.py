@@ -156,6 +156,10 @@ class ChatResult:
         """The calls of the answer, in order."""
         return self.message.tool_calls
 
+    def warned(self, warnings: tuple[str, ...]) -> ChatResult:
+        """Return the result with these warnings before its own."""
+        return attrs.evolve(self, warnings=warnings + self.warnings) if warnings else self
+
 
 @attrs.frozen(kw_only=True)
 class ModelInfo:

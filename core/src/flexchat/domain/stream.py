@@ -7,6 +7,8 @@ one TurnEnd. Trouble is raised, never yielded.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from .chat import ChatResult
@@ -85,3 +87,12 @@ class TurnEnd:
 
 ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | StreamEnd
 StreamEvent = ChatEvent | ToolStarted | ToolFinished | TurnEnd
+
+
+def result_of(events: Iterable[ChatEvent]) -> ChatResult:
+    """Return what an answer's events come to: the result in the last of them."""
+    last: ChatEvent | None = None
+    for last in events:  # noqa: B007  # only the last counts
+        pass
+    assert type(last) is StreamEnd, "an answer's last event is StreamEnd"
+    return last.result

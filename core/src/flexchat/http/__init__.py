@@ -7,6 +7,7 @@ deadline.py      connect, first byte, idle, total: one timer a request
 sse.py           bytes to server-sent events
 ndjson.py        bytes to lines of JSON
 retry_after.py   what a service says about asking again
+refusal.py       what it says when it refuses: short, and without keys
 secrets.py       keeps keys out of texts
 
 Nothing is imported here: httpx and aiohttp load with ``flexchat.http.client``, when a provider is made.

@@ -40,6 +40,7 @@ from ..domain import (
     ToolResult,
     Usage,
     UserMessage,
+    result_of,
 )
 from ..errors import (
     ContentFilterError,
@@ -130,4 +131,5 @@ __all__ = [
     "Usage",
     "UserMessage",
     "hookimpl",
+    "result_of",
 ]

@@ -1,0 +1,27 @@
+"""What a service says when it refuses, ready for an error: JSON data or text, short, and without keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .wire_json import from_bytes
+
+LONGEST_TEXT = 500
+LONGEST_CODE = 200
+
+
+def parsed(body: bytes) -> object:
+    """Return an error's body as JSON data, or as text if it is none."""
+    try:
+        return from_bytes(body)
+    except ValueError:
+        return body.decode("utf-8", "replace")
+
+
+def shortened(text: str, mask: Callable[[str], str], longest: int = LONGEST_TEXT) -> str:
+    """Return a service's words in one line of at most ``longest`` characters, without keys.
+
+    It is masked before it is cut to that length, so that no cut runs through a key; and cut roughly before that, as
+    what masks is slow on a long page.
+    """
+    return mask(" ".join(text[: 4 * longest].split()))[:longest]
