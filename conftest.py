@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,3 +15,11 @@ settings.load_profile("flexchat")
 def anyio_backend() -> str:
     """Async tests run on asyncio: FlexChat needs nothing else."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nothing a test does reaches the data of the person who runs it."""
+    folder = tmp_path_factory.getbasetemp() / "data" / os.urandom(8).hex()
+    monkeypatch.setenv("FLEXCHAT_DATA", str(folder))
+    return folder

@@ -14,6 +14,8 @@ FLOORS = {
     "http": 2,
     "plugin": 2,
     "schema": 2,
+    "storage": 2,
+    "conversations": 3,
     "services": 3,
     "tools": 3,
     "phases": 4,
@@ -40,8 +42,21 @@ HOMES = {
         "flexchat_openai/provider.py",
         "flexchat_ollama/provider.py",
         "flexchat_gemini/provider.py",
+        "flexchat_chromadb/",
     ),
     "aiohttp": ("flexchat/http/",),
+    "sqlite3": ("flexchat/storage/", "flexchat/conversations/", "flexchat_rag/store/"),
+    "numpy": ("flexchat_rag/store/", "flexchat_minilm/", "flexchat_pgvector/"),
+    "onnxruntime": ("flexchat_minilm/",),
+    "tokenizers": ("flexchat_minilm/",),
+    "psycopg": ("flexchat_pgvector/",),
+    "psycopg_pool": ("flexchat_pgvector/",),
+    "pypdf": ("flexchat_rag/ingest/",),
+    "docx": ("flexchat_rag/ingest/",),
+    "selectolax": ("flexchat_rag/ingest/",),
+    "markdown_it": ("flexchat_rag/ingest/",),
+    "charset_normalizer": ("flexchat_rag/ingest/",),
+    "tqdm": ("flexchat_rag/commands/",),
     "numexpr": ("flexchat_builtin/",),
     "argparse": ("flexchat/cli/", "flexchat/plugin/contracts.py", "flexchat/plugin/hookspecs.py"),
 }
@@ -85,7 +100,7 @@ def test_a_module_of_core_imports_its_own_folder_and_lower_floors(path):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package):
-    """flexchat.plugin for all, flexchat.http for providers; never another first-party package.
+    """flexchat.plugin for all, flexchat.http and flexchat.storage where needed; never another first-party package.
 
     A module called conformance, which nothing imports but ``flexchat plugins verify`` and tests, uses the testing kit.
     """
@@ -94,7 +109,7 @@ def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package
             first = name.split(".")[0]
             assert first == package or not first.startswith("flexchat_"), f"{path.name} imports {name}"
             if first == "flexchat":
-                doors = ("plugin", "http", "testing") if path.name == "conformance.py" else ("plugin", "http")
+                doors = ("plugin", "http", "storage", *(("testing",) if path.name == "conformance.py" else ()))
                 also = ("flexchat.schema.rewrite", *(SCRIPTED if package == "flexchat_mock" else ()))
                 assert room(name) in doors or name in also, f"{path.name} imports {name}"
 

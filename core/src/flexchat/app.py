@@ -14,13 +14,13 @@ from .config.model import Config, LimitsTable, ReasoningTable, ResponseRule, Rul
 from .conversation import Conversation
 from .domain import ChatRequest, Effort, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .domain.history import read_history
+from .domain.text import scrub
 from .errors import ChatRequestError, Problem, ProviderError
 from .phases.phase6_generation import ResponseGenerator
-from .plugin.contracts import ChatProvider, Retriever
+from .plugin.contracts import ChatProvider, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
 from .tools.manager import ToolLike, ToolManager, as_definition
-from .tools.results import scrub
 
 if TYPE_CHECKING:
     from .schema.answer_form import AnswerForm
@@ -36,6 +36,7 @@ class FlexChat:
     Attributes:
         config: The configuration it runs.
         tools: Registry, executor and limits of its tools.
+        retrievers: The document stores, by their name in rag_services.
         notes: What was remarkable when it was put together, nothing of it an error.
     """
 
@@ -47,6 +48,7 @@ class FlexChat:
         tools: ToolManager,
         events: EventHooks | None = None,
         retrievers: Mapping[str, Retriever] | None = None,
+        held: Iterable[ChatProvider | Reranker] = (),
         notes: Iterable[Problem] = (),
     ) -> None:
         events = events or EventHooks()
@@ -54,7 +56,13 @@ class FlexChat:
         self.tools = tools
         self.notes = tuple(notes)
         self._providers = dict(providers)
-        self._held: list[ChatProvider | Retriever] = [*self._providers.values(), *(retrievers or {}).values()]
+        self.retrievers: Mapping[str, Retriever] = dict(retrievers or {})
+        # Closed from the end: a store may still need who makes its vectors.
+        self._held: list[ChatProvider | Reranker | Retriever] = [
+            *self._providers.values(),
+            *held,
+            *self.retrievers.values(),
+        ]
         default_models = {name: e.default_model for name, e in config.llms.items() if e.default_model}
         generator = ResponseGenerator(
             self._providers, tools, events, limits=config.limits, default_models=default_models
@@ -135,6 +143,7 @@ class FlexChat:
             tools=parts.tools,
             events=parts.events,
             retrievers=parts.retrievers,
+            held=parts.held,
             notes=parts.notes,
         )
 
@@ -276,6 +285,6 @@ def _form(response_format: Any) -> AnswerForm | None:
     return answer_form(response_format)
 
 
-async def _close(held: ChatProvider | Retriever) -> None:
+async def _close(held: ChatProvider | Reranker | Retriever) -> None:
     with contextlib.suppress(ProviderError, OSError):  # nobody can do anything about a connection that breaks now
         await held.aclose()

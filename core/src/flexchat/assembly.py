@@ -14,7 +14,7 @@ from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.masking import Mask
 from .errors import ConfigError, Problem, ProviderError
-from .plugin.contracts import ChatProvider, Retriever
+from .plugin.contracts import ChatProvider, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
 from .tools.manager import ToolLike, ToolManager
@@ -34,6 +34,7 @@ class Parts:
     tools: ToolManager
     events: EventHooks
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
+    held: tuple[ChatProvider | Reranker, ...] = ()
     notes: tuple[Problem, ...] = ()
 
 
@@ -45,6 +46,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     """
     from .services.build import open_provider, read_services, secret_values
     from .services.endpoints import Endpoints
+    from .services.retrievers import StoreOpener
     from .tools.settings import read_tool_settings
 
     llms = read_services(draft, "llms", host.providers)
@@ -62,8 +64,9 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
             )
         except (ProviderError, TypeError, ValueError) as error:
             draft.problem(("llms", name), str(error))
+    opener = StoreOpener(draft, config, host, opened)
+    retrievers = opener.open(stores)
     draft.finish()
-    retrievers = {name: store.type.create(store.settings) for name, store in stores.items()}
     mask = Mask(draft.secrets | secret_values({**llms, **stores}))
     events = host.events()
     manager = _manager(config, host, mask, events, retrievers)
@@ -77,7 +80,13 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     for place, sentence in _lint(config, host, manager, opened):
         draft.note(place, sentence)
     return Parts(
-        config=config, providers=opened, tools=manager, events=events, retrievers=retrievers, notes=tuple(draft.notes)
+        config=config,
+        providers=opened,
+        tools=manager,
+        events=events,
+        retrievers=retrievers,
+        held=tuple(opener.held),
+        notes=tuple(draft.notes),
     )
 
 

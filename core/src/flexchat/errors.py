@@ -13,6 +13,11 @@
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
     ├── ResponseFormatError          the model's answer has not the form that was asked for
+    ├── FilterError                  a metadata filter cannot be read
+    ├── RetrievalError               a document store cannot do what it was asked
+    │   └── UnknownCollectionError
+    ├── StorageError                 a database or its file cannot be used
+    ├── UnknownConversationError     no conversation has this id
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
         ├── ProviderAuthError
         ├── ProviderRequestError
@@ -184,6 +189,36 @@ class ResponseFormatError(FlexChatError):
     def __init__(self, problem: str, content: str) -> None:
         self.content = content
         super().__init__(f"the answer is not of the form that was asked for (response_format): {problem}")
+
+
+class FilterError(FlexChatError):
+    """A metadata filter cannot be read; the text says what and where."""
+
+
+class RetrievalError(FlexChatError):
+    """A document store cannot do what it was asked; the text says which one and why."""
+
+
+class UnknownCollectionError(RetrievalError):
+    """A document store has no collection of this name."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        known = sorted(known)
+        listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+        super().__init__(f"no collection is called '{name}'{did_you_mean(name, known)} (there are: {listed or 'none'})")
+        self.name = name
+
+
+class StorageError(FlexChatError):
+    """A database or its file cannot be used; the text says which one, why, and what to do."""
+
+
+class UnknownConversationError(FlexChatError):
+    """No conversation of this tenant has this id."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"there is no conversation '{id}'")
+        self.id = id
 
 
 class ProviderError(FlexChatError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import traceback
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from ..plugin.contracts import Command
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
 from .log import log_to_stderr
-from .opening import config_file, load_plugins
+from .opening import config_file, load_plugins, open_chat
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
 
@@ -81,10 +82,26 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         terminal.out(_overview(commands, {}, usage=f"flexchat {name} COMMAND …").rstrip())
         return OK
     theirs = _commands_of_plugins(rest)
+    if any(known.startswith(f"{name} ") for known in theirs):  # the first half of a command
+        return _of_group(name, words, theirs, terminal)
     if name in theirs:
         return _call(theirs[name], rest, terminal, own=False)
     known = [*OWN, *GROUPS, *theirs]
     raise UsageError(f"no command is called '{name}'{did_you_mean(name, known)}; flexchat --help lists them")
+
+
+def _of_group(group: str, words: Sequence[str], theirs: dict[str, Command], terminal: Terminal) -> int:
+    """Run one of a plugin's commands that share their first word."""
+    inside = {known: command for known, command in theirs.items() if known.startswith(f"{group} ")}
+    name, rest = split_command(words, lambda word: word in (group, "help"))
+    name = name.removeprefix("help ") if name != f"help {group}" else group
+    if name in inside:
+        return _call(inside[name], rest, terminal, own=False)
+    if name == group and not {"-h", "--help", "help"}.isdisjoint(words):
+        terminal.out(_overview(inside, {}, usage=f"flexchat {group} COMMAND …").rstrip())
+        return OK
+    unknown = f"no command is called '{name}'{did_you_mean(name, inside)}; " if name != group else ""
+    raise UsageError(f"{unknown}{group} needs one of: {', '.join(inside)}")
 
 
 def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
@@ -104,6 +121,7 @@ def _call(command: Command, words: Sequence[str], terminal: Terminal, *, own: bo
     with terminal.lent():  # argparse prints help and version
         args = parse(parser, words, intermixed=own)
     args.terminal = terminal
+    args.open_chat = functools.partial(open_chat, args)
     with contextlib.nullcontext() if own else terminal.lent():
         return command.run(args)
 

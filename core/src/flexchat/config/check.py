@@ -80,7 +80,7 @@ class _Checker:
         data = self._document.data
         if data.get("llms", {}) == {}:
             self._problem(("llms",), "no model service is configured: add an entry to 'llms'")
-        for place in (("topic", "provider"), ("intent", "provider"), ("embedding",)):
+        for place in (("topic", "provider"), ("intent", "provider")):
             table: Any = data
             for key in place:
                 table = table.get(key) if isinstance(table, dict) else None

@@ -38,20 +38,46 @@ class LLMEntry:
 
 
 @attrs.frozen(kw_only=True)
-class RagServiceEntry:
-    """One [rag_services.NAME] table: a document store. All other keys belong to its plugin."""
-
-    provider: str = _key("Kind of store, as a plugin calls it: memory, …")
-    description: str | None = _key("For people; not used.", default=None)
-    settings: Mapping[str, Any] = attrs.field(factory=dict)
-
-
-@attrs.frozen(kw_only=True)
 class ModelChoice:
     """An LLM of the config and one of its models."""
 
     llm: str = _key("Name of an entry in llms.")
     model: str | None = _key("Model; absent for the entry's default_model.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class EmbeddingChoice:
+    """Who makes embeddings."""
+
+    llm: str = _key("Name of an entry in llms, or a provider that brings its own model: minilm.")
+    model: str | None = _key("Model; absent for the entry's default_model.", default=None)
+
+
+@attrs.frozen(kw_only=True)
+class RagServiceEntry:
+    """One [rag_services.NAME] table: a document store. All other keys belong to its plugin."""
+
+    provider: str = _key("Kind of store, as a plugin calls it: sqlite, pgvector, memory, …")
+    description: str | None = _key("What is in it, for people and for the model that chooses.", default=None)
+    collection: str | None = _key("The only collection used; absent for all it has.", default=None)
+    match_threshold: float | None = _key(
+        "Distance below which a hit is a match; what a collection says goes before it. Absent: 0.25.",
+        min=0,
+        max=2,
+        default=None,
+    )
+    partial_threshold: float | None = _key(
+        "Distance below which a hit is a partial match; what a collection says goes before it. Absent: 0.5.",
+        min=0,
+        max=2,
+        default=None,
+    )
+    top_k: int = _key("Passages taken from each collection.", min=1, max=100, default=3)
+    embedding: EmbeddingChoice | None = _key(
+        "Who makes its vectors; absent: 'embedding', else a local model.", default=None
+    )
+    rerank: str | None = _key("Kind of reranker that reads the best hits again, as a plugin calls it.", default=None)
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -194,10 +220,23 @@ class PluginsTable:
 
 
 @attrs.frozen(kw_only=True)
+class ConversationsTable:
+    """[conversations]: where conversations are kept. All other keys belong to the store."""
+
+    provider: str = _key("Kind of store: sqlite, or as a plugin calls it: postgresql.", default="sqlite")
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
 class LimitsTable:
     """[limits]: ceilings of one turn."""
 
     turn_timeout_ms: int = _key("Milliseconds a turn may take.", min=1, default=120_000)
+    phase_timeout_ms: int = _key(
+        "Milliseconds each of the first three phases may take; then the turn goes on without what it finds.",
+        min=1,
+        default=20_000,
+    )
     message_chars: int = _key("Characters of a user's message.", min=1, default=100_000)
     tool_calls_per_answer: int = _key("Tool calls taken from one answer of the model.", min=1, default=32)
     tool_calls_per_turn: int = _key("Tool calls of a whole turn.", min=1, default=64)
@@ -213,6 +252,7 @@ class Config:
     rag_services: Mapping[str, RagServiceEntry] = _key("Document stores, by name.", factory=dict)
     topic: TopicTable = _key("Phase 1, topic detection.", factory=TopicTable)
     intent: IntentTable = _key("Phase 3, intent detection.", factory=IntentTable)
-    embedding: ModelChoice | None = _key("Who makes embeddings.", default=None)
+    embedding: EmbeddingChoice | None = _key("Who makes embeddings.", default=None)
+    conversations: ConversationsTable | None = _key("Where conversations are kept; absent: nowhere.", default=None)
     plugins: PluginsTable = _key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = _key("Ceilings of one turn.", factory=LimitsTable)

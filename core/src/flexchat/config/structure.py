@@ -16,7 +16,7 @@ from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
 from ..errors import did_you_mean
-from .model import ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
+from .model import ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
 from .positions import Place
 from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
 
@@ -249,7 +249,7 @@ def _class_hook(cls: type) -> Any:
         _cattrs_use_linecache=False,
         **bounded,
     )
-    split = cls in (LLMEntry, RagServiceEntry, ImplementationEntry)
+    split = cls in (LLMEntry, RagServiceEntry, ImplementationEntry, ConversationsTable)
 
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, Mapping):

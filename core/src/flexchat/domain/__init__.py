@@ -11,7 +11,9 @@ from .chat import (
     ResponseFormat,
     Usage,
 )
+from .conversation import DEFAULT_TENANT, ConversationInfo, ConversationTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
+from .filters import Where
 from .messages import (
     AssistantMessage,
     AssistantPart,
@@ -28,7 +30,16 @@ from .messages import (
     UserMessage,
     new_call_id,
 )
-from .retrieval import Document, Profile, RetrievalHits
+from .retrieval import (
+    Citation,
+    Collection,
+    CollectionHits,
+    Document,
+    Profile,
+    RagResults,
+    RetrievalHits,
+    Source,
+)
 from .stream import (
     ChatEvent,
     ReasoningDelta,
@@ -44,9 +55,10 @@ from .stream import (
     result_of,
 )
 from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
-from .turn import ChatRequest, PhaseRecord, Turn
+from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn
 
 __all__ = [
+    "DEFAULT_TENANT",
     "AssistantMessage",
     "AssistantPart",
     "ChatEvent",
@@ -54,6 +66,12 @@ __all__ = [
     "ChatRequest",
     "ChatResponse",
     "ChatResult",
+    "Citation",
+    "Collection",
+    "CollectionChoice",
+    "CollectionHits",
+    "ConversationInfo",
+    "ConversationTurn",
     "Document",
     "Effort",
     "Embeddings",
@@ -65,6 +83,7 @@ __all__ = [
     "PhaseRecord",
     "Profile",
     "ProviderData",
+    "RagResults",
     "Reasoning",
     "ReasoningDelta",
     "ReasoningPart",
@@ -74,6 +93,7 @@ __all__ = [
     "RewrittenSchema",
     "SchemaDialect",
     "SchemaNote",
+    "Source",
     "StreamEnd",
     "StreamEvent",
     "SystemMessage",
@@ -93,6 +113,7 @@ __all__ = [
     "TurnEnd",
     "Usage",
     "UserMessage",
+    "Where",
     "new_call_id",
     "result_of",
 ]

@@ -1,4 +1,4 @@
-"""Documents, what a search found, and the profile a response rule is matched against."""
+"""Documents, the collections they live in, what a search found, and the profile a response rule is matched against."""
 
 from __future__ import annotations
 
@@ -10,13 +10,66 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Document:
-    """A passage of text. metadata is whatever the store keeps beside it."""
+    """A passage of text, as it is stored, found and shown to a model.
+
+    Attributes:
+        title: For people and models: the heading above it, or the name of its file.
+        source: Where it comes from: a path or an address.
+        metadata: JSON data beside it: what filters ask about.
+        id: Its key in its collection; a store makes one where it is None.
+    """
 
     text: str
     title: str = "Untitled"
     source: str | None = None
     collection: str | None = None
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
+    id: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Collection:
+    """Documents that belong together.
+
+    Attributes:
+        description: What it is about; models read it when they choose between collections.
+        match_threshold, partial_threshold: Distances below which a hit is a match, or a partial one; None leaves that
+            to the service's entry in the config.
+        title_field, source_field: Which metadata hold title and source of its documents.
+        embedding: Name of the embedder whose vectors it has; None where it has none. Set by the store.
+        dimensions: Length of these vectors. Set by the store.
+        documents: How many there are. Set by the store.
+    """
+
+    name: str
+    description: str = ""
+    match_threshold: float | None = None
+    partial_threshold: float | None = None
+    title_field: str = "title"
+    source_field: str = "source"
+    embedding: str | None = None
+    dimensions: int | None = None
+    documents: int = 0
+    metadata: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True)
+class Source:
+    """A file, or whatever documents were taken from, as a store remembers it.
+
+    Attributes:
+        name: Path or address; the ``source`` of its documents.
+        digest: Hash of its content and of how it was read: while it is the same, nothing needs to be added again.
+        complete: Whether all of its documents are stored. A large source comes in several parts.
+        documents: How many of them are stored. Set by the store.
+        added_at: When it was completed: ISO 8601, UTC. Set by the store.
+    """
+
+    name: str
+    digest: str
+    complete: bool = True
+    documents: int = 0
+    added_at: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -24,13 +77,73 @@ class RetrievalHits:
     """What one query found, best first.
 
     Attributes:
-        distances: One per document; 0 means identical. The measure is the store's own.
-        description: What the collection is about.
+        distances: One per document; 0 means identical, smaller is nearer. The measure is the store's own: the cosine
+            distance where it has vectors. A store that ranks by more than distance need not have them in order.
+        description, match_threshold, partial_threshold: Of the collection, as far as the store knows them.
     """
 
     documents: tuple[Document, ...]
     distances: tuple[float, ...]
     description: str = ""
+    match_threshold: float | None = None
+    partial_threshold: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CollectionHits:
+    """What phase 2 found in one collection.
+
+    Attributes:
+        distance: That of the nearest document.
+    """
+
+    result: Literal["match", "partial"]
+    service: str
+    collection: str | None
+    documents: tuple[Document, ...]
+    distance: float
+    description: str = ""
+
+    @property
+    def category(self) -> str:
+        """What phase 3 and the rules call it: "service/collection"."""
+        return f"{self.service}/{self.collection}" if self.collection else self.service
+
+
+@attrs.frozen(kw_only=True)
+class RagResults:
+    """The outcome of phase 2.
+
+    Attributes:
+        hits: One for a match, one or more for "partial", nearest first; none for "none".
+    """
+
+    result: Literal["match", "partial", "none"] = "none"
+    hits: tuple[CollectionHits, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Citation:
+    """A passage the model had before it when it answered.
+
+    Attributes:
+        service: The document store in the config; None where a tool found it and did not say.
+        distance: How far it was from what was searched for; None if unknown.
+        named: Whether the answer names its title or its source.
+        via: "prompt" for {{rag_context}}, else the name of the tool that found it.
+    """
+
+    title: str
+    source: str | None
+    collection: str | None
+    service: str | None = None
+    distance: float | None = None
+    named: bool = False
+    via: str = "prompt"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return attrs.asdict(self)
 
 
 @attrs.frozen(kw_only=True)

@@ -7,9 +7,17 @@ from typing import Any
 
 import attrs
 
-from .chat import ChatResponse
+from .chat import ChatResponse, Usage
 from .messages import Message
-from .retrieval import Profile
+from .retrieval import Citation, Profile
+
+
+@attrs.frozen(kw_only=True)
+class CollectionChoice:
+    """A collection of a document store of the config; all of its collections, where none is named."""
+
+    service: str
+    collection: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -20,11 +28,13 @@ class ChatRequest:
         user_message: At most limits.message_chars characters.
         history: Earlier messages, oldest first; ``ChatResponse.messages`` of earlier turns, chained.
         topic: The topic of the conversation so far; None at its start.
+        collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
     """
 
     user_message: str
     history: tuple[Message, ...] = ()
     topic: str | None = None
+    collections: tuple[CollectionChoice, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -34,13 +44,33 @@ class PhaseRecord:
     Attributes:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
             "response matching" or "response generation".
+        input: What it started from, in a form that can be printed.
         outcome: What came of it, in a form that can be printed.
         elapsed_ms: Milliseconds it took.
+        skipped: Why there was nothing to do; empty if it ran.
+        warnings: What went wrong in it, and what was done instead.
+        usage: Tokens of the model it asked; None if it asked none.
     """
 
     phase: str
     outcome: Any
     elapsed_ms: float
+    input: Any = None
+    skipped: str = ""
+    warnings: tuple[str, ...] = ()
+    usage: Usage | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data; what is empty is left out."""
+        details = {
+            "input": self.input,
+            "outcome": self.outcome,
+            "skipped": self.skipped,
+            "warnings": list(self.warnings),
+            "usage": self.usage.to_dict() if self.usage else None,
+        }
+        kept = {key: value for key, value in details.items() if value or key == "outcome"}
+        return {"phase": self.phase, **kept, "elapsed_ms": round(self.elapsed_ms, 3)}
 
 
 @attrs.frozen(kw_only=True)
@@ -51,6 +81,8 @@ class Turn:
         id: 32 hexadecimal digits; the same in every plugin event of the turn.
         rule: Index of the response rule that answered, from 0.
         elapsed_ms: Milliseconds from request to response.
+        citations: The passages the model had before it, those the prompt showed first.
+        conversation: Id of the conversation it was added to; None if it is kept nowhere.
     """
 
     id: str
@@ -59,6 +91,8 @@ class Turn:
     response: ChatResponse
     phases: tuple[PhaseRecord, ...]
     elapsed_ms: float
+    citations: tuple[Citation, ...] = ()
+    conversation: str | None = None
 
     @property
     def content(self) -> str:
@@ -76,9 +110,9 @@ class Turn:
             "finish_reason": response.finish_reason,
             "usage": response.usage.to_dict() if response.usage else None,
             "warnings": list(response.warnings),
-            "phases": [
-                {"phase": p.phase, "outcome": p.outcome, "elapsed_ms": round(p.elapsed_ms, 3)} for p in self.phases
-            ],
+            "citations": [citation.to_dict() for citation in self.citations],
+            "phases": [record.to_dict() for record in self.phases],
             "elapsed_ms": round(self.elapsed_ms, 3),
+            **({"conversation": self.conversation} if self.conversation else {}),
         }
         return {**response.to_dict(), **details}

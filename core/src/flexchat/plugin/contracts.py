@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import attrs
@@ -12,12 +13,18 @@ from ..domain import (
     ChatEvent,
     ChatOptions,
     ChatResult,
+    Collection,
+    ConversationInfo,
+    ConversationTurn,
+    Document,
     Embeddings,
     Message,
     ModelInfo,
     RetrievalHits,
     SchemaDialect,
+    Source,
     ToolDefinition,
+    Where,
 )
 from .threads import run_in_thread
 
@@ -109,13 +116,176 @@ class SplittingProvider(ChatProvider, Protocol):
 
 
 class Retriever(Protocol):
-    """One configured document store."""
+    """One configured document store, as far as every one goes: it can be asked. DocumentStore can also be filled."""
 
-    async def query(self, text: str, *, collection: str | None, top_k: int) -> RetrievalHits:
-        """Return the top_k passages nearest to text, best first."""
+    async def query(
+        self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
+    ) -> RetrievalHits:
+        """Return the top_k passages that fit text best, best first.
+
+        Args:
+            collection: None searches all collections.
+            where: Only documents whose metadata pass this filter; see flexchat.domain.filters.
+
+        Raises:
+            RetrievalError: The store cannot be asked; UnknownCollectionError if it has no such collection.
+            FilterError: where cannot be read.
+        """
+
+    async def collections(self) -> Sequence[Collection]:
+        """Return the collections there are, by name.
+
+        Raises:
+            RetrievalError: The store cannot be asked.
+        """
 
     async def aclose(self) -> None:
         """Give back what is held. Called once, at the end."""
+
+
+class DocumentStore(Retriever, Protocol):
+    """A document store that can be filled. What a method was told to keep is durable when it returns.
+
+    Every method may raise RetrievalError, and UnknownCollectionError for a collection that is not there.
+    """
+
+    async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
+        """Store documents, all or none, and return how many were new or had changed.
+
+        A collection that is not there is created. A document whose id is there already is replaced; if its text is
+        the same, no new vector is made for it. A document without an id gets one made of source and text.
+
+        Args:
+            source: Where all these documents come from. If it is complete, documents of that source which an earlier
+                digest left behind go in the same step, and the source is remembered as finished.
+        """
+
+    async def delete(
+        self,
+        *,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete the documents that fit all that is given, and return how many those were.
+
+        Sources that lose all their documents are forgotten. Nothing given means all documents of the collection.
+        """
+
+    async def list(
+        self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
+    ) -> Sequence[Document]:
+        """Return documents in the order of their ids, at most limit, from behind the id after."""
+
+    async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
+        """Return what documents were taken from, in the order of the names, from behind the name after."""
+
+    async def save_collection(self, collection: Collection) -> None:
+        """Create a collection, or change what is said of it; what the store sets itself is not read."""
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection with all its documents."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors, for a document store.
+
+    Attributes:
+        name: "SERVICE TYPE/MODEL": vectors made under one name can be compared with each other.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
+        """Return one vector for each text, in their order; the same question twice is asked once.
+
+        Raises:
+            ProviderError: The service did not answer.
+        """
+
+
+class Reranker(Protocol):
+    """Reads a question and passages together, and says how well each fits."""
+
+    async def rerank(self, query: str, passages: Sequence[str]) -> Sequence[float]:
+        """Return a score for each passage, in their order; greater is better."""
+
+    async def aclose(self) -> None:
+        """Give back what is held. Called once, at the end."""
+
+
+class ConversationStore(Protocol):
+    """Keeps conversations. Each belongs to a tenant, and no method ever looks beyond the one it is told.
+
+    What a method was told to keep is durable when it returns. Every method may raise StorageError.
+    """
+
+    async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
+        """Add a turn at the end; a conversation that is not there begins with it, titled by its first message.
+
+        A turn whose id is there already is not added again.
+        """
+
+    async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
+        """Return its turns, oldest first; the last so many of them, if that is given.
+
+        Raises:
+            UnknownConversationError: There is none of that id.
+        """
+
+    async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
+        """Return what is known of a conversation.
+
+        Raises:
+            UnknownConversationError: There is none of that id.
+        """
+
+    async def list(
+        self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
+    ) -> Sequence[ConversationInfo]:
+        """Return conversations, the last used one first.
+
+        Args:
+            search: Words that must all occur in one of its texts or in its title.
+            before: Id of a conversation: only those used before it; for the next page.
+        """
+
+    async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
+        """Give it another title.
+
+        Raises:
+            UnknownConversationError: There is none of that id.
+        """
+
+    async def delete(self, conversation: str, *, tenant: str) -> None:
+        """Delete it with all its turns.
+
+        Raises:
+            UnknownConversationError: There is none of that id.
+        """
+
+    async def aclose(self) -> None:
+        """Give back what is held. Called once, at the end."""
+
+
+@attrs.frozen(kw_only=True)
+class RetrieverContext:
+    """What FlexChat hands to a document store when it opens one.
+
+    Attributes:
+        name: Of the entry in rag_services.
+        folder: That of the config's file, from which relative paths are meant; None for a config without a file.
+        embedder: Makes its vectors; None where the config names no embedding and no installed provider brings a model
+            of its own: a store then searches by words.
+        reranker: Reads the best hits again; None without.
+    """
+
+    name: str = "documents"
+    folder: Path | None = None
+    embedder: Embedder | None = None
+    reranker: Reranker | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -129,6 +299,8 @@ class ProviderType:
         tool_formats: Encoders by format name. One has the type's own name; further dialects are "name.dialect".
         schema_dialects: What of JSON Schema its services take, by mode: "openai", "openai.strict". Read by
             ``flexchat tools lint``, and by the encoders, which rewrite schemas with them.
+        local_embeddings: A model of this provider that makes embeddings without key, settings or network: document
+            stores use it where the config names none.
         summary: One line for ``flexchat plugins``.
     """
 
@@ -137,16 +309,46 @@ class ProviderType:
     create: Callable[[Any], ChatProvider]
     tool_formats: Mapping[str, ToolEncoder]
     schema_dialects: Mapping[str, SchemaDialect] = attrs.field(factory=dict)
+    local_embeddings: str | None = None
     summary: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class RetrieverType:
-    """A kind of document store: what ``provider`` in a rag_services entry may say. Fields as in ProviderType."""
+    """A kind of document store: what ``provider`` in a rag_services entry may say.
+
+    Attributes:
+        config_class: As in ProviderType. Of the keys that are core's (description, collection, match_threshold,
+            partial_threshold, top_k) it gets those it has a field for.
+        create: From an instance of config_class and a context to a store. Opens and reads nothing yet.
+    """
 
     name: str
     config_class: type
-    create: Callable[[Any], Retriever]
+    create: Callable[[Any, RetrieverContext], Retriever]
+    summary: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class RerankerType:
+    """A kind of reranker: what ``rerank`` in a rag_services entry may say."""
+
+    name: str
+    create: Callable[[], Reranker]
+    summary: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ConversationStoreType:
+    """A place to keep conversations: what ``provider`` in the table conversations may say. Fields as in ProviderType.
+
+    Attributes:
+        create: From an instance of config_class, and the folder of the config's file, to a store.
+    """
+
+    name: str
+    config_class: type
+    create: Callable[[Any, Path | None], ConversationStore]
     summary: str = ""
 
 
@@ -209,7 +411,11 @@ class ImplementationType:
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """A subcommand: ``flexchat NAME …``. run returns the exit status."""
+    """A subcommand: ``flexchat NAME …``, or ``flexchat GROUP NAME …`` with two words. run returns the exit status.
+
+    What run is given has, beside its own arguments and those of every command: ``terminal``, to print with, and
+    ``open_chat()``, which returns the configured FlexChat, or one for trying things where there is no config.
+    """
 
     name: str
     summary: str

@@ -22,7 +22,15 @@ import pluggy
 
 if TYPE_CHECKING:
     from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
-    from .contracts import Command, ImplementationType, ProviderType, RetrieverType, ToolHandler
+    from .contracts import (
+        Command,
+        ConversationStoreType,
+        ImplementationType,
+        ProviderType,
+        RerankerType,
+        RetrieverType,
+        ToolHandler,
+    )
 
 hookspec = pluggy.HookspecMarker("flexchat")
 hookimpl = pluggy.HookimplMarker("flexchat")
@@ -97,6 +105,35 @@ def flexchat_register_retrievers() -> Iterable[RetrieverType]:  # type: ignore[e
         @hookimpl
         def flexchat_register_retrievers():
             yield RetrieverType(name="shelf", config_class=ShelfConfig, create=Shelf)
+    """
+
+
+@hookspec
+def flexchat_register_rerankers() -> Iterable[RerankerType]:  # type: ignore[empty-body]
+    """Offer kinds of reranker: what `rerank` in a rag_services entry may say.
+
+    Example:
+        class ByLength:
+            async def rerank(self, query, passages):
+                return [1 / (1 + len(passage)) for passage in passages]
+
+            async def aclose(self):
+                pass
+
+        @hookimpl
+        def flexchat_register_rerankers():
+            yield RerankerType(name="shortest", create=ByLength)
+    """
+
+
+@hookspec
+def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:  # type: ignore[empty-body]
+    """Offer places to keep conversations: what `provider` in the table conversations may say.
+
+    Example:
+        @hookimpl
+        def flexchat_register_conversation_stores():
+            yield ConversationStoreType(name="notebook", config_class=NotebookConfig, create=Notebook)
     """
 
 

@@ -15,7 +15,15 @@ from ..domain import ToolDefinition
 from ..domain.masking import Mask, secrets_of_environment
 from ..errors import PluginConflictError, PluginLoadError, did_you_mean
 from . import hookspecs
-from .contracts import Command, ImplementationType, ProviderType, RetrieverType, ToolHandler
+from .contracts import (
+    Command,
+    ConversationStoreType,
+    ImplementationType,
+    ProviderType,
+    RerankerType,
+    RetrieverType,
+    ToolHandler,
+)
 from .events import EventHooks, Watcher
 
 log = logging.getLogger(__name__)
@@ -36,6 +44,12 @@ FIRST_PARTY = {
     ("implementation type", "builtin"): "flexchat-builtin",
     ("implementation type", "internal"): "flexchat-internal",
     ("retriever", "memory"): "flexchat-internal",
+    ("retriever", "sqlite"): "flexchat-rag",
+    ("retriever", "pgvector"): "flexchat-pgvector",
+    ("retriever", "chromadb-wrapper"): "flexchat-chromadb",
+    ("reranker", "minilm"): "flexchat-minilm",
+    ("provider", "minilm"): "flexchat-minilm",
+    ("conversation store", "postgresql"): "flexchat-pgvector",
     ("tool", "calculator"): "flexchat-builtin",
     ("tool", "get_current_datetime"): "flexchat-builtin",
     ("tool", "generate_uuid"): "flexchat-builtin",
@@ -134,6 +148,8 @@ class PluginHost:
         self.handlers = Records("tool handler", self._reports)
         self.tools = Records("tool", self._reports)
         self.retrievers = Records("retriever", self._reports)
+        self.rerankers = Records("reranker", self._reports)
+        self.conversation_stores = Records("conversation store", self._reports)
         self.commands = Records("command", self._reports)
 
     @property
@@ -255,6 +271,8 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_tool_handlers": ("handlers", lambda r: (r.kind, r.name), ToolHandler),
     "flexchat_register_tools": ("tools", lambda r: r.name, ToolDefinition),
     "flexchat_register_retrievers": ("retrievers", lambda r: r.name, RetrieverType),
+    "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),
+    "flexchat_register_conversation_stores": ("conversation_stores", lambda r: r.name, ConversationStoreType),
     "flexchat_register_commands": ("commands", lambda r: r.name, Command),
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..config.model import LLMEntry, RagServiceEntry, own_keys
 from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
 from ..plugin.host import Records
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 SHORTEST_KEY = 8  # local servers take "none" or "ollama" for a key: words an error text may need
 
 CORE_KEYS = {
-    "llms": ("provider", "default_model", "description", "retries", "retry_delay_ms"),
-    "rag_services": ("provider", "description"),
+    "llms": own_keys(LLMEntry),
+    "rag_services": own_keys(RagServiceEntry),
 }
 """Keys of an entry that are core's; the others belong to the plugin."""
+
+SHARED_KEYS = frozenset({"description", "collection", "match_threshold", "partial_threshold", "top_k"})
+"""Of those, the ones a document store gets too, where its config_class has a field for them."""
 
 
 @attrs.frozen
@@ -47,7 +51,9 @@ def read_services(draft: Draft, section: str, records: Records) -> dict[str, Ser
         if found is None:
             draft.problem((*path, "provider"), records.missing(name))
             continue
-        settings = draft.settings(path, CORE_KEYS[section], found.config_class)
+        wanted = {field.name for field in attrs.fields(found.config_class)}
+        shared = SHARED_KEYS & wanted if section == "rag_services" else frozenset()
+        settings = draft.settings(path, CORE_KEYS[section] - shared, found.config_class)
         if settings is not None:
             services[str(path[-1])] = Service(found, settings)
     return services

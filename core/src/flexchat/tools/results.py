@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from ..domain import ToolResult
+from ..domain.text import scrub
 
 
 def as_json(value: Any) -> tuple[Any, str]:
@@ -78,12 +79,3 @@ def _cut(text: str, max_chars: int) -> str:
     tail = max_chars - head
     left_out = len(text) - head - tail
     return f"{text[:head]}\n[… {left_out:,} of {len(text):,} characters left out …]\n{text[len(text) - tail :]}"
-
-
-def scrub(text: str) -> str:
-    """Return the text without lone surrogates, which no provider accepts and no database stores."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text

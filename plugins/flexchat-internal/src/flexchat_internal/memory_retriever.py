@@ -9,11 +9,21 @@ import asyncio
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import attrs
-from flexchat.plugin import Document, RetrievalHits
+from flexchat.plugin import (
+    Collection,
+    Document,
+    RetrievalError,
+    RetrievalHits,
+    RetrieverContext,
+    UnknownCollectionError,
+    Where,
+    holds,
+    read_filter,
+)
 
 # The usual constants of BM25 (Robertson and Zaragoza, 2009): how fast repetition stops to count, how much length does.
 _K1 = 1.2
@@ -24,7 +34,7 @@ _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _SUFFIXES = (".md", ".markdown", ".txt", ".rst")
 
 
-class MemoryStoreError(Exception):
+class MemoryStoreError(RetrievalError):
     """A document cannot be read; the text says which and why."""
 
 
@@ -49,32 +59,53 @@ class MemoryConfig:
 class MemoryRetriever:
     """Ranks documents by the words they share with a query."""
 
-    def __init__(self, config: MemoryConfig) -> None:
+    def __init__(self, config: MemoryConfig, context: RetrieverContext | None = None) -> None:
         self._config = config
+        self._folder = context.folder if context is not None else None
         self._index: Index | None = None
         self._lock = asyncio.Lock()
 
-    async def query(self, text: str, *, collection: str | None, top_k: int) -> RetrievalHits:
+    async def query(
+        self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
+    ) -> RetrievalHits:
         """Return the documents that share a word with text, best first, at most top_k.
 
         A distance is 1 - score / best possible score: 0 is a document that could not fit better, 1 one without a
         word in common (which is not returned).
 
         Raises:
-            MemoryStoreError: A file cannot be read, or there is no such collection.
+            MemoryStoreError: A file cannot be read.
+            UnknownCollectionError: There is no such collection.
         """
-        async with self._lock:
-            if self._index is None:
-                self._index = Index(await asyncio.to_thread(lambda: tuple(_documents(self._config))))
-        known = self._index.collections
-        if collection is not None and collection not in known:
-            raise MemoryStoreError(f"no collection is called '{collection}' (there are: {', '.join(known) or 'none'})")
-        found = self._index.search(text, collection, top_k)
+        condition = read_filter(where)
+        index = await self._read()
+        if collection is not None and collection not in index.collections:
+            raise UnknownCollectionError(collection, index.collections)
+        found = index.search(text, collection, top_k, lambda document: holds(condition, document.metadata))
         return RetrievalHits(
             documents=tuple(document for document, _ in found),
             distances=tuple(distance for _, distance in found),
             description=self._config.description,
         )
+
+    async def collections(self) -> tuple[Collection, ...]:
+        """Return the collections its documents name.
+
+        Raises:
+            MemoryStoreError: A file cannot be read.
+        """
+        counts = (await self._read()).collections
+        return tuple(
+            Collection(name=name, description=self._config.description, documents=count)
+            for name, count in counts.items()
+        )
+
+    async def _read(self) -> Index:
+        async with self._lock:
+            if self._index is None:
+                read = await asyncio.to_thread(lambda: tuple(_documents(self._config, self._folder or Path())))
+                self._index = Index(read)
+            return self._index
 
     async def aclose(self) -> None:
         """Forget the documents."""
@@ -92,17 +123,19 @@ class Index:
         self._holders = Counter(word for counts in self._counts for word in counts)
 
     @property
-    def collections(self) -> tuple[str, ...]:
-        """The names of the collections, in order."""
-        return tuple(dict.fromkeys(d.collection for d in self.documents if d.collection is not None))
+    def collections(self) -> Counter[str]:
+        """How many documents each collection has, in the order of their names."""
+        return Counter(sorted(d.collection for d in self.documents if d.collection is not None))
 
-    def search(self, text: str, collection: str | None, top_k: int) -> list[tuple[Document, float]]:
+    def search(
+        self, text: str, collection: str | None, top_k: int, passes: Callable[[Document], bool]
+    ) -> list[tuple[Document, float]]:
         """Return the best documents and their distances; equal ones in the order they were given."""
         words = {word: self._weight(word) for word in dict.fromkeys(_words(text))}
         best = sum(words.values()) * (_K1 + 1)
         scored = []
         for place, document in enumerate(self.documents):
-            if collection is None or document.collection == collection:
+            if collection in (None, document.collection) and passes(document):
                 score = sum(weight * self._frequency(word, place) for word, weight in words.items())
                 if score > 0:
                     scored.append((document, max(0.0, 1 - score / best)))
@@ -127,11 +160,11 @@ def _words(text: str) -> Iterable[str]:
         yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _documents(config: MemoryConfig) -> Iterable[Document]:
+def _documents(config: MemoryConfig, folder: Path) -> Iterable[Document]:
     for entry in config.documents:
         yield attrs.evolve(entry, collection=entry.collection or config.collection)
     for name in config.paths:
-        for path in _files(Path(name).expanduser()):
+        for path in _files(folder / Path(name).expanduser()):
             yield _read(path, config.collection)
 
 

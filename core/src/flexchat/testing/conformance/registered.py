@@ -14,7 +14,7 @@ import attrs
 
 from ...config.structure import structure_mapping
 from ...config.wording import is_secret_name
-from ...plugin import ChatOptions, ProviderError, SchemaDialect, UserMessage
+from ...plugin import ChatOptions, ProviderError, RetrieverContext, SchemaDialect, UserMessage
 from ...plugin.host import PluginHost
 from ...schema.check import ArgumentChecker
 from .encoding import check_encoder
@@ -191,8 +191,8 @@ class RegisteredConformance(Conformance):
     async def test_retrievers_are_made_and_closed(self) -> None:
         """A store is made without a network, can be asked, and gives back what it holds."""
         for type_ in self._records("retrievers"):
-            store = type_.create(_some_settings(type_.config_class))
-            for method in ("query", "aclose"):
+            store = type_.create(_some_settings(type_.config_class), RetrieverContext())
+            for method in ("query", "collections", "aclose"):
                 is_async = inspect.iscoroutinefunction(getattr(store, method, None))
                 require(is_async, f"retriever {type_.name}: {method} must be an async def")
             await store.aclose()
@@ -205,7 +205,14 @@ class RegisteredConformance(Conformance):
 
     def _kinds(self) -> Iterator[tuple[str, Any]]:
         host = self.plugin.alone
-        for records in (host.providers, host.implementation_types, host.retrievers, host.commands):
+        for records in (
+            host.providers,
+            host.implementation_types,
+            host.retrievers,
+            host.rerankers,
+            host.conversation_stores,
+            host.commands,
+        ):
             yield from ((records.kind, record) for record in records.by_name.values())
 
     def _settings_classes(self) -> list[tuple[str, type, _Check | None]]:

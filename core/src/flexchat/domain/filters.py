@@ -1,0 +1,164 @@
+"""Filters over metadata: what ``where`` may say, read once, so that every store means the same by it.
+
+The words are those of MongoDB and Chroma: {"year": 2024}, {"year": {"$gte": 2020, "$lt": 2025}},
+{"lang": {"$in": ["de", "en"]}}, {"$or": [{"a": 1}, {"b": 2}]}. Several keys must all hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from ..errors import FilterError, did_you_mean
+
+Where = Mapping[str, Any]
+Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"]
+
+OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
+MOST_CONDITIONS = 100
+"""Comparisons one filter may have."""
+
+
+@attrs.frozen
+class Compare:
+    """One field against a value. value is text, a number or a truth value; a tuple of them for $in and $nin.
+
+    A field that is missing, or is of another type than the value, equals nothing and is neither less nor greater:
+    only $ne and $nin hold. A number equals a number whether whole or not; true is no number.
+    """
+
+    field: str
+    operator: Operator
+    value: Any
+
+
+@attrs.frozen
+class AllOf:
+    """Holds where all of the conditions hold; where there are none, always."""
+
+    conditions: tuple[Condition, ...]
+
+
+@attrs.frozen
+class AnyOf:
+    """Holds where one of the conditions holds."""
+
+    conditions: tuple[Condition, ...]
+
+
+Condition = Compare | AllOf | AnyOf
+
+
+def read_filter(where: Where | None) -> AllOf:
+    """Return the filter as a tree of conditions; an empty AllOf for None.
+
+    Raises:
+        FilterError: It cannot be read; the text says what and where.
+    """
+    condition = _table(where if where is not None else {}, "where", 0)
+    if _count(condition) > MOST_CONDITIONS:
+        raise FilterError(f"a filter may have {MOST_CONDITIONS} conditions at most")
+    return condition
+
+
+def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
+    """Return whether a document with this metadata passes the filter. What every store must agree with."""
+    match condition:
+        case AllOf():
+            return all(holds(part, metadata) for part in condition.conditions)
+        case AnyOf():
+            return any(holds(part, metadata) for part in condition.conditions)
+    found, wanted = metadata.get(condition.field), condition.value
+    match condition.operator:
+        case "$eq":
+            return _equal(found, wanted)
+        case "$ne":
+            return not _equal(found, wanted)
+        case "$in":
+            return any(_equal(found, value) for value in wanted)
+        case "$nin":
+            return not any(_equal(found, value) for value in wanted)
+    if _kind(found) != _kind(wanted):
+        return False
+    match condition.operator:
+        case "$gt":
+            return bool(found > wanted)
+        case "$gte":
+            return bool(found >= wanted)
+        case "$lt":
+            return bool(found < wanted)
+    return bool(found <= wanted)
+
+
+def _table(where: Any, place: str, depth: int) -> AllOf:
+    if not isinstance(where, Mapping):
+        raise FilterError(f"{place} must be a table of conditions, got {type(where).__name__}")
+    if depth > 10:
+        raise FilterError(f"{place[:100]} is nested more than 10 deep")
+    conditions: list[Condition] = []
+    for key, value in where.items():
+        here = f"{place}.{key}"
+        if not isinstance(key, str) or not key:
+            raise FilterError(f"{place}: a field's name is a text, got {key!r}")
+        if key in ("$and", "$or"):
+            if not isinstance(value, list | tuple) or not value:
+                raise FilterError(f"{here} takes a list of filters that is not empty")
+            parts = tuple(_table(part, f"{here}[{index}]", depth + 1) for index, part in enumerate(value))
+            conditions.append(AllOf(parts) if key == "$and" else AnyOf(parts))
+        elif key.startswith("$"):
+            raise FilterError(f"{here}: no such operator{did_you_mean(key, ('$and', '$or', *OPERATORS))}")
+        elif isinstance(value, Mapping):
+            conditions += _comparisons(key, value, here)
+        else:
+            conditions.append(Compare(key, "$eq", _scalar(value, here)))
+    return AllOf(tuple(conditions))
+
+
+def _comparisons(field: str, table: Mapping[Any, Any], place: str) -> list[Condition]:
+    if not table:
+        raise FilterError(f'{place} says nothing: write a value, or a comparison like {{"$gte": 3}}')
+    found: list[Condition] = []
+    for operator, value in table.items():
+        if operator not in OPERATORS:
+            hint = did_you_mean(str(operator), OPERATORS)
+            raise FilterError(f"{place}: no operator is called {operator!r}{hint} (there are {', '.join(OPERATORS)})")
+        here = f"{place}.{operator}"
+        if operator in ("$in", "$nin"):
+            if not isinstance(value, list | tuple):
+                raise FilterError(f"{here} takes a list")
+            found.append(Compare(field, operator, tuple(_scalar(item, here) for item in value)))
+        else:
+            wanted = _scalar(value, here)
+            if operator not in ("$eq", "$ne") and isinstance(wanted, bool):
+                raise FilterError(f"{here}: a truth value is neither less nor greater")
+            found.append(Compare(field, operator, wanted))
+    return found
+
+
+def _scalar(value: Any, place: str) -> str | int | float | bool:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise FilterError(f"{place}: {value} is no number to compare with")
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        raise FilterError(f"{place}: {value} has more than 64 bits")
+    if not isinstance(value, str | int | float | bool):
+        raise FilterError(f"{place} takes a text, a number or a truth value, got {type(value).__name__}")
+    return value
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    return "text" if isinstance(value, str) else None
+
+
+def _equal(found: Any, wanted: Any) -> bool:
+    return _kind(found) == _kind(wanted) and bool(found == wanted)
+
+
+def _count(condition: Condition) -> int:
+    return 1 if isinstance(condition, Compare) else sum(map(_count, condition.conditions))

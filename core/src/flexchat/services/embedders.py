@@ -1,0 +1,59 @@
+"""Who makes the vectors of a document store: a provider of the config, or one that brings a model of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ..domain.text import scrub
+from ..plugin.contracts import ChatProvider
+
+QUESTIONS_KEPT = 256
+"""Vectors of questions that are remembered: one message asks several collections the same."""
+
+
+class ProviderEmbedder:
+    """An Embedder over a provider that has ``embed``."""
+
+    def __init__(self, provider: ChatProvider, model: str) -> None:
+        self._provider: Any = provider
+        self._model = model
+        self._questions: OrderedDict[str, asyncio.Task[Sequence[float]]] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """Provider and model: what makes vectors comparable."""
+        return f"{self._provider.name}/{self._model}"
+
+    async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
+        """Return one vector for each text; see Embedder."""
+        if purpose == "query" and len(texts) == 1:
+            return [await self._question(texts[0])]
+        return await self._ask(texts, purpose)
+
+    async def _question(self, text: str) -> Sequence[float]:
+        task = self._questions.get(text)
+        if task is None or task.get_loop() is not asyncio.get_running_loop():
+            task = asyncio.ensure_future(self._one(text))
+            self._questions[text] = task
+            task.add_done_callback(lambda done: self._forget_failed(text, done))
+            while len(self._questions) > QUESTIONS_KEPT:
+                self._questions.popitem(last=False)
+        self._questions.move_to_end(text)
+        return await asyncio.shield(task)  # whoever stops waiting must not stop the others
+
+    def _forget_failed(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
+        if (task.cancelled() or task.exception() is not None) and self._questions.get(text) is task:
+            del self._questions[text]
+
+    async def _one(self, text: str) -> Sequence[float]:
+        return (await self._ask([text], "query"))[0]
+
+    async def _ask(self, texts: Sequence[str], purpose: str) -> Sequence[Sequence[float]]:
+        # A text of blanks is one that services refuse; a dot has a vector as good as any.
+        asked = [scrub(text) if text.strip() else "." for text in texts]
+        made = await self._provider.embed(asked, self._model, purpose=purpose)
+        vectors: Sequence[Sequence[float]] = made.vectors
+        return vectors

@@ -1,0 +1,98 @@
+"""From the entries of rag_services to open document stores, each with what makes its vectors and reads its hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..config.model import Config, EmbeddingChoice
+from ..errors import did_you_mean
+from ..plugin.contracts import ChatProvider, ProviderType, Reranker, Retriever, RetrieverContext
+from ..plugin.host import PluginHost
+from .build import Service
+from .embedders import ProviderEmbedder
+
+if TYPE_CHECKING:
+    from ..config.load import Draft
+
+
+@attrs.define
+class StoreOpener:
+    """Opens document stores.
+
+    Attributes:
+        providers: The services of the config, by name.
+        held: What was opened beside them, to be closed with them.
+    """
+
+    draft: Draft
+    config: Config
+    host: PluginHost
+    providers: Mapping[str, ChatProvider]
+    held: list[ChatProvider | Reranker] = attrs.field(factory=list)
+    _local: dict[str, ChatProvider] = attrs.field(factory=dict)
+
+    def open(self, stores: Mapping[str, Service]) -> dict[str, Retriever]:
+        """Return the stores by name; what is wrong with their entries is added to the draft's problems."""
+        opened = {}
+        for name, store in stores.items():
+            entry = self.config.rag_services[name]
+            place = ("rag_services", name)
+            choice = entry.embedding or self.config.embedding
+            at = (*place, "embedding") if entry.embedding else ("embedding",)
+            context = RetrieverContext(
+                name=name,
+                folder=self.draft.document.folder if self.draft.document.source else None,
+                embedder=self._embedder(choice, at) if choice else self._local_embedder(),
+                reranker=self._reranker(entry.rerank, (*place, "rerank")) if entry.rerank else None,
+            )
+            opened[name] = store.type.create(store.settings, context)
+        return opened
+
+    def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> ProviderEmbedder | None:
+        provider, model = self.providers.get(choice.llm), choice.model
+        if provider is not None:
+            model = model or self.config.llms[choice.llm].default_model
+        else:
+            type_: ProviderType | None = self.host.providers.by_name.get(choice.llm)
+            if type_ is None or type_.local_embeddings is None:
+                known = [*self.providers, *self._local_types()]
+                hint = did_you_mean(choice.llm, known)
+                listed = ", ".join(known) or "none"
+                self.draft.problem(
+                    (*place, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
+                )
+                return None
+            provider, model = self._opened(type_), model or type_.local_embeddings
+        if not hasattr(provider, "embed"):
+            self.draft.problem((*place, "llm"), f"{choice.llm} (provider {provider.name}) makes no embeddings")
+        elif not model:
+            self.draft.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{choice.llm}")
+        else:
+            return ProviderEmbedder(provider, model)
+        return None
+
+    def _local_embedder(self) -> ProviderEmbedder | None:
+        for type_ in self._local_types().values():
+            return ProviderEmbedder(self._opened(type_), type_.local_embeddings or "")
+        return None
+
+    def _local_types(self) -> dict[str, ProviderType]:
+        return {name: type_ for name, type_ in sorted(self.host.providers.by_name.items()) if type_.local_embeddings}
+
+    def _opened(self, type_: ProviderType) -> ChatProvider:
+        if type_.name not in self._local:
+            self._local[type_.name] = type_.create(type_.config_class())
+            self.held.append(self._local[type_.name])
+        return self._local[type_.name]
+
+    def _reranker(self, name: str, place: tuple[str, ...]) -> Reranker | None:
+        type_ = self.host.rerankers.by_name.get(name)
+        if type_ is None:
+            self.draft.problem(place, self.host.rerankers.missing(name))
+            return None
+        reranker: Reranker = type_.create()
+        self.held.append(reranker)
+        return reranker

@@ -1,0 +1,219 @@
+"""One SQLite file, used from asyncio: one connection that writes, some that read, each in a thread of its own.
+
+Write-ahead log and full synchronisation: what a write has returned from survives ``kill -9`` and a loss of power, and
+readers never wait for a writer. Several processes may use one file.
+
+Source: sqlite.org/wal.html and pragma.html; the durability figures of our own measurements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import StorageError
+
+T = TypeVar("T")
+Migration = str | Callable[[sqlite3.Connection], None]
+
+BUSY_S = 5.0
+"""Seconds a write waits for another process's write."""
+
+READERS = 4
+
+
+class Database:
+    """A SQLite file. Opened at the first use, so that making one costs nothing and touches no disk.
+
+    Args:
+        path: The file; its folder is made. New files are readable by their owner only.
+        kind: What it holds, for errors: "documents".
+        application_id: Says in the file whose it is (a 32-bit number): other programs' databases are refused.
+        migrations: From an empty file to the newest form, a step each: SQL, or a function of a connection. Steps are
+            only ever appended; how many a file has had is kept in its user_version.
+        prepare: What every new connection needs: functions of its own, say.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        kind: str,
+        application_id: int,
+        migrations: Sequence[Migration],
+        prepare: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._kind = kind
+        self._application_id = application_id
+        self._migrations = tuple(migrations)
+        self._prepare = prepare
+        self._writing = ThreadPoolExecutor(1, thread_name_prefix=f"flexchat {kind} writer")
+        self._reading = ThreadPoolExecutor(READERS, thread_name_prefix=f"flexchat {kind} reader")
+        self._writer: sqlite3.Connection | None = None
+        self._local = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        self._lock = threading.Lock()
+        self._open = False
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work in a transaction and return what it returns, once that is on the disk.
+
+        If work raises, nothing of it is kept. Whoever stops waiting does not stop the work.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._writing, self._write, work)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work on one unchanging view of the data and return what it returns.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        if not self._open:  # only the writer makes a file and brings it up to date
+            await asyncio.get_running_loop().run_in_executor(self._writing, self._guarded, self._connection)
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, work)
+
+    async def aclose(self) -> None:
+        """Close the file; what is being written is finished first. May be called twice."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._close)
+
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return self._guarded(lambda: self._in_transaction(self._connection(), work))
+
+    def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def view() -> T:
+            connection = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self._connect()
+                connection.execute("PRAGMA query_only = ON")
+                with self._lock:
+                    self._readers.append(connection)
+            connection.execute("BEGIN")
+            try:
+                return work(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+        return self._guarded(view)
+
+    @staticmethod
+    def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # a full disk may have rolled back already
+                connection.execute("ROLLBACK")
+            raise
+        return result
+
+    def _connection(self) -> sqlite3.Connection:
+        """Return the writing connection; at first make the file and bring it up to date."""
+        if self._writer is not None:
+            return self._writer
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        connection = self._connect()
+        try:
+            self._check_owner(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            self._migrate(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._writer, self._open = connection, True
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys = ON")
+        if self._prepare is not None:
+            self._prepare(connection)
+        return connection
+
+    def _check_owner(self, connection: sqlite3.Connection) -> None:
+        found = connection.execute("PRAGMA application_id").fetchone()[0]
+        if found == self._application_id:
+            return
+        if found or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise StorageError(f"'{self.path}' is a database of something else, not of FlexChat's {self._kind}")
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        def bring_up_to_date(connection: sqlite3.Connection) -> None:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > len(self._migrations):
+                raise StorageError(f"'{self.path}' was written by a newer FlexChat: update this one")
+            for step in self._migrations[version:]:
+                if callable(step):
+                    step(connection)
+                    continue
+                for statement in _statements(step):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {self._application_id}")
+            connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
+
+        if connection.execute("PRAGMA user_version").fetchone()[0] != len(self._migrations):
+            self._in_transaction(connection, bring_up_to_date)
+
+    def _guarded(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except sqlite3.Error as error:
+            raise StorageError(f"{self._kind}: '{self.path}' {_explained(error)}") from error
+        except OSError as error:
+            raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
+
+    def _close(self) -> None:
+        self._writing.shutdown(wait=True)
+        self._reading.shutdown(wait=True)
+        with contextlib.suppress(sqlite3.Error):
+            for connection in self._readers:
+                connection.close()
+            if self._writer is not None:
+                self._writer.close()
+        self._readers, self._writer, self._open = [], None, False
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script at the semicolons that end its statements (executescript would commit in between)."""
+    found, statement = [], ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            found.append(statement.strip())
+            statement = ""
+    return [*found, statement.strip()] if statement.strip() else found
+
+
+_REASONS = {
+    "SQLITE_NOTADB": "is no SQLite database, or is damaged",
+    "SQLITE_CORRUPT": "is damaged; restore it from a copy, or fill a new one",
+    "SQLITE_FULL": "cannot grow: the disk is full",
+    "SQLITE_READONLY": "cannot be written: the file or its folder is read-only",
+    "SQLITE_CANTOPEN": "cannot be opened: does its folder exist, and may it be written?",
+    "SQLITE_BUSY": f"is in use: another process has been writing for {BUSY_S:g} seconds",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error",
+}
+
+
+def _explained(error: sqlite3.Error) -> str:
+    name = getattr(error, "sqlite_errorname", "")
+    for known, reason in _REASONS.items():
+        if name.startswith(known):
+            return reason
+    return f"refused: {error}"

@@ -1,0 +1,1 @@
+"""FlexChat client for the ChromaDB wrapper of the Node original."""
