@@ -35,7 +35,8 @@ HOMES = {
     "tomli": ("flexchat/config/",),
     "tomllib": ("flexchat/config/", "flexchat_openai/", "flexchat_gemini/"),
     "jsonschema": ("flexchat/schema/",),
-    "re2": ("flexchat/schema/", "flexchat_builtin/"),
+    "re2": ("flexchat/schema/", "flexchat/config/", "flexchat_builtin/"),
+    "regex": ("flexchat/config/",),
     "httpx": (
         "flexchat/http/",
         "flexchat/testing/",

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
 from .config.model import Config, LimitsTable, ReasoningTable, ResponseRule, RuleTools
-from .conversation import Conversation
-from .domain import ChatRequest, Effort, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
+from .conversation import Conversation, Explanation
+from .domain import ChatRequest, CollectionChoice, Effort, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
 from .domain.history import read_history
 from .domain.text import scrub
-from .errors import ChatRequestError, Problem, ProviderError
+from .errors import ChatRequestError, Problem, ProviderError, did_you_mean
 from .phases.phase6_generation import ResponseGenerator
+from .phases.routing import Router
 from .plugin.contracts import ChatProvider, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
@@ -67,7 +68,8 @@ class FlexChat:
         generator = ResponseGenerator(
             self._providers, tools, events, limits=config.limits, default_models=default_models
         )
-        self._conversation = Conversation(config.responses, generator, events)
+        router = Router(config, self._providers, self.retrievers, default_models, events)
+        self._conversation = Conversation(router, generator, events)
 
     @classmethod
     def from_config(
@@ -153,6 +155,7 @@ class FlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
     ) -> Turn:
         """Answer a message.
@@ -160,6 +163,8 @@ class FlexChat:
         Args:
             history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}.
                 Comes behind the history of a ChatRequest.
+            topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
+            collections: Where documents are looked for, as "SERVICE/COLLECTION" or "SERVICE"; absent: everywhere.
             response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
                 ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
 
@@ -169,7 +174,9 @@ class FlexChat:
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
             ResponseFormatError: The answer has not the form, also when asked again.
         """
-        return await self._conversation.respond(self._request(message, history, topic), _form(response_format))
+        return await self._conversation.respond(
+            self._request(message, history, topic, collections), _form(response_format)
+        )
 
     def stream(
         self,
@@ -177,6 +184,7 @@ class FlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
     ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, of which the last is the TurnEnd.
@@ -186,7 +194,24 @@ class FlexChat:
         Raises:
             The same as respond; what goes wrong during the turn is raised out of the generator.
         """
-        return self._conversation.stream(self._request(message, history, topic), _form(response_format))
+        return self._conversation.stream(self._request(message, history, topic, collections), _form(response_format))
+
+    async def explain(
+        self,
+        message: str | ChatRequest,
+        *,
+        history: Iterable[Message | Mapping[str, Any]] = (),
+        topic: str | None = None,
+        collections: Iterable[str | CollectionChoice] | None = None,
+    ) -> Explanation:
+        """Say which rule would answer a message, and why, without answering it.
+
+        Phases 1 to 5 run as they do in a turn: models and document stores are asked.
+
+        Raises:
+            ChatRequestError: As respond.
+        """
+        return await self._conversation.explain(self._request(message, history, topic, collections))
 
     async def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
         """Run one tool, as a model would; trouble is in the result."""
@@ -257,9 +282,11 @@ class FlexChat:
         message: str | ChatRequest,
         history: Iterable[Message | Mapping[str, Any]],
         topic: str | None,
+        collections: Iterable[str | CollectionChoice] | None,
     ) -> ChatRequest:
         if isinstance(message, ChatRequest):
             history, topic = (*message.history, *history), topic if topic is not None else message.topic
+            collections = message.collections if collections is None else collections
             message = message.user_message
         if not isinstance(message, str):
             raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
@@ -274,7 +301,18 @@ class FlexChat:
             earlier = read_history(() if history is None else history)
         except TypeError as error:
             raise ChatRequestError(str(error)) from None
-        return ChatRequest(user_message=scrub(message), history=earlier, topic=topic)
+        chosen = None if collections is None else tuple(map(self._collection, collections))
+        return ChatRequest(user_message=scrub(message), history=earlier, topic=topic, collections=chosen)
+
+    def _collection(self, named: str | CollectionChoice) -> CollectionChoice:
+        if isinstance(named, str):
+            service, _, collection = named.partition("/")
+            named = CollectionChoice(service=service, collection=collection or None)
+        if named.service not in self.retrievers:
+            known = ", ".join(self.retrievers) or "none"
+            hint = did_you_mean(named.service, self.retrievers)
+            raise ChatRequestError(f"no document store is called '{named.service}'{hint} (configured: {known})")
+        return named
 
 
 def _form(response_format: Any) -> AnswerForm | None:

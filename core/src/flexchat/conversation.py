@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import attrs
 
-from .config.model import ResponseRule
-from .domain import ChatRequest, ChatResponse, PhaseRecord, StreamEvent, Turn, TurnEnd
-from .phases.phase1_topic import detect_topic
-from .phases.phase2_retrieval import collect_rag_results
-from .phases.phase3_intent import detect_intent
-from .phases.phase4_profile import build_profile
-from .phases.phase5_matching import match_response_rule
+from .domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd
+from .phases.asking import PhaseNotes
+from .phases.citations import citations_of
+from .phases.phase5_matching import RuleVerdict, verdicts
 from .phases.phase6_generation import ResponseGenerator
+from .phases.routing import PhaseRecords, Router
+from .phases.template import shows_documents
+from .plugin.citing import Found, found_in_turn
 from .plugin.events import EventHooks, current_turn
 from .schema.answer_form import AnswerForm
+
+
+@attrs.frozen(kw_only=True)
+class Explanation:
+    """Where a message would go, and why; it is not answered.
+
+    Attributes:
+        rule: Index of the response rule that would answer, from 0; None if none fits.
+        verdicts: Of every rule, with all its conditions that fail.
+        phases: Phases 1 to 4, and 5 if a rule fits.
+    """
+
+    profile: Profile
+    rule: int | None
+    verdicts: tuple[RuleVerdict, ...]
+    phases: tuple[PhaseRecord, ...]
 
 
 class Conversation:
     """Takes a message through the six phases. Keeps nothing between turns: the history is part of the request."""
 
-    def __init__(self, rules: Sequence[ResponseRule], generator: ResponseGenerator, events: EventHooks) -> None:
-        self._rules = tuple(rules)
+    def __init__(self, router: Router, generator: ResponseGenerator, events: EventHooks) -> None:
+        self._router = router
         self._generator = generator
         self._events = events
+
+    async def explain(self, request: ChatRequest) -> Explanation:
+        """Run the phases up to the choice of a rule, and say why it is chosen. The plugins hear of it as of a turn.
+
+        A model or a store that does not answer is a warning of its phase.
+        """
+        with _Turn():
+            records = PhaseRecords(self._events)
+            profile, _ = await self._router.profile(request, records)
+            found = verdicts(profile, self._router.rules)
+            fitting = next((verdict.rule for verdict in found if verdict.fits), None)
+            if fitting is not None:
+                await self._router.rule(profile, records)
+        return Explanation(profile=profile, rule=fitting, verdicts=found, phases=tuple(records.records))
 
     async def respond(self, request: ChatRequest, form: AnswerForm | None = None) -> Turn:
         """Answer a message.
@@ -40,15 +71,11 @@ class Conversation:
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError, ResponseFormatError: The turn
                 failed.
         """
-        turn_id = secrets.token_hex(16)
-        token = current_turn.set(turn_id)
-        try:
-            async with contextlib.aclosing(self._events_of(turn_id, request, form, streamed=False)) as events:
+        with _Turn() as turn:
+            async with contextlib.aclosing(self._events_of(turn, request, form, streamed=False)) as events:
                 async for event in events:
                     if isinstance(event, TurnEnd):
                         return event.turn
-        finally:
-            current_turn.reset(token)
         raise AssertionError("a turn ends with TurnEnd")
 
     async def stream(self, request: ChatRequest, form: AnswerForm | None = None) -> AsyncGenerator[StreamEvent, None]:
@@ -57,42 +84,40 @@ class Conversation:
         Raises:
             The same as respond, out of the generator.
         """
-        turn_id = secrets.token_hex(16)
-        events = self._events_of(turn_id, request, form, streamed=True)
+        turn = _Turn()
+        events = self._events_of(turn, request, form, streamed=True)
         # A generator runs in the context of whoever asks for its next event, which may be another task each time:
         # the turn is current only while it runs.
         try:
             while True:
-                token = current_turn.set(turn_id)
-                try:
-                    event = await events.__anext__()
-                except StopAsyncIteration:
-                    return
-                finally:
-                    current_turn.reset(token)
+                with turn:
+                    try:
+                        event = await events.__anext__()
+                    except StopAsyncIteration:
+                        return
                 yield event
         finally:
-            token = current_turn.set(turn_id)
-            try:
+            with turn:
                 await events.aclose()
-            finally:
-                current_turn.reset(token)
 
     async def _events_of(
-        self, turn_id: str, request: ChatRequest, form: AnswerForm | None, *, streamed: bool
+        self, current: _Turn, request: ChatRequest, form: AnswerForm | None, *, streamed: bool
     ) -> AsyncGenerator[StreamEvent, None]:
         started = time.perf_counter()
-        phases = _Phases(self._events, started)
+        records = PhaseRecords(self._events, started)
         try:
             await self._events.turn_started(request.user_message)
-            topic = await phases.done("topic detection", await detect_topic(request))
-            documents = await phases.done("rag collection", await collect_rag_results(request, topic))
-            intent = await phases.done("intent detection", await detect_intent(topic, documents))
-            profile = await phases.done("profile building", build_profile(request, topic, documents, intent))
-            index, rule = await phases.done("response matching", match_response_rule(profile, self._rules))
+            profile, rag = await self._router.profile(request, records)
+            index, rule = await self._router.rule(profile, records)
             response: ChatResponse | None = None
             flow = self._generator.events(
-                profile, rule, request.user_message, request.history, streamed=streamed, form=form
+                profile,
+                rule,
+                request.user_message,
+                request.history,
+                streamed=streamed,
+                form=form,
+                spent_s=time.perf_counter() - started,
             )
             async with contextlib.aclosing(flow):
                 async for event in flow:
@@ -101,14 +126,17 @@ class Conversation:
                     elif streamed:
                         yield event
             assert response is not None, "a generation ends with its response"
-            await phases.done("response generation", response)
+            if records.warnings:
+                response = attrs.evolve(response, warnings=(*records.warnings, *response.warnings))
+            await records.done("response generation", response, _printable(response), PhaseNotes(usage=response.usage))
             turn = Turn(
-                id=turn_id,
+                id=current.id,
                 profile=profile,
                 rule=index,
                 response=response,
-                phases=tuple(phases.records),
+                phases=tuple(records.records),
                 elapsed_ms=(time.perf_counter() - started) * 1000,
+                citations=citations_of(response.content, rag, shows_documents(rule.prompt), current.found),
             )
             await self._events.turn_finished(response, turn.elapsed_ms)
         except Exception as error:
@@ -117,31 +145,26 @@ class Conversation:
         yield TurnEnd(turn)
 
 
-@attrs.define
-class _Phases:
-    """Measures the phases, remembers them, and tells the plugins."""
+class _Turn:
+    """A turn while it runs: as a context manager it is the current one."""
 
-    events: EventHooks
-    since: float
-    records: list[PhaseRecord] = attrs.field(factory=list)
+    __slots__ = ("_tokens", "found", "id")
 
-    async def done(self, phase: str, outcome: Any) -> Any:
-        now = time.perf_counter()
-        elapsed_ms, self.since = (now - self.since) * 1000, now
-        self.records.append(PhaseRecord(phase=phase, outcome=_printable(outcome), elapsed_ms=elapsed_ms))
-        await self.events.phase_finished(phase, outcome, elapsed_ms)
-        return outcome
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(16)
+        self.found: list[Found] = []
+        self._tokens: tuple[contextvars.Token[str], contextvars.Token[list[Found] | None]] | None = None
+
+    def __enter__(self) -> _Turn:
+        self._tokens = (current_turn.set(self.id), found_in_turn.set(self.found))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._tokens is not None
+        current_turn.reset(self._tokens[0])
+        found_in_turn.reset(self._tokens[1])
 
 
-def _printable(outcome: Any) -> Any:
-    """Return what a person is shown of a phase's outcome, as JSON data."""
-    match outcome:
-        case ChatResponse():
-            return {"service": outcome.service, "model": outcome.model, "tool_calls": len(outcome.tool_calls or ())}
-        case (int() as index, ResponseRule() as rule):
-            return {"rule": index, "match": dict(rule.match), "llm": rule.llm}
-        case None | str():
-            return outcome
-        case tuple():
-            return {"documents": len(outcome)}
-    return {"rag_results": outcome.rag_results, "intent": outcome.intent}
+def _printable(response: ChatResponse) -> dict[str, Any]:
+    """Return what a person is shown of phase 6's outcome, as JSON data."""
+    return {"service": response.service, "model": response.model, "tool_calls": len(response.tool_calls or ())}

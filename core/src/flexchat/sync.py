@@ -57,11 +57,15 @@ class SyncFlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
     ) -> Turn:
         """Answer a message; see FlexChat.respond."""
-        asked = self.chat.respond(message, history=history, topic=topic, response_format=response_format)
-        return self._run(asked)
+        return self._run(
+            self.chat.respond(
+                message, history=history, topic=topic, collections=collections, response_format=response_format
+            )
+        )
 
     def stream(
         self,
@@ -69,10 +73,26 @@ class SyncFlexChat:
         *,
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
+        collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
     ) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
-        return self._stream(self.chat.stream(message, history=history, topic=topic, response_format=response_format))
+        return self._stream(
+            self.chat.stream(
+                message, history=history, topic=topic, collections=collections, response_format=response_format
+            )
+        )
+
+    def explain(
+        self,
+        message: str | ChatRequest,
+        *,
+        history: Iterable[Message | Mapping[str, Any]] = (),
+        topic: str | None = None,
+        collections: Iterable[str | CollectionChoice] | None = None,
+    ) -> Explanation:
+        """Say which rule would answer a message, and why; see FlexChat.explain."""
+        return self._run(self.chat.explain(message, history=history, topic=topic, collections=collections))
 
     def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:
         try:

@@ -21,7 +21,9 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
             "without a configuration (flexchat init writes one, --config FILE names one) the rehearsal model answers, "
             f"and it is missing: {host.providers.missing('rehearsal')}"
         )
+    stores = {"documents": {"provider": "sqlite"}} if "sqlite" in host.retrievers.by_name else {}
     return {
+        "rag_services": stores,
         "llms": {"rehearsal": {"provider": "rehearsal"}},
         "responses": [{"llm": "rehearsal", "model": "rehearsal", "tools": {"enabled": True}}],
         "tools": {"registry": [{"name": name} for name in _usable_tools(host)], "at_limit": "answer"},

@@ -7,7 +7,6 @@ the wrong type is structuring's business and is passed over here.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ import attrs
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
 from .document import Document, walk
-from .patterns import compile_pattern
+from .patterns import LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
 from .wording import is_secret_place, shortened, spoken_value
 
@@ -171,11 +170,17 @@ class _Checker:
                 place, "the flags after the last / are g, i, m, u and y; with any other both / are taken literally"
             )
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # how a future Python will read it
-                compile_pattern(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            self._problem(place, f"this is not a regular expression: {shortened(str(error))}")
+            compiled = compile_pattern(pattern)
+        except PatternError as error:
+            text = str(error) if str(error) == MISSING else f"this is not a regular expression: {shortened(str(error))}"
+            self._problem(place, text)
+            return
+        if not compiled.linear:
+            self._note(
+                place,
+                "not every search with this pattern takes time in proportion to the text (look-around, or a back "
+                f"reference): one that takes more than {LONGEST_MS} ms is given up, and the rule does not fit",
+            )
 
     def _rule_tools(self, place: Place, tools: dict[str, Any]) -> None:
         allowed = tools.get("allowed_tools")

@@ -85,7 +85,11 @@ class TopicTable:
     """[topic]: phase 1."""
 
     provider: ModelChoice | None = _key("Who detects topics.", default=None)
-    prompt: str | None = _key("Prompt template of your own.", default=None)
+    prompt: str | None = _key(
+        "Prompt template of your own; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
+        default=None,
+    )
+    max_tokens: int = _key("Upper limit of the answer, in tokens.", min=1, default=200)
 
 
 @attrs.frozen(kw_only=True)
@@ -94,6 +98,7 @@ class IntentTable:
 
     provider: ModelChoice | None = _key("Who detects intents.", default=None)
     detection: Mapping[str, str] = _key("Categories: name and description.", factory=dict)
+    max_tokens: int = _key("Upper limit of the answer, in tokens.", min=1, default=50)
 
 
 @attrs.frozen(kw_only=True)

@@ -1,28 +1,95 @@
-"""Regular expressions as a configuration writes them: ``/body/flags``, or the body alone."""
+"""Regular expressions of match rules: ``/body/flags``, or the body alone, searched in texts that users write.
+
+A user's text must not be able to hold the program up. RE2 needs time in proportion to the text, whatever the pattern,
+and decides wherever both engines mean the same. The other engine knows everything Python knows, look-around and back
+references too, and letters of all scripts; it is given a time, and gives up after it.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
+import warnings
+from typing import Any
 
-_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "g": 0, "u": 0, "y": 0}
+from ..domain.text import scrub
+
+LONGEST_MS = 50
+"""Milliseconds one search may take."""
+
+MISSING = "rules with _regexp need their engine: pip install 'flexchat-core[regex]'"
+
+_FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z_])")
 _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
 
-def compile_pattern(text: str) -> re.Pattern[str]:
+class PatternError(ValueError):
+    """It is no regular expression; the text says where it ends to be one."""
+
+
+class Pattern:
+    """A compiled pattern.
+
+    Attributes:
+        linear: Whether every search takes time in proportion to its text.
+    """
+
+    def __init__(self, body: str, flags: str) -> None:
+        try:
+            import regex
+        except ImportError as error:
+            raise PatternError(MISSING) from error
+        written = f"(?{flags}){body}" if flags else body
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # how a future Python will read it
+                self._patient: Any = regex.compile(written)
+        except (regex.error, OverflowError, RecursionError) as error:
+            raise PatternError(str(error)) from None
+        self._linear: Any = _re2(written)
+
+    @property
+    def linear(self) -> bool:
+        """Whether RE2 knows it."""
+        return self._linear is not None
+
+    def found_in(self, text: str) -> bool | None:
+        """Return whether it occurs in the text, line ends at its end left out; None if that took too long to say."""
+        text = scrub(text).rstrip("\r\n")
+        if self._linear is not None and text.isascii():  # of other scripts RE2 knows no letters and word ends
+            return self._linear.search(text) is not None
+        try:
+            return self._patient.search(text, timeout=LONGEST_MS / 1000) is not None
+        except TimeoutError:
+            return self._linear.search(text) is not None if self._linear is not None else None
+
+
+@functools.lru_cache(maxsize=512)
+def compile_pattern(text: str) -> Pattern:
     """Return the pattern of a match rule. Flags are g, i, m, u and y; with any other the slashes are literal.
 
     A named group may be written as in JavaScript, ``(?<name>…)``, or as in Python.
 
     Raises:
-        re.error: It is no regular expression.
+        PatternError: It is no regular expression, or there is no engine to search with.
 
     Source: the original's rule matching (FIELD_regexp).
     """
     slashed = _SLASHED.fullmatch(text)
-    if slashed is None:
-        return re.compile(_NAMED_GROUP.sub("(?P<", text))
-    flags = 0
-    for letter in slashed.group(2):
-        flags |= _FLAGS[letter]
-    return re.compile(_NAMED_GROUP.sub("(?P<", slashed.group(1)), flags)
+    body, letters = slashed.groups() if slashed is not None else (text, "")
+    flags = "".join(sorted({_FLAGS[letter] for letter in letters}))
+    return Pattern(_NAMED_GROUP.sub("(?P<", body), flags)
+
+
+def _re2(written: str) -> Any:
+    try:
+        import re2
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(written, options)
+    except (re2.error, UnicodeEncodeError):
+        return None

@@ -8,11 +8,14 @@ from typing import Any
 import attrs
 
 from .chat import Usage
-from .messages import Message
+from .messages import AssistantMessage, Message, UserMessage
 from .retrieval import Citation
+from .text import storable
 
 DEFAULT_TENANT = "default"
 """Whose conversations are meant where nobody says."""
+
+LONGEST_TITLE = 80
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +37,19 @@ class ConversationTurn:
     usage: Usage | None = None
     citations: tuple[Citation, ...] = ()
     at: str = ""
+
+    @property
+    def title(self) -> str:
+        """What a conversation that begins with this turn is called: the user's first line, at most 80 characters."""
+        first = next((m.content for m in self.messages if isinstance(m, UserMessage) and m.content.strip()), "")
+        line = " ".join(storable(first).split())
+        return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"
+
+    @property
+    def text(self) -> str:
+        """What user and model said in it, and not what tools did: where a search looks for words."""
+        said = [m.content for m in self.messages if isinstance(m, (UserMessage, AssistantMessage)) and m.content]
+        return storable("\n".join(said))
 
 
 @attrs.frozen(kw_only=True)

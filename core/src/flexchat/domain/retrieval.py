@@ -94,15 +94,20 @@ class CollectionHits:
     """What phase 2 found in one collection.
 
     Attributes:
-        distance: That of the nearest document.
+        distances: One per document.
     """
 
     result: Literal["match", "partial"]
     service: str
     collection: str | None
     documents: tuple[Document, ...]
-    distance: float
+    distances: tuple[float, ...]
     description: str = ""
+
+    @property
+    def distance(self) -> float:
+        """That of the nearest document."""
+        return min(self.distances)
 
     @property
     def category(self) -> str:

@@ -2,9 +2,154 @@
 
 from __future__ import annotations
 
-from ..domain import ChatRequest
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import attrs
+
+from ..config.model import ModelChoice
+from ..domain import AssistantMessage, ChatRequest, Message, UserMessage
+from ..errors import FlexChatError
+from .asking import Asker, PhaseNotes, filled, json_objects
+
+CONTEXT_MESSAGES = 6
+LONG_ANSWER = 400
+SHORT_TOPIC = 40
+"""Earlier messages the model is shown; characters from which an answer is only named; characters of the message that
+stand in for a topic. Source: the original's topic detection."""
+
+LONGEST_TOPIC = 200
+"""Characters of a topic: a model that tells a story is cut."""
+
+PROMPT = """\
+You keep track of what a conversation is about.
+
+Topic so far: {{currentTopic}}
+
+The conversation so far:
+{{conversationContext}}
+
+The new message:
+{{userMessage}}
+
+Decide whether the new message goes on with the topic so far, also with a follow-up question, or begins another one. \
+Then name the topic of the new message in a short noun phrase of at most eight words that would be understood without \
+the conversation.
+
+Answer with one JSON object and nothing else:
+{"topic_status": "continuation" or "new_topic", "topic_summary": "the noun phrase"}
+"""
+"""Variables: currentTopic ("none" at the start), conversationContext, userMessage; also written current_topic, …"""
+
+_NOTHING = ("none", "general", "conversation")
+_SUMMARY = ("topic_summary", "topic", "summary")
+_STATUS = ("topic_status", "status")
+# What is left of an object that was cut off, or was written with the wrong quotes.
+_LOOSE = r"""["']?\b(?:%s)["']?\s*[:=]\s*["']([^"'\n}]*)"""
+_LOOSE_SUMMARY = re.compile(_LOOSE % "topic_summary|topic|summary", re.IGNORECASE)
+_LOOSE_STATUS = re.compile(_LOOSE % "topic_status|status", re.IGNORECASE)
+_LABEL = re.compile(r"^\s*(?:the\s+)?(?:new\s+)?topic(?:\s+summary|_summary)?(?:\s+is|\s*[:=])\s*", re.IGNORECASE)
+_AROUND = " \t\r\n\"'`*"
 
 
-async def detect_topic(request: ChatRequest) -> str:
-    """Return the topic: with no model configured for it, the message itself."""
-    return request.user_message
+@attrs.frozen
+class Topic:
+    """What a message is about.
+
+    Attributes:
+        status: Whether it goes on with the topic of the conversation.
+    """
+
+    text: str
+    status: Literal["continuation", "new_topic"]
+
+
+class TopicDetector:
+    """Detects topics.
+
+    Args:
+        choice: Who is asked; None: the message itself is the topic.
+        prompt: Template; see PROMPT.
+    """
+
+    def __init__(self, asker: Asker, choice: ModelChoice | None, prompt: str | None, max_tokens: int) -> None:
+        self._asker = asker
+        self._choice = choice
+        self._prompt = prompt or PROMPT
+        self._max_tokens = max_tokens
+
+    async def detect(self, request: ChatRequest, notes: PhaseNotes) -> Topic:
+        """Return the topic. If the model does not answer, that is the message itself, with a warning."""
+        message, current = request.user_message, (request.topic or "").strip()
+        if self._choice is None:
+            return Topic(message, "new_topic")
+        context = "\n".join(_shown(request.history, current)) or "(it begins with this message)"
+        notes.input = {"topic": current or None, "message": message, "llm": self._choice.llm}
+        values = {"currentTopic": current or "none", "conversationContext": context, "userMessage": message}
+        values |= {
+            "current_topic": values["currentTopic"],
+            "conversation_context": context,
+            "user_message": message,
+        }
+        prompt = filled(self._prompt, values)
+        try:
+            answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
+        except (FlexChatError, TimeoutError) as error:
+            notes.warnings.append(f"topic detection: {reason(error)}; the message itself stands for its topic")
+            return Topic(message, "new_topic")
+        return read_topic(answer, message, current)
+
+
+def read_topic(answer: str, message: str, current: str) -> Topic:
+    """Return the topic a model's answer tells, however well it kept to the form.
+
+    Without one, or with one that says nothing, the topic so far goes on; at the start the beginning of the message is
+    taken.
+    """
+    summary, status = _told(answer)
+    if not current:
+        status = "new_topic"
+    if summary.casefold() in ("", *_NOTHING):
+        return Topic(current or message[:SHORT_TOPIC].strip(), "continuation" if current else "new_topic")
+    return Topic(summary, status)
+
+
+def _told(answer: str) -> tuple[str, Literal["continuation", "new_topic"]]:
+    for found in json_objects(answer):
+        for table in (found, *(value for value in found.values() if isinstance(value, Mapping))):
+            summary = next((table[key] for key in _SUMMARY if isinstance(table.get(key), str)), None)
+            if summary is not None:
+                status = next((table[key] for key in _STATUS if isinstance(table.get(key), str)), "")
+                return _tidy(str(summary)), _status(str(status))
+    loose = _LOOSE_SUMMARY.search(answer)
+    if loose is not None:
+        status_found = _LOOSE_STATUS.search(answer)
+        return _tidy(loose.group(1)), _status(status_found.group(1) if status_found else "")
+    said = next((line for line in answer.splitlines() if line.strip(_AROUND + "{}[]json")), "")
+    return _tidy(_LABEL.sub("", said.lstrip(_AROUND + "#->"))), "continuation"
+
+
+def _status(word: str) -> Literal["continuation", "new_topic"]:
+    return "new_topic" if "new" in word.casefold() else "continuation"
+
+
+def _tidy(summary: str) -> str:
+    return " ".join(summary.split())[:LONGEST_TOPIC].strip(_AROUND + "{}").removesuffix(".")
+
+
+def _shown(history: Sequence[Message], current: str) -> Iterator[str]:
+    """Yield the latest messages as lines; a long answer is only named."""
+    said = [m for m in history if isinstance(m, UserMessage) or (isinstance(m, AssistantMessage) and m.content)]
+    for message in said[-CONTEXT_MESSAGES:]:
+        if isinstance(message, UserMessage):
+            yield f"User: {message.content}"
+        elif len(message.content or "") <= LONG_ANSWER:
+            yield f"Assistant: {message.content}"
+        else:
+            yield f"Assistant: [a long answer about {current or 'a previous topic'}]"
+
+
+def reason(error: Exception) -> str:
+    """Return what went wrong, in words."""
+    return "the answer took too long" if isinstance(error, TimeoutError) else str(error)

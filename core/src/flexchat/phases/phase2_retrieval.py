@@ -2,9 +2,148 @@
 
 from __future__ import annotations
 
-from ..domain import ChatRequest, Document
+import asyncio
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from ..config.model import RagServiceEntry
+from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, RetrievalHits
+from ..errors import FlexChatError, RetrievalError, UnknownServiceError
+from ..plugin.contracts import Retriever
+from .asking import PhaseNotes
+from .phase1_topic import Topic, reason
+
+log = logging.getLogger(__name__)
+
+MATCH_THRESHOLD = 0.25
+PARTIAL_THRESHOLD = 0.5
+"""Distances below which a hit is a match or a partial one, where neither collection nor service says.
+
+Source: what the original documents."""
 
 
-async def collect_rag_results(request: ChatRequest, topic: str) -> tuple[Document, ...]:
-    """Return the passages found: none, as no collection is chosen."""
-    return ()
+class DocumentCollector:
+    """Asks the document stores.
+
+    Args:
+        stores: By their name in rag_services, in the order of the config.
+        entries: Their entries.
+        timeout_s: Seconds one store may take.
+    """
+
+    def __init__(
+        self, stores: Mapping[str, Retriever], entries: Mapping[str, RagServiceEntry], *, timeout_s: float
+    ) -> None:
+        self._stores = stores
+        self._entries = entries
+        self._timeout_s = timeout_s
+
+    async def collect(self, request: ChatRequest, topic: Topic, notes: PhaseNotes) -> RagResults:
+        """Ask all chosen collections at once: the nearest match wins; else all partial matches count.
+
+        A store that fails is left out, with a warning.
+        """
+        question = search_text(request.user_message, topic)
+        chosen = await self._chosen(request.collections, notes)
+        notes.input = {"query": question, "collections": [_spoken(choice) for choice in chosen]}
+        found = await asyncio.gather(*(self._ask(choice, question, notes) for choice in chosen))
+        hits = sorted((hit for hit in found if hit is not None), key=lambda hit: hit.distance)
+        matches = [hit for hit in hits if hit.result == "match"]
+        if matches:
+            return RagResults(result="match", hits=(matches[0],))
+        return RagResults(result="partial" if hits else "none", hits=tuple(hits))
+
+    async def _chosen(self, wanted: Sequence[CollectionChoice] | None, notes: PhaseNotes) -> list[CollectionChoice]:
+        """Return the collections to ask, each once: those of a choice, or all; a service may be pinned to one."""
+        if wanted is None:
+            wanted = [CollectionChoice(service=name) for name in self._stores]
+        lists = await asyncio.gather(*(self._collections(choice, notes) for choice in wanted))
+        return [*dict.fromkeys(choice for choices in lists for choice in choices)]
+
+    async def _collections(self, choice: CollectionChoice, notes: PhaseNotes) -> Iterable[CollectionChoice]:
+        service = choice.service
+        if service not in self._stores:
+            notes.warnings.append(f"retrieval: {UnknownServiceError(service, known=tuple(self._stores))}")
+            return []
+        pinned = choice.collection or self._entry(service).collection
+        if pinned is not None:
+            return [CollectionChoice(service=service, collection=pinned)]
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                known = await self._stores[service].collections()
+        except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
+            self._failed(service, error, notes)
+            return []
+        return [CollectionChoice(service=service, collection=each.name) for each in known]
+
+    async def _ask(self, choice: CollectionChoice, question: str, notes: PhaseNotes) -> CollectionHits | None:
+        entry = self._entry(choice.service)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await self._stores[choice.service].query(
+                    question, collection=choice.collection, top_k=entry.top_k
+                )
+            return judged(found, choice, entry)
+        except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
+            self._failed(_spoken(choice), error, notes)
+            return None
+
+    def _entry(self, service: str) -> RagServiceEntry:
+        return self._entries.get(service) or RagServiceEntry(provider="")
+
+    def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
+        known = isinstance(error, FlexChatError | TimeoutError)
+        log.warning("retrieval: %s: %s", what, error or type(error).__name__, exc_info=None if known else error)
+        text = reason(error) if known else f"{type(error).__name__}: {error}"
+        notes.warnings.append(f"retrieval: {what} was left out: {text}")
+
+
+def search_text(message: str, topic: Topic) -> str:
+    """Return what stores are asked.
+
+    A message that goes on with a topic is searched with it: "and what does it cost?" says little alone. The original
+    searched with the topic only, so that what a follow-up asked never reached the store.
+    """
+    if topic.status == "new_topic" or topic.text.casefold() in message.casefold():
+        return message
+    return f"{topic.text}: {message}"
+
+
+def judged(found: RetrievalHits, choice: CollectionChoice, entry: RagServiceEntry) -> CollectionHits | None:
+    """Return what one collection's hits amount to; None if even the nearest is too far away.
+
+    The collection's own thresholds go before the service's, and 0 is a threshold: nothing is below it.
+
+    Raises:
+        RetrievalError: The store does not keep its contract.
+    """
+    if len(found.documents) != len(found.distances) or not all(map(math.isfinite, found.distances)):
+        raise RetrievalError("the store does not keep its contract: every document needs a distance, a finite number")
+    if not found.documents:
+        return None
+    nearest = min(found.distances)
+    match = _first(found.match_threshold, entry.match_threshold, MATCH_THRESHOLD)
+    partial = _first(found.partial_threshold, entry.partial_threshold, PARTIAL_THRESHOLD)
+    if nearest >= match and nearest >= partial:
+        return None
+    collection = choice.collection
+    about = found.description or entry.description or f"Information about {collection or choice.service}"
+    return CollectionHits(
+        result="match" if nearest < match else "partial",
+        service=choice.service,
+        collection=collection,
+        documents=tuple(attrs.evolve(d, collection=d.collection or collection) for d in found.documents),
+        distances=found.distances,
+        description=about,
+    )
+
+
+def _first(*values: float | None) -> float:
+    return next(value for value in values if value is not None)
+
+
+def _spoken(choice: CollectionChoice) -> str:
+    return f"{choice.service}/{choice.collection}" if choice.collection else choice.service

@@ -2,9 +2,124 @@
 
 from __future__ import annotations
 
-from ..domain import Document
+import re
+from collections.abc import Mapping, Sequence
+
+from ..config.model import ModelChoice
+from ..domain import CollectionHits, RagResults
+from ..errors import FlexChatError
+from .asking import Asker, PhaseNotes, json_objects
+from .phase1_topic import Topic, reason
+
+OTHER = "other"
+"""The category that is always there."""
+
+_KEYS = ("intent", "category", "name", "answer")
+_LABEL = re.compile(r"^\W*(?:the\s+)?(?:intent|category|answer)(?:\s+is|\s*[:=])\s*", re.IGNORECASE)
+_AROUND = " \t\r\n\"'`*.,;:!()[]{}<>-"
 
 
-async def detect_intent(topic: str, documents: tuple[Document, ...]) -> str | None:
-    """Return the intent: None, as no categories are configured."""
-    return None
+class IntentDetector:
+    """Detects intents.
+
+    Args:
+        choice: Who is asked; None: nobody.
+        categories: Names and descriptions, as configured.
+    """
+
+    def __init__(
+        self, asker: Asker, choice: ModelChoice | None, categories: Mapping[str, str], max_tokens: int
+    ) -> None:
+        self._asker = asker
+        self._choice = choice
+        self._categories = dict(categories)
+        self._max_tokens = max_tokens
+
+    async def detect(self, message: str, topic: Topic, rag: RagResults, notes: PhaseNotes) -> str | None:
+        """Return one of the categories, or None.
+
+        A match needs no model: its collection is the intent. Else the model chooses between the configured
+        categories, one for each partial result, and "other"; where only one answer is possible it is not asked.
+        "other" beside partial results means the nearest of them. If the model does not answer, there is no intent,
+        with a warning.
+        """
+        if rag.result == "match":
+            notes.skipped = "a document matches"
+            return rag.hits[0].category
+        if not self._categories and len(rag.hits) == 1:
+            notes.skipped = "there is only one possible answer"
+            return rag.hits[0].category
+        categories = {**self._categories, **{hit.category: hit.description for hit in rag.hits}}
+        if not categories or self._choice is None:
+            notes.skipped = "no categories" if not categories else "no model is configured for it"
+            return None
+        categories.setdefault(OTHER, "none of these")
+        notes.input = {"message": message, "topic": topic.text, "categories": list(categories), "llm": self._choice.llm}
+        prompt = intent_prompt(message, topic.text, categories)
+        try:
+            answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
+        except (FlexChatError, TimeoutError) as error:
+            notes.warnings.append(f"intent detection: {reason(error)}; the message has no intent")
+            return None
+        named = read_category(answer, tuple(categories))
+        if named is None:
+            notes.warnings.append(
+                f"intent detection: no category is called {_short(answer)}; the message has no intent"
+            )
+            return None
+        return _nearest(rag.hits) if named == OTHER and rag.hits else named
+
+
+def intent_prompt(message: str, topic: str, categories: Mapping[str, str]) -> str:
+    """Return the question to the model."""
+    listed = "\n".join(
+        f"- {name}: {' '.join(text.split())}" if text else f"- {name}" for name, text in categories.items()
+    )
+    about = f"\n\nThe conversation is about: {topic}" if topic.strip() not in ("", message.strip()) else ""
+    return (
+        f"Which of the categories fits the message best?\n\nThe message:\n{message}{about}\n\n"
+        f"The categories:\n{listed}\n\n"
+        "Answer with the name of one category, exactly as it is written here, and nothing else."
+    )
+
+
+def read_category(answer: str, categories: Sequence[str]) -> str | None:
+    """Return the category an answer names, however it is wrapped: case, quotes, a sentence, JSON; None if none.
+
+    An answer that names several is taken at its first word for it only if one stands alone on the first line.
+    """
+    folded = {_folded(name): name for name in categories}
+    for table in json_objects(answer):
+        for key in _KEYS:
+            value = table.get(key)
+            if isinstance(value, str) and _folded(value) in folded:
+                return folded[_folded(value)]
+    lines = [line for line in answer.splitlines() if line.strip(_AROUND)]
+    for line in lines[:1] + lines[-1:]:
+        said = _folded(_LABEL.sub("", line))
+        if said in folded:
+            return folded[said]
+        before = _folded(re.split(r"[:(]|\s[-–—]\s", _LABEL.sub("", line).lstrip(_AROUND), maxsplit=1)[0])
+        if before in folded:
+            return folded[before]
+    named = [name for key, name in folded.items() if _stands_in(key, answer)]
+    longest = [name for name in named if not any(name != other and _folded(name) in _folded(other) for other in named)]
+    return longest[0] if len(longest) == 1 else None
+
+
+def _stands_in(key: str, answer: str) -> bool:
+    return bool(key) and re.search(rf"(?<!\w){re.escape(key)}(?!\w)", _folded(answer)) is not None
+
+
+def _folded(text: str) -> str:
+    """Return a name without what models change in it: case, quotes, and _ or - for blanks."""
+    return re.sub(r"[\s_-]+", " ", text.casefold().strip(_AROUND)).strip()
+
+
+def _nearest(hits: Sequence[CollectionHits]) -> str:
+    return min(hits, key=lambda hit: hit.distance).category
+
+
+def _short(answer: str) -> str:
+    words = " ".join(answer.split())
+    return repr(words if len(words) <= 60 else f"{words[:60]}…")

@@ -85,12 +85,14 @@ class ResponseGenerator:
         *,
         streamed: bool,
         form: AnswerForm | None = None,
+        spent_s: float = 0.0,
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         """Answer one user message, and return a generator of what happens; its last item is the ChatResponse.
 
         Args:
             streamed: Ask the provider for its answer piece by piece, where it can do that.
             form: What the answer must be; None for what the rule says.
+            spent_s: Seconds of the turn that the earlier phases took.
 
         Raises:
             The same as generate_response.
@@ -106,7 +108,7 @@ class ResponseGenerator:
             messages=(*start, UserMessage(content=user_message)),
             kept=len(start),
             timeout_ms=self._limits.turn_timeout_ms,
-            deadline=time.monotonic() + self._limits.turn_timeout_ms / 1000,
+            deadline=time.monotonic() + self._limits.turn_timeout_ms / 1000 - spent_s,
             streamed=streamed,
             form=form or self._form(rule),
             warnings=list(repairs),

@@ -16,6 +16,7 @@ log = logging.getLogger(__name__)
 
 _VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() takes "²"
+_DOCUMENTS = re.compile(r"\{\{\s*(?:rag_context|documents)\b")
 _MISSING = object()
 
 
@@ -43,14 +44,22 @@ def substitute_variables(template: str, profile: Profile) -> str:
     return _VARIABLE.sub(value_of, template)
 
 
+def shows_documents(template: str) -> bool:
+    """Return whether a prompt shows the documents that were found."""
+    return _DOCUMENTS.search(template) is not None
+
+
 def rag_context(documents: Sequence[Document]) -> str:
-    """Return the documents as a prompt shows them: title and collection over each text."""
+    """Return the documents as a prompt shows them: over each text its title, its collection and its source."""
     if not documents:
         return "[No relevant documents found]"
-    return "\n\n---\n\n".join(
-        f"### {document.title}{f' (from {document.collection})' if document.collection else ''}\n\n{document.text}"
-        for document in documents
-    )
+    return "\n\n---\n\n".join(map(_passage, documents))
+
+
+def _passage(document: Document) -> str:
+    title = f"### {document.title}{f' (from {document.collection})' if document.collection else ''}"
+    source = f"\nSource: {document.source}" if document.source else ""
+    return f"{title}{source}\n\n{document.text}"
 
 
 def _variables(profile: Profile) -> Mapping[str, Any]:

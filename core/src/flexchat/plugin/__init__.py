@@ -50,6 +50,14 @@ from ..domain import (
 )
 from ..domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
 from ..domain.history import read_history
+from ..domain.message_json import (
+    message_from_dict,
+    message_to_dict,
+    turn_from_dict,
+    turn_from_json,
+    turn_to_dict,
+    turn_to_json,
+)
 from ..domain.text import storable
 from ..errors import (
     ContentFilterError,
@@ -177,8 +185,14 @@ __all__ = [
     "Where",
     "holds",
     "hookimpl",
+    "message_from_dict",
+    "message_to_dict",
     "read_filter",
     "read_history",
     "result_of",
     "storable",
+    "turn_from_dict",
+    "turn_from_json",
+    "turn_to_dict",
+    "turn_to_json",
 ]

@@ -26,6 +26,7 @@ from ..domain import (
     ToolDefinition,
     Where,
 )
+from .citing import Found, found_in_turn
 from .threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -382,6 +383,12 @@ class ToolContext:
     tool: ToolDefinition
     handlers: Mapping[tuple[str, str], ToolHandler] = attrs.field(factory=dict)
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
+
+    def cite(self, service: str, hits: RetrievalHits) -> None:
+        """Say what was found in a document store: the turn names it among its citations."""
+        found = found_in_turn.get()
+        if found is not None:
+            found.append(Found(self.tool.name, service, hits))
 
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:
         """Run a handler where it belongs: on the event loop if it is async, else in a thread."""

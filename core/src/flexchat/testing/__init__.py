@@ -8,17 +8,20 @@ and is imported when it is asked for.
     replay.py         ReplayTransport: recorded traffic, served again
     sockets.py        forbid_sockets: no test talks to a real service by accident
     plugin.py         fixtures for pytest: pytest_plugins = ["flexchat.testing.plugin"]
-    conformance/      the laws of a provider, a handler, an implementation type and a retriever
+    hashing_embedder.py  HashingEmbedder: vectors without a model, for tests of document stores
+    conformance/      the laws of a provider, a handler, an implementation type, a retriever and a document store
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .hashing_embedder import HashingEmbedder
 from .recorder import RecordedEvent, RecordedEvents
 from .scripted import ScriptedProvider, calls, says
 from .sockets import NetworkForbiddenError, forbid_sockets
 
 if TYPE_CHECKING:
+    from .conformance.document_store import DocumentStoreConformance
     from .conformance.handler import HandlerConformance
     from .conformance.implementation import ImplementationConformance
     from .conformance.provider import ProviderConformance
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 # Imported when they are asked for: they need httpx or hypothesis, or what those need.
 _LATER = {
+    "DocumentStoreConformance": "conformance.document_store",
     "HandlerConformance": "conformance.handler",
     "ImplementationConformance": "conformance.implementation",
     "ProviderConformance": "conformance.provider",
@@ -35,7 +39,9 @@ _LATER = {
 }
 
 __all__ = [
+    "DocumentStoreConformance",
     "HandlerConformance",
+    "HashingEmbedder",
     "ImplementationConformance",
     "NetworkForbiddenError",
     "ProviderConformance",
