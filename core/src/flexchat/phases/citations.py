@@ -1,0 +1,56 @@
+"""Which passages an answer had before it, and which of them it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..domain import Citation, Document, RagResults
+from ..plugin.citing import Found
+
+_SHORTEST_NAME = 4
+"""Characters of a title that can be recognised in a text."""
+
+
+def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Found]) -> tuple[Citation, ...]:
+    """Return the citations of a turn, those of the prompt first, each passage's title and source once.
+
+    Args:
+        shown: Whether the prompt had the documents of phase 2.
+        found: What tools told with ToolContext.cite.
+    """
+    if not shown and not found:
+        return ()
+    folded = answer.casefold()
+    citations: dict[tuple[str, str | None, str | None], Citation] = {}
+    for document, service, distance, via in (*(_of_prompt(rag) if shown else ()), *_of_tools(found)):
+        key = (document.title, document.source, document.collection)
+        if key not in citations:
+            citations[key] = Citation(
+                title=document.title,
+                source=document.source,
+                collection=document.collection,
+                service=service,
+                distance=round(distance, 6),
+                named=any(_stands_in(name, folded) for name in (document.title, document.source)),
+                via=via,
+            )
+    return tuple(citations.values())
+
+
+def _of_prompt(rag: RagResults) -> Iterable[tuple[Document, str, float, str]]:
+    for hit in rag.hits:
+        for document, distance in zip(hit.documents, hit.distances, strict=True):
+            yield document, hit.service, distance, "prompt"
+
+
+def _of_tools(found: Sequence[Found]) -> Iterable[tuple[Document, str, float, str]]:
+    for each in found:
+        for document, distance in zip(each.hits.documents, each.hits.distances, strict=True):
+            yield document, each.service, distance, each.tool
+
+
+def _stands_in(name: str | None, folded: str) -> bool:
+    if name is None or len(name) < _SHORTEST_NAME or name == "Untitled":
+        return False
+    file = name.replace("\\", "/").rsplit("/", 1)[-1]
+    return name.casefold() in folded or (len(file) >= _SHORTEST_NAME and file.casefold() in folded)

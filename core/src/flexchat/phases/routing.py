@@ -1,0 +1,149 @@
+"""Phases 1 to 5: from a message to the rule that answers it, with a record of how it went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..config.model import Config, ResponseRule
+from ..domain import ChatRequest, PhaseRecord, Profile, RagResults
+from ..plugin.contracts import ChatProvider, Retriever
+from ..plugin.events import EventHooks
+from .asking import Asker, PhaseNotes
+from .needs import needs_of, topic_model
+from .phase1_topic import Topic, TopicDetector
+from .phase2_retrieval import DocumentCollector
+from .phase3_intent import IntentDetector
+from .phase4_profile import build_profile
+from .phase5_matching import first_failures, match_response_rule
+
+NOT_ASKED = "no rule asks for it"
+
+
+@attrs.define
+class PhaseRecords:
+    """Measures phases, remembers them, and tells the plugins."""
+
+    events: EventHooks
+    since: float = attrs.field(factory=time.perf_counter)
+    records: list[PhaseRecord] = attrs.field(factory=list)
+
+    async def done(self, phase: str, outcome: Any, printable: Any, notes: PhaseNotes | None = None) -> None:
+        """Note that a phase is done.
+
+        Args:
+            outcome: What the plugins are told.
+            printable: The same as JSON data.
+        """
+        now = time.perf_counter()
+        elapsed_ms, self.since = (now - self.since) * 1000, now
+        if notes is None:
+            record = PhaseRecord(phase=phase, outcome=printable, elapsed_ms=elapsed_ms)
+        else:
+            record = PhaseRecord(
+                phase=phase,
+                outcome=printable,
+                elapsed_ms=elapsed_ms,
+                input=notes.input,
+                skipped=notes.skipped,
+                warnings=tuple(notes.warnings),
+                usage=notes.usage,
+            )
+        self.records.append(record)
+        await self.events.phase_finished(phase, outcome, elapsed_ms)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong in the phases so far."""
+        return tuple(warning for record in self.records for warning in record.warnings)
+
+
+class Router:
+    """Takes a message to its rule."""
+
+    def __init__(
+        self,
+        config: Config,
+        providers: Mapping[str, ChatProvider],
+        retrievers: Mapping[str, Retriever],
+        default_models: Mapping[str, str],
+        events: EventHooks,
+    ) -> None:
+        timeout_s = config.limits.phase_timeout_ms / 1000
+        asker = Asker(providers, default_models, events, timeout_s=timeout_s)
+        self.rules = config.responses
+        self._needs = needs_of(config, retrievers)
+        self._topics = TopicDetector(asker, topic_model(config), config.topic.prompt, config.topic.max_tokens)
+        self._documents = DocumentCollector(retrievers, config.rag_services, timeout_s=timeout_s)
+        self._intents = IntentDetector(asker, config.intent.provider, config.intent.detection, config.intent.max_tokens)
+
+    async def profile(self, request: ChatRequest, records: PhaseRecords) -> tuple[Profile, RagResults]:
+        """Run phases 1 to 4. What goes wrong in them is a warning in their record, and never an error."""
+        needs = self._needs
+        wants_documents = needs.documents if request.collections is None else bool(request.collections)
+        notes = PhaseNotes()
+        if needs.topic or ((wants_documents or needs.intent) and request.history):
+            topic = await self._topics.detect(request, notes)
+        else:
+            topic = Topic(request.user_message, "new_topic")
+            notes.skipped = NOT_ASKED
+        await records.done("topic detection", topic.text, {"topic": topic.text, "status": topic.status}, notes)
+        notes, rag = PhaseNotes(), RagResults()
+        if wants_documents:
+            rag = await self._documents.collect(request, topic, notes)
+        else:
+            notes.skipped = NOT_ASKED if request.collections is None else "no collection is chosen"
+        await records.done("rag collection", rag, _rag(rag), notes)
+        notes, intent = PhaseNotes(), None
+        if needs.intent:
+            intent = await self._intents.detect(request.user_message, topic, rag, notes)
+        elif rag.result == "match":
+            intent = rag.hits[0].category
+        else:
+            notes.skipped = NOT_ASKED
+        await records.done("intent detection", intent, intent, notes)
+        profile = build_profile(request, topic, rag, intent)
+        await records.done("profile building", profile, _profile(profile))
+        return profile, rag
+
+    async def rule(self, profile: Profile, records: PhaseRecords) -> tuple[int, ResponseRule]:
+        """Run phase 5.
+
+        Raises:
+            NoMatchingRuleError: No rule fits.
+        """
+        index, rule = match_response_rule(profile, self.rules)
+        outcome = {"rule": index, "match": dict(rule.match), "llm": rule.llm}
+        if index:
+            earlier = first_failures(profile, self.rules[:index])
+            outcome["passed_over"] = [{"rule": each.rule, "failed": each.failed[0]} for each in earlier]
+        await records.done("response matching", (index, rule), outcome)
+        return index, rule
+
+
+def _rag(rag: RagResults) -> Mapping[str, Any]:
+    """Return phase 2's outcome as JSON data; the envelope of the original, with titles in place of whole texts."""
+    hits = [
+        {
+            "result": hit.result,
+            "service": hit.service,
+            "collection": hit.collection,
+            "distance": round(hit.distance, 4),
+            "documents": [document.title for document in hit.documents],
+        }
+        for hit in rag.hits
+    ]
+    return {"result": rag.result, "data": hits[0] if rag.result == "match" else hits or None}
+
+
+def _profile(profile: Profile) -> Mapping[str, Any]:
+    return {
+        "rag_results": profile.rag_results,
+        "intent": profile.intent,
+        "service": profile.service,
+        "collection": profile.collection,
+        "documents": len(profile.documents),
+    }
