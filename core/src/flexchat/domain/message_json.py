@@ -1,0 +1,212 @@
+"""Messages and turns as JSON data and back, with nothing lost: how conversations are stored and exported.
+
+What has its default value is left out. Readers ignore keys they do not know, so that later versions may add some; a
+part or a role they do not know they refuse, because leaving it out would change what was said.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from .chat import Usage
+from .conversation import ConversationTurn
+from .messages import (
+    AssistantMessage,
+    MediaPart,
+    Message,
+    OpaquePart,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from .retrieval import Citation
+
+T = TypeVar("T")
+
+_PARTS: dict[str, type] = {
+    "text": TextPart,
+    "reasoning": ReasoningPart,
+    "refusal": RefusalPart,
+    "media": MediaPart,
+    "tool_call": ToolCall,
+    "opaque": OpaquePart,
+}
+_PART_NAMES = {cls: name for name, cls in _PARTS.items()}
+_MESSAGES: dict[str, type] = {
+    "system": SystemMessage,
+    "user": UserMessage,
+    "assistant": AssistantMessage,
+    "tool": ToolMessage,
+}
+_JSON_TYPES = (str, int, float, list, dict, type(None))  # bool is an int
+
+
+def message_to_dict(message: Message) -> dict[str, Any]:
+    """Return a message as JSON data: its role, and what it says. Bytes of media become Base64."""
+    return {"role": message.role, **_fields(message)}
+
+
+def message_from_dict(data: Mapping[str, Any]) -> Message:
+    """Return the message that message_to_dict made data of.
+
+    Raises:
+        ValueError: It is none; or of a newer FlexChat, with a role or a part this one does not know.
+    """
+    cls = _known(_MESSAGES, data, "role")
+    message: Message = _made(cls, data, parts=_parts, media=_media, provider_data=_provider_data)
+    return message
+
+
+def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
+    """Return a turn as JSON data, its messages whole."""
+    return _fields(turn)
+
+
+def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
+    """Return the turn that turn_to_dict made data of.
+
+    Raises:
+        ValueError: It is none, or of a newer FlexChat.
+    """
+    return _made(ConversationTurn, data, messages=_messages, usage=_usage, citations=_citations)
+
+
+def turn_to_json(turn: ConversationTurn) -> str:
+    """Return a turn as JSON text of ASCII alone, in which every database can keep it as text, unchanged.
+
+    NUL and halves of surrogate pairs are escaped; a column of PostgreSQL's own type for JSON takes neither.
+
+    Raises:
+        ValueError: Something in it is no JSON data, or nested too deeply.
+    """
+    try:
+        return json.dumps(turn_to_dict(turn), separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"turn {turn.id} cannot be written as JSON: {error}") from None
+
+
+def turn_from_json(text: str) -> ConversationTurn:
+    """Return the turn that turn_to_json made text of.
+
+    Raises:
+        ValueError: It is none, or of a newer FlexChat.
+    """
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("a turn is nested too deeply to be read") from None
+    if not isinstance(data, dict):
+        raise ValueError("a turn is a JSON object")
+    return turn_from_dict(data)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Return what is set of an attrs instance, by field; a part says its type first."""
+    data: dict[str, Any] = {"type": _PART_NAMES[type(value)]} if type(value) in _PART_NAMES else {}
+    for field in attrs.fields(type(value)):
+        item = getattr(value, field.name)
+        if field.init and not (field.name != "id" and _is_default(item, field.default)):
+            data[field.name] = _data(item)
+    return data
+
+
+def _is_default(item: Any, default: Any) -> bool:
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class, not the function the stubs see
+        return bool(item == {})
+    return item is default or (default == () and item == ())
+
+
+def _data(item: Any) -> Any:
+    if isinstance(item, bytes):
+        return base64.b64encode(item).decode()
+    if isinstance(item, (SystemMessage, UserMessage, AssistantMessage, ToolMessage)):
+        return message_to_dict(item)
+    if attrs.has(type(item)):
+        return _fields(item)
+    if isinstance(item, tuple):
+        return [_data(each) for each in item]
+    if isinstance(item, Mapping) and type(item) is not dict:
+        return dict(item)
+    return item
+
+
+def _known(classes: Mapping[str, type], data: Any, key: str) -> type:
+    name = data.get(key) if isinstance(data, Mapping) else None
+    cls = classes.get(name) if isinstance(name, str) else None
+    if cls is None:
+        found = f"{key} {name!r}" if name is not None else f"no {key}"
+        raise ValueError(f"this FlexChat cannot read a message with {found} (it knows: {', '.join(classes)})")
+    return cls
+
+
+def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
+    """Return an instance of an attrs class, of the keys it knows; read: what to make of a value, by field."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"a JSON object was expected for {cls.__name__}, got {type(found).__name__}")
+    values = {}
+    for field in attrs.fields(cls):  # type: ignore[arg-type]  # T is an attrs class
+        if field.init and field.name in found:
+            value = found[field.name]
+            if not isinstance(value, _JSON_TYPES):
+                raise ValueError(f"{cls.__name__}.{field.name} is no JSON data")
+            make = read.get(field.name)
+            values[field.name] = value if make is None or value is None else make(value)
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ValueError(f"{cls.__name__} is not complete: {error}") from None
+
+
+def _messages(items: Any) -> tuple[Message, ...]:
+    return tuple([message_from_dict(item) for item in _list(items)])
+
+
+def _parts(items: Any) -> tuple[Any, ...]:
+    return tuple(
+        [
+            _made(_known(_PARTS, item, "type"), item, provider_data=_provider_data, data=_bytes, citations=_tuple)
+            for item in _list(items)
+        ]
+    )
+
+
+def _media(items: Any) -> tuple[MediaPart, ...]:
+    return tuple([_made(MediaPart, item, provider_data=_provider_data, data=_bytes) for item in _list(items)])
+
+
+def _citations(items: Any) -> tuple[Citation, ...]:
+    return tuple([_made(Citation, item) for item in _list(items)])
+
+
+def _provider_data(item: Any) -> ProviderData:
+    return _made(ProviderData, item)
+
+
+def _usage(item: Any) -> Usage:
+    return _made(Usage, item)
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise ValueError("bytes are kept as Base64 text")
+    return base64.b64decode(text, validate=True)
+
+
+def _tuple(items: Any) -> tuple[Any, ...]:
+    return tuple(_list(items))
+
+
+def _list(items: Any) -> list[Any]:
+    if not isinstance(items, list):
+        raise ValueError(f"a list was expected, got {type(items).__name__}")
+    return items

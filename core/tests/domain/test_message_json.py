@@ -1,0 +1,213 @@
+"""Messages as JSON: nothing is lost on the way there and back."""
+
+import json
+
+import attrs
+import pytest
+from flexchat.domain import (
+    AssistantMessage,
+    Citation,
+    ConversationTurn,
+    MediaPart,
+    OpaquePart,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+)
+from flexchat.domain.message_json import (
+    message_from_dict,
+    message_to_dict,
+    turn_from_dict,
+    turn_from_json,
+    turn_to_dict,
+    turn_to_json,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+texts = st.text(st.characters(exclude_categories=()), max_size=12)  # NUL and lone surrogates too
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+objects = st.dictionaries(texts, values, max_size=2)
+maybe = st.none() | texts
+provider_data = st.none() | st.builds(ProviderData, scope=texts, origin=texts, data=objects)
+media = st.builds(
+    MediaPart,
+    kind=st.sampled_from(["image", "audio", "video", "document"]),
+    mime_type=texts,
+    data=st.none() | st.binary(max_size=8),
+    url=maybe,
+    name=maybe,
+    provider_data=provider_data,
+)
+parts = st.one_of(
+    st.builds(TextPart, text=texts, citations=st.lists(objects, max_size=2).map(tuple), provider_data=provider_data),
+    st.builds(ReasoningPart, text=texts, redacted=st.booleans(), provider_data=provider_data),
+    st.builds(RefusalPart, text=texts, provider_data=provider_data),
+    media,
+    st.builds(
+        ToolCall,
+        name=texts,
+        arguments=st.none() | objects,
+        raw_arguments=maybe,
+        error=maybe,
+        wire_id=maybe,
+        provider_data=provider_data,
+        id=texts,
+    ),
+    st.builds(OpaquePart, kind=texts, provider_data=provider_data.filter(bool)),
+)
+messages = st.one_of(
+    st.builds(SystemMessage, content=texts),
+    st.builds(UserMessage, content=texts, media=st.lists(media, max_size=2).map(tuple)),
+    st.builds(AssistantMessage, parts=st.lists(parts, max_size=3).map(tuple), provider_data=provider_data),
+    st.builds(ToolMessage, tool_call_id=texts, name=texts, content=texts, is_error=st.booleans()),
+)
+counts = st.none() | st.integers(0, 2**70)
+turns = st.builds(
+    ConversationTurn,
+    id=texts,
+    messages=st.lists(messages, max_size=3).map(tuple),
+    topic=texts,
+    service=texts,
+    model=texts,
+    usage=st.none() | st.builds(Usage, input_tokens=counts, output_tokens=counts, raw=objects),
+    citations=st.lists(
+        st.builds(
+            Citation,
+            title=texts,
+            source=maybe,
+            collection=maybe,
+            distance=st.none() | st.floats(0, 2),
+            named=st.booleans(),
+            via=texts,
+        ),
+        max_size=2,
+    ).map(tuple),
+    at=texts,
+)
+
+
+@given(turns)
+def test_a_turn_comes_back_from_json_text_as_it_was(turn):
+    """Bytes, opaque parts, signatures, raw arguments, NUL and halves of surrogate pairs: all of it."""
+    text = turn_to_json(turn)
+
+    assert turn_from_json(text) == turn
+    assert text.isascii()
+    assert "\0" not in text
+
+
+@given(messages)
+def test_a_message_comes_back_from_json_data_as_it_was(message):
+    assert message_from_dict(json.loads(json.dumps(message_to_dict(message)))) == message
+
+
+def test_what_is_not_set_is_not_written():
+    data = message_to_dict(AssistantMessage(parts=(TextPart(text="hello"),)))
+
+    assert data == {"role": "assistant", "parts": [{"type": "text", "text": "hello"}]}
+
+
+def test_the_form_of_every_field_is_known():
+    """A field that a class gets later must be thought of here: what it is as JSON, and how it is read."""
+    plain = (str, int, float, bool, type(None), dict, list)
+    full = ConversationTurn(
+        id="t",
+        messages=(
+            UserMessage(content="x", media=(MediaPart(kind="image", mime_type="image/png", data=b"\0\xff"),)),
+            AssistantMessage(parts=(ToolCall(name="f", arguments={"a": 1}),)),
+        ),
+        usage=Usage(input_tokens=1),
+        citations=(Citation(title="t", source=None, collection=None),),
+    )
+
+    def check(value):
+        assert type(value) in plain
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            check(inner)
+
+    check(turn_to_dict(full))
+    assert turn_from_dict(turn_to_dict(full)) == full
+
+
+def test_keys_of_a_newer_version_are_ignored():
+    turn = ConversationTurn(id="1", messages=(UserMessage(content="hi"),))
+    data = turn_to_dict(turn)
+    data["mood"] = "good"
+    data["messages"][0]["colour"] = "red"
+
+    assert turn_from_dict(data) == turn
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"role": "oracle", "content": "x"}, "role 'oracle'"),
+        ({"content": "x"}, "no role"),
+        ({"role": ["user"]}, "cannot read"),
+        ({"role": "user"}, "not complete"),
+        ({"role": "assistant", "parts": [{"type": "hologram"}]}, "type 'hologram'"),
+        ({"role": "assistant", "parts": "text"}, "a list was expected"),
+        ({"role": "assistant", "parts": ["text"]}, "no type"),
+        ({"role": "user", "content": "x", "media": [{"kind": "image", "mime_type": "", "data": "?"}]}, "base64"),
+        ({"role": "user", "content": "x", "media": [{"kind": "image", "mime_type": "", "data": 1}]}, "Base64"),
+        ({"role": "assistant", "provider_data": "x"}, "JSON object was expected"),
+        ([], "cannot read"),
+    ],
+)
+def test_what_is_no_message_is_refused_with_a_sentence(data, said):
+    with pytest.raises(ValueError, match=said):
+        message_from_dict(data)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{", '"x"', '{"id": "1", "messages": 3}', "[" * 100_000])
+def test_what_is_no_turn_is_refused_with_a_value_error(text):
+    with pytest.raises(ValueError):
+        turn_from_json(text)
+
+
+def test_data_nested_too_deeply_is_refused_with_a_value_error():
+    deep = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    call = ToolCall(name="f", arguments=deep)
+    turn = ConversationTurn(id="1", messages=(AssistantMessage(parts=(call,)),))
+
+    with pytest.raises(ValueError, match="turn 1 cannot be written"):
+        turn_to_json(turn)
+
+
+def test_the_title_is_the_first_line_of_the_user_cut_to_80_characters():
+    def title(text):
+        return ConversationTurn(id="1", messages=(UserMessage(content=text),)).title
+
+    assert title("  What\n is\0 this? ") == "What is this?"
+    assert title("x" * 80) == "x" * 80
+    assert title("x" * 81) == "x" * 79 + "…"
+    assert title("\ud800") == "?"
+    assert title(" ") == ""
+
+
+def test_the_text_of_a_turn_is_what_user_and_model_said():
+    turn = ConversationTurn(
+        id="1",
+        messages=(
+            UserMessage(content="question"),
+            AssistantMessage(parts=(ReasoningPart(text="hidden"), TextPart(text="let me see"))),
+            ToolMessage(tool_call_id="c", name="f", content="result"),
+            AssistantMessage(parts=(TextPart(text="answer"),)),
+        ),
+    )
+
+    assert turn.text == "question\nlet me see\nanswer"
+    assert attrs.evolve(turn, messages=()).text == ""
