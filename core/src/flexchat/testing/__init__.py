@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .conformance.document_store import DocumentStoreConformance
     from .conformance.handler import HandlerConformance
     from .conformance.implementation import ImplementationConformance
+    from .conformance.local_embeddings import LocalEmbeddingsConformance
     from .conformance.provider import ProviderConformance
     from .conformance.retriever import RetrieverConformance
     from .replay import ReplayTransport
@@ -33,6 +34,7 @@ _LATER = {
     "DocumentStoreConformance": "conformance.document_store",
     "HandlerConformance": "conformance.handler",
     "ImplementationConformance": "conformance.implementation",
+    "LocalEmbeddingsConformance": "conformance.local_embeddings",
     "ProviderConformance": "conformance.provider",
     "ReplayTransport": "replay",
     "RetrieverConformance": "conformance.retriever",
@@ -43,6 +45,7 @@ __all__ = [
     "HandlerConformance",
     "HashingEmbedder",
     "ImplementationConformance",
+    "LocalEmbeddingsConformance",
     "NetworkForbiddenError",
     "ProviderConformance",
     "RecordedEvent",
