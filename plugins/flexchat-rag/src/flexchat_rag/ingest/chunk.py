@@ -1,0 +1,148 @@
+"""Cutting texts into passages: at the end of a paragraph if possible, else of a sentence, a line, a word.
+
+A passage's title is the path of its headings, "Guide › Install › Linux"; the text is without them. Stores search and
+embed title and text together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from flexchat.plugin import Document, storable
+
+from .sections import Record, Section
+
+CHUNK_CHARS = 900
+"""Local embedding models read 256 tokens and ignore the rest: about 1,000 characters of English, title included."""
+
+OVERLAP_CHARS = 100
+"""What a passage repeats of the one before: about a sentence, so that none is understood without its context."""
+
+LEAST_CHUNK_CHARS = 100
+
+TITLE_SEPARATOR = " › "
+
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
+_SENTENCE = re.compile(r"(?:[.!?…][\"'”’»)\]]*\s|[。！？])\s*")
+_LINE = re.compile(r"\n")
+_WORD = re.compile(r"\s")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
+
+
+def documents_of(
+    piece: Section | Record, *, source: str, size: int = CHUNK_CHARS, overlap: int = OVERLAP_CHARS
+) -> Iterator[Document]:
+    """Yield the passages of a section or a record, in their order.
+
+    Args:
+        source: Name of the file.
+        size: Characters a passage has at most.
+        overlap: Characters it repeats at most.
+    """
+    text = storable(piece.text)
+    name = source.rpartition("/")[2] or source
+    if isinstance(piece, Record):
+        base = Document(
+            id=piece.id,
+            text=text,
+            title=piece.title or name,
+            source=piece.source or source,
+            metadata=piece.metadata,
+        )
+        if piece.whole or len(text) <= size:
+            yield base
+            return
+    else:
+        title = storable(TITLE_SEPARATOR.join(piece.headings)) or name
+        base = Document(text=text, title=title, source=source, metadata=piece.metadata)
+    line = base.metadata.get("line") if isinstance(piece, Section) else None
+    counted = 0
+    for number, (start, end) in enumerate(spans(text, size, overlap), 1):
+        metadata = dict(base.metadata)
+        if line is not None:
+            line, counted = line + text.count("\n", counted, start), start
+            metadata["line"] = line
+        yield Document(
+            id=base.id if base.id is None or number == 1 else f"{base.id}#{number}",
+            text=text[start:end].rstrip(),
+            title=base.title,
+            source=base.source,
+            metadata=metadata,
+        )
+
+
+def spans(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
+    """Yield beginning and end of each passage of a text.
+
+    All that is not blank is in one of them; none is longer than size; beginnings and ends grow.
+
+    Args:
+        overlap: At most a quarter of size is used.
+    """
+    overlap = min(overlap, size // 4)
+    fences = _fences(text) if len(text) > size else []
+    end = len(text.rstrip())
+    start = _after_blanks(text, 0)
+    last_cut = 0
+    while end - start > size:
+        cut = _cut(text, start, size, fences, last_cut)
+        yield start, cut
+        start = max(_resume(text, cut, overlap, fences), start + 1)
+        last_cut = cut
+    if start < end:
+        yield start, end
+
+
+def _cut(text: str, start: int, size: int, fences: list[tuple[int, int]], last_cut: int) -> int:
+    low, high = max(start + size // 2, last_cut + 1), start + size
+    fence = _around(fences, high)
+    if fence is not None and fence[0] > max(start + size // 4, last_cut):
+        return fence[0]
+    for pattern in (_PARAGRAPH, _SENTENCE, _LINE, _WORD):
+        best = 0
+        for match in pattern.finditer(text, low, high):
+            in_code = pattern in (_PARAGRAPH, _SENTENCE, _WORD) and _around(fences, match.end()) is not None
+            if not in_code:
+                best = match.end()
+        if best > last_cut:
+            return best
+    return high
+
+
+def _resume(text: str, cut: int, overlap: int, fences: list[tuple[int, int]]) -> int:
+    """Return where the next passage begins: some words before the cut, if possible with a sentence."""
+    begin = cut - overlap
+    if overlap and _around(fences, cut) is None and _around(fences, begin) is None:
+        for pattern in (_SENTENCE, _WORD):
+            for match in pattern.finditer(text, begin, cut):
+                if match.end() < cut:
+                    return _after_blanks(text, match.end())
+    return _after_blanks(text, cut)
+
+
+def _after_blanks(text: str, place: int) -> int:
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place
+
+
+def _fences(text: str) -> list[tuple[int, int]]:
+    """Return where blocks of code between ``` or ~~~ begin and end; one that is not closed ends with the text."""
+    found, opened, mark = [], None, ""
+    for match in _FENCE.finditer(text):
+        if opened is None:
+            opened, mark = match.start(), match[1]
+        elif match[1].startswith(mark) and not match[2].strip():
+            found.append((opened, match.end()))
+            opened = None
+    return [*found, (opened, len(text))] if opened is not None else found
+
+
+def _around(fences: list[tuple[int, int]], place: int) -> tuple[int, int] | None:
+    for fence in fences:
+        if fence[0] < place < fence[1]:
+            return fence
+        if fence[0] >= place:
+            break
+    return None

@@ -1,0 +1,106 @@
+"""Markdown: its headings, outside of code, and the front matter many site generators use.
+
+Read line by line and not with a Markdown parser, which holds a file as a whole: of the syntax, only headings and
+fences matter here. Source: CommonMark 0.31.2, 4.2 ATX headings, 4.3 setext headings, 4.5 fenced code blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from .encoding import lines_of
+from .fields import number_or_text
+from .sections import Section, SectionBuilder
+
+LONGEST_FRONT_MATTER = 200
+"""Lines. A rule of dashes at the beginning of a text is none."""
+
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
+_SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
+_NO_PARAGRAPH = re.compile(r" {0,3}(?:[-*+>|#]|\d+[.)])| {4}|\t")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_MARKS = re.compile(r"\*\*|__|`|\s*\{#[^}]*\}\s*$")
+_KEY = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(.+)$")
+
+
+def read_markdown(path: Path) -> Iterator[Section]:
+    """Yield the text under each heading."""
+    lines = _numbered(lines_of(path))
+    front, held = _front_matter(lines)
+    title = str(front.pop("title", ""))
+    builder = SectionBuilder(front)
+    yield from builder.heading(0, title)
+    fence = ""
+    before, earlier = "", ""  # the last line, not yet added, and the one before it
+    before_number = 1
+    for number, line in _chain(held, lines):
+        bare = line.rstrip("\n")
+        if fence:
+            closing = _FENCE.match(bare)
+            if closing and closing[1].startswith(fence) and not closing[2].strip():
+                fence = ""
+        elif opening := _FENCE.match(bare):
+            fence = opening[1] if not (opening[1][0] == "`" and "`" in opening[2]) else ""
+        elif atx := _ATX.match(bare):
+            builder.add(before, line=before_number)
+            before = earlier = ""
+            yield from builder.heading(len(atx[1]), _plain(atx[2] or ""), line=number)
+            continue
+        elif (setext := _SETEXT.match(bare)) and _is_paragraph(before) and not earlier.strip():
+            yield from builder.heading(1 if setext[1][0] == "=" else 2, _plain(before), line=before_number)
+            before = earlier = ""
+            continue
+        builder.add(before, line=before_number)
+        if builder.overfull or (builder.full and not before.strip() and not fence):
+            yield from builder.flush()
+        earlier, before, before_number = before, line, number
+    builder.add(before, line=before_number)
+    yield from builder.end()
+
+
+def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+    number = 1
+    for line in lines:
+        yield number, line
+        number += line.endswith("\n")
+
+
+def _chain(first: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    yield from first
+    yield from rest
+
+
+def _front_matter(lines: Iterator[tuple[int, str]]) -> tuple[dict[str, str | int | float], list[tuple[int, str]]]:
+    """Return what stands between two lines --- at the beginning, and the lines that were read and are text."""
+    held = []
+    for number, line in lines:
+        held.append((number, line))
+        if number == 1 and line.rstrip() != "---":
+            break
+        if number > 1 and line.rstrip() in ("---", "..."):
+            return _values(line for _, line in held), []
+        if len(held) > LONGEST_FRONT_MATTER:
+            break
+    return {}, held
+
+
+def _values(lines: Iterator[str]) -> dict[str, str | int | float]:
+    found: dict[str, str | int | float] = {}
+    for line in lines:
+        match = _KEY.match(line.rstrip())
+        if match and match[2][0] not in "[{|>&*!#":
+            text = match[2].strip()
+            quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+            found[match[1]] = text[1:-1] if quoted else number_or_text(text)
+    return found
+
+
+def _is_paragraph(line: str) -> bool:
+    return bool(line.strip()) and not _NO_PARAGRAPH.match(line)
+
+
+def _plain(heading: str) -> str:
+    return _MARKS.sub("", _LINK.sub(r"\1", heading)).strip()

@@ -1,0 +1,305 @@
+"""From paths to a filled collection: several files at once, each stored in one step, unchanged ones left alone.
+
+Nothing is remembered beside the store: running the same again goes on where an earlier run was stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+from flexchat.plugin import Document, DocumentStore, FlexChatError, Source, UnknownCollectionError
+from flexchat.plugin.threads import run_in_thread
+
+from .chunk import CHUNK_CHARS, OVERLAP_CHARS, documents_of
+from .fields import FieldMapping
+from .kinds import Kind, kind_of
+from .sections import Trouble, UnreadableFileError
+from .walk import FoundFile, Walk
+
+MOST_FILE_BYTES = 100_000_000
+
+MOST_AT_ONCE = 500
+"""Passages handed to the store in one step; more of them are handed over in several."""
+
+MOST_CHARS_AT_ONCE = 4_000_000
+
+FILES_AT_ONCE = 4
+"""While a model makes vectors for one file, the next ones are read."""
+
+MOST_TROUBLES = 20
+"""Told of one file; the others are counted."""
+
+MOST_FAILURES = 1_000
+"""Told of one run; the others are counted."""
+
+PATIENCE = 5
+"""Files in a row that the store may refuse before the run is given up: it is the store then, and not a file."""
+
+_PAGE = 1_000
+
+Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
+
+
+@attrs.frozen(kw_only=True)
+class IngestOptions:
+    """How files are found, read and cut.
+
+    Attributes:
+        metadata: Goes with every document; what a file itself says goes before it.
+        max_file_bytes: Larger files are refused.
+        prune: Delete what the store has of files that are gone from the folders named.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    follow_links: bool = False
+    mapping: FieldMapping = attrs.field(factory=FieldMapping)
+    metadata: dict[str, Any] = attrs.field(factory=dict)
+    chunk_chars: int = CHUNK_CHARS
+    overlap_chars: int = OVERLAP_CHARS
+    max_file_bytes: int = MOST_FILE_BYTES
+    prune: bool = False
+
+
+@attrs.define(kw_only=True)
+class IngestReport:
+    """What became of the files.
+
+    Attributes:
+        passages: How many passages the files have that were added or changed.
+        stored: How many of these were new to the store, or had changed.
+        failures: A sentence each, at most MOST_FAILURES; failed counts them all, and files with a part that could
+            not be read are among the added ones too.
+    """
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    failed: int = 0
+    passages: int = 0
+    stored: int = 0
+    seconds: float = 0.0
+    failures: list[str] = attrs.field(factory=list)
+
+    @property
+    def files(self) -> int:
+        """How many files are done with."""
+        return self.added + self.changed + self.unchanged + self.failed
+
+    def count(self, outcome: Outcome, failure: str = "") -> None:
+        """Count a file."""
+        setattr(self, outcome, getattr(self, outcome) + 1)
+        if failure and len(self.failures) < MOST_FAILURES:
+            self.failures.append(failure)
+
+
+Watcher = Callable[[IngestReport, str], None]
+"""Called after each file, with the report so far and what went wrong, or an empty text."""
+
+
+async def ingest(
+    store: DocumentStore,
+    paths: Sequence[str],
+    *,
+    collection: str,
+    options: IngestOptions | None = None,
+    watch: Watcher | None = None,
+) -> IngestReport:
+    """Bring a collection up to date with files.
+
+    What cannot be read is told in the report, and what the store had of it stays.
+
+    Raises:
+        RetrievalError, StorageError, ProviderError: The store, or what makes its vectors, does not work at all.
+    """
+    run = _Run(store, collection, options or IngestOptions(), watch or (lambda report, failure: None))
+    return await run.over(paths)
+
+
+class _Run:
+    def __init__(self, store: DocumentStore, collection: str, options: IngestOptions, watch: Watcher) -> None:
+        self._store, self._collection, self._options, self._watch = store, collection, options, watch
+        self.report = IngestReport()
+        self._known: dict[str, Source] = {}
+        self._seen: set[str] = set()
+        self._refused_in_a_row = 0
+
+    async def over(self, paths: Sequence[str]) -> IngestReport:
+        begun = time.monotonic()
+        self._known = {source.name: source async for source in all_sources(self._store, self._collection)}
+        options = self._options
+        walk = Walk(paths, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
+        files, one_at_a_time = walk.files(), asyncio.Lock()
+
+        async def work() -> None:
+            while True:
+                async with one_at_a_time:
+                    found = await run_in_thread(next, files, None)
+                if found is None:
+                    return
+                await self._take(found)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(FILES_AT_ONCE):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        if options.prune:
+            await self._prune(walk)
+        self.report.seconds = time.monotonic() - begun
+        return self.report
+
+    async def _take(self, found: FoundFile | Trouble) -> None:
+        if isinstance(found, Trouble):
+            self._done("failed", found.text)
+            return
+        if found.source in self._seen:
+            return
+        self._seen.add(found.source)
+        try:
+            outcome, failure = await self._store_file(found)
+        except UnreadableFileError as error:
+            outcome, failure = "failed", f"{found.source} {error}"
+        except OSError as error:
+            outcome, failure = "failed", f"{found.source} cannot be read: {error.strerror or error}"
+        except FlexChatError as error:
+            self._refused_in_a_row += 1
+            if self._refused_in_a_row >= PATIENCE:
+                raise
+            outcome, failure = "failed", f"{found.source} was not stored: {error}"
+        else:
+            self._refused_in_a_row = 0
+        self._done(outcome, failure)
+
+    def _done(self, outcome: Outcome, failure: str = "") -> None:
+        self.report.count(outcome, failure)
+        if failure and outcome != "failed":
+            self.report.failed += 1
+        self._watch(self.report, failure)
+
+    async def _store_file(self, found: FoundFile) -> tuple[Outcome, str]:
+        kind = kind_of(found.path)
+        digest = await run_in_thread(_digest, found.path, kind, self._options)
+        known = self._known.get(found.source)
+        if known is not None and known.complete and known.digest == digest:
+            return "unchanged", ""
+        troubles = _Troubles()
+        documents = _documents(found, kind, self._options, troubles)
+        batch = await run_in_thread(_take_batch, documents)
+        while batch:
+            following = await run_in_thread(_take_batch, documents) if len(batch) >= MOST_AT_ONCE else []
+            if not following:
+                break
+            await self._add(batch, Source(name=found.source, digest=digest, complete=False))
+            batch = following
+        # What is not all there is read again the next time, so that what is missing is told again.
+        await self._add(batch, Source(name=found.source, digest=f"{digest}!" if troubles.count else digest))
+        return "added" if known is None else "changed", f"{found.source}: {troubles}" if troubles.count else ""
+
+    async def _add(self, batch: Sequence[Document], source: Source) -> None:
+        self.report.stored += await self._store.add(batch, collection=self._collection, source=source)
+        self.report.passages += len(batch)
+
+    async def _prune(self, walk: Walk) -> None:
+        folders = [os.path.join(folder, "") if folder != os.curdir else "" for folder in walk.folders()]
+        gone = [name for name in self._known if name not in self._seen and _was_below(name, folders)]
+        for start in range(0, len(gone), 100):
+            part = gone[start : start + 100]
+            await self._store.delete(collection=self._collection, sources=part)
+            self.report.removed += len(part)
+
+
+async def all_sources(store: DocumentStore, collection: str) -> Any:
+    """Yield the sources of a collection; none if it is not there."""
+    after: str | None = None
+    while True:
+        try:
+            page = await store.sources(collection=collection, limit=_PAGE, after=after)
+        except UnknownCollectionError:
+            return
+        for source in page:
+            yield source
+        if len(page) < _PAGE:
+            return
+        after = page[-1].name
+
+
+class _Troubles:
+    """The parts of one file that could not be read."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._told: list[str] = []
+
+    def add(self, trouble: Trouble) -> None:
+        self.count += 1
+        if len(self._told) < MOST_TROUBLES:
+            self._told.append(trouble.text)
+
+    def __str__(self) -> str:
+        more = self.count - len(self._told)
+        return "; ".join(self._told) + (f"; and {more:,} more" if more else "")
+
+
+def _documents(found: FoundFile, kind: Kind, options: IngestOptions, troubles: _Troubles) -> Iterator[Document]:
+    for piece in kind.read(found.path, options.mapping):
+        if isinstance(piece, Trouble):
+            troubles.add(piece)
+            continue
+        for document in documents_of(
+            piece, source=found.source, size=options.chunk_chars, overlap=options.overlap_chars
+        ):
+            if options.metadata:
+                document = attrs.evolve(document, metadata={**options.metadata, **document.metadata})
+            yield document
+
+
+def _take_batch(documents: Iterator[Document]) -> list[Document]:
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        batch.append(document)
+        size += len(document.text)
+        if len(batch) >= MOST_AT_ONCE or size >= MOST_CHARS_AT_ONCE:
+            break
+    return batch
+
+
+def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:
+    """Return a hash of the file and of all that decides what is made of it.
+
+    Raises:
+        UnreadableFileError: It is too large.
+    """
+    read = [kind.name, kind.version, options.chunk_chars, options.overlap_chars, sorted(options.metadata.items())]
+    state = hashlib.blake2b(repr([*read, options.mapping if kind.records else None]).encode(), digest_size=20)
+    size = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            size += len(block)
+            if size > options.max_file_bytes:
+                size = max(size, path.stat().st_size)
+                raise UnreadableFileError(
+                    f"has {size / 1e6:,.1f} MB, and {options.max_file_bytes / 1e6:,.1f} MB are read at most "
+                    "(--max-file-size says how many)"
+                )
+            state.update(block)
+    return state.hexdigest()
+
+
+def _was_below(name: str, folders: Sequence[str]) -> bool:
+    """Return whether a file of that name would be below one of the folders, and is not there."""
+    below = any(
+        name.startswith(folder) if folder else not os.path.isabs(name) and not name.startswith("..")
+        for folder in folders
+    )
+    return below and not os.path.lexists(name)

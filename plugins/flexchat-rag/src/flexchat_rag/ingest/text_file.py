@@ -1,0 +1,20 @@
+"""Plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .encoding import lines_of
+from .sections import Section, SectionBuilder
+
+
+def read_text(path: Path) -> Iterator[Section]:
+    """Yield a text in parts of bounded size, divided at empty lines if there are any."""
+    builder, number = SectionBuilder(), 1
+    for line in lines_of(path):
+        builder.add(line, line=number)
+        number += line.endswith("\n")
+        if builder.overfull or (builder.full and not line.strip()):
+            yield from builder.flush()
+    yield from builder.end()

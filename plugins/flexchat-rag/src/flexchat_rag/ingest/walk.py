@@ -1,0 +1,128 @@
+"""Finding the files below the paths somebody named."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import attrs
+
+from .kinds import known_kind
+from .sections import Trouble
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_VERSION_CONTROL = {"CVS", "_darcs"}  # the others' folders are hidden
+
+
+@attrs.frozen(kw_only=True)
+class FoundFile:
+    """A file to read.
+
+    Attributes:
+        source: What it is called in a store.
+    """
+
+    path: Path
+    source: str
+
+
+@attrs.define
+class Walk:
+    """Finds files, each once, in the order of their names; folders are read one at a time, as they are reached.
+
+    Hidden files and folders are left out, and links inside of folders unless follow_links says otherwise. In folders
+    files of known kinds count, or those that include names; a file that is named itself is always taken.
+
+    Attributes:
+        include, exclude: Patterns like "*.md" or "docs/*/old", for a name or for a path below the folder named.
+        incomplete: Folders of ``paths`` of which not all could be seen: nothing may be concluded from what is missing.
+    """
+
+    paths: Sequence[str]
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    follow_links: bool = False
+    incomplete: set[str] = attrs.field(factory=set)
+
+    def files(self) -> Iterator[FoundFile | Trouble]:
+        """Yield what there is, and what is wrong with the rest."""
+        for given in self.paths:
+            path = Path(os.path.normpath(os.path.expanduser(given)))
+            try:
+                mode = path.stat().st_mode
+            except (OSError, ValueError) as error:
+                self.incomplete.add(str(path))
+                yield Trouble(f"{source_name(path)} {_reason(error)}")
+                continue
+            if stat.S_ISDIR(mode):
+                yield from self._below(path)
+            elif stat.S_ISREG(mode):
+                yield FoundFile(path=path, source=source_name(path))
+            else:
+                yield Trouble(f"{source_name(path)} is neither a file nor a folder")
+
+    def folders(self) -> list[str]:
+        """Return the folders among the paths of which all was seen; to be asked after files()."""
+        normal = [os.path.normpath(os.path.expanduser(given)) for given in self.paths]
+        return [name for name in normal if name not in self.incomplete and os.path.isdir(name)]
+
+    def _below(self, top: Path) -> Iterator[FoundFile | Trouble]:
+        waiting, seen = [top], set()
+        while waiting:
+            folder = waiting.pop()
+            try:
+                status = folder.stat()
+                if (status.st_dev, status.st_ino) in seen:  # a link leads back to it
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                with os.scandir(folder) as entries:
+                    listed = sorted(entries, key=lambda entry: entry.name)
+            except OSError as error:
+                self.incomplete.add(str(top))
+                yield Trouble(f"{source_name(folder)} {_reason(error)}")
+                continue
+            deeper = []
+            for entry in listed:
+                path = Path(entry.path)
+                if not self._is_wanted(entry, path.relative_to(top).as_posix()):
+                    continue
+                try:
+                    if entry.is_dir():
+                        deeper.append(path)
+                    elif entry.is_file() and self._is_included(entry.name, path.relative_to(top).as_posix()):
+                        yield FoundFile(path=path, source=source_name(path))
+                except OSError as error:
+                    yield Trouble(f"{source_name(path)} {_reason(error)}")
+            waiting += reversed(deeper)
+
+    def _is_wanted(self, entry: os.DirEntry[str], below: str) -> bool:
+        if entry.name.startswith(".") or entry.name in _VERSION_CONTROL or _fits(entry.name, below, self.exclude):
+            return False
+        return self.follow_links or not entry.is_symlink()
+
+    def _is_included(self, name: str, below: str) -> bool:
+        if self.include:
+            return _fits(name, below, self.include)
+        return known_kind(Path(name)) is not None
+
+
+def source_name(path: Path) -> str:
+    r"""Return a path as a store and a terminal can have it: bytes that are no UTF-8, and control characters, as \x0a."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace") if os.sep == "/" else path.as_posix()
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _fits(name: str, below: str, patterns: Sequence[str]) -> bool:
+    return any(
+        fnmatch.fnmatchcase(name, p) or fnmatch.fnmatchcase(below, p.removeprefix("./").rstrip("/")) for p in patterns
+    )
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "does not exist"
+    return f"cannot be read: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
