@@ -1,0 +1,22 @@
+"""What FlexChat's kit tries the provider with.
+
+Used by tests/test_conformance.py and by ``flexchat plugins verify minilm``.
+"""
+
+from __future__ import annotations
+
+from flexchat.plugin import EmbeddingProvider
+from flexchat.testing import LocalEmbeddingsConformance
+
+from .config import MODEL
+from .provider import MiniLMProvider
+
+
+class MiniLM(LocalEmbeddingsConformance):
+    """The provider "minilm"."""
+
+    model = MODEL
+
+    def make_provider(self) -> EmbeddingProvider:
+        """Return the provider."""
+        return MiniLMProvider()

@@ -1,0 +1,136 @@
+"""The provider: threads for the model, so that the event loop is free while it computes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+from flexchat.plugin import (
+    ChatOptions,
+    ChatResult,
+    Embeddings,
+    Message,
+    ModelInfo,
+    ModelNotFoundError,
+    ProviderError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+    Usage,
+)
+
+from .config import DIMENSIONS, LONGEST, MODEL
+from .model import Encoded, loaded_model
+
+_THREADS = min(4, os.cpu_count() or 1)
+
+
+class MiniLMProvider:
+    """Makes embeddings. All providers of a process share the model."""
+
+    name = "minilm"
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flexchat minilm")
+
+    def tool_format(self, model: str) -> str:
+        """Return the provider's name; there is no such format, as the model calls no tools."""
+        return self.name
+
+    async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
+        """Refuse; see ChatProvider."""
+        raise ProviderRequestError(
+            f"minilm makes embeddings and cannot chat with {model}: name another llm, and keep minilm for 'embedding'",
+            provider=self.name,
+            model=model,
+            kind="unsupported_feature",
+        )
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        model: str,
+        *,
+        purpose: Literal["query", "document"] | None = None,
+        dimensions: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Embeddings:
+        """Return one vector for each text; see EmbeddingProvider. Questions and documents get the same vectors."""
+        _check(texts, model, dimensions)
+        try:
+            async with asyncio.timeout(timeout_s):
+                encoded = await self._encode(texts)
+        except TimeoutError as error:
+            raise ProviderTimeoutError(
+                f"minilm: {len(texts)} texts were not read in {timeout_s:g} s", provider=self.name, model=model
+            ) from error
+        return Embeddings(
+            vectors=tuple(one.vector for one in encoded),
+            model=MODEL,
+            usage=Usage(input_tokens=sum(one.tokens for one in encoded)),
+            warnings=_warnings(encoded),
+        )
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the one model; see ChatProvider."""
+        return (ModelInfo(id=MODEL, capabilities=frozenset({"embedding"}), context_length=LONGEST),)
+
+    async def aclose(self) -> None:
+        """End the threads; a text that is being read is read to its end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _encode(self, texts: Sequence[str]) -> list[Encoded]:
+        """Read the texts, as many at once as there are threads; what is asked meanwhile need not wait for all."""
+        encoded: dict[int, Encoded] = {}
+        left = iter(enumerate(texts))
+        loop = asyncio.get_running_loop()
+
+        async def lane(left: Iterator[tuple[int, str]]) -> None:
+            for place, text in left:
+                encoded[place] = await loop.run_in_executor(self._threads, _read, text)
+
+        lanes = [asyncio.ensure_future(lane(left)) for _ in range(min(_THREADS, len(texts)))]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            for task in lanes:
+                task.cancel()
+        return [encoded[place] for place in range(len(texts))]
+
+
+def _read(text: str) -> Encoded:
+    model = loaded_model()
+    try:
+        return model.encode(text)
+    except ProviderError:
+        raise
+    except Exception as error:
+        raise ProviderRequestError(
+            f"minilm: ONNX Runtime failed ({type(error).__name__}: {error})", provider="minilm", model=MODEL
+        ) from error
+
+
+def _check(texts: Sequence[str], model: str, dimensions: int | None) -> None:
+    if model != MODEL:
+        raise ModelNotFoundError(f"minilm has no model '{model}', only {MODEL}", provider="minilm", model=model)
+    if dimensions not in (None, DIMENSIONS):
+        raise ProviderRequestError(
+            f"minilm: {MODEL} makes vectors of {DIMENSIONS} numbers and no others; leave dimensions out",
+            provider="minilm",
+            model=model,
+            param="dimensions",
+        )
+    for place, text in enumerate(texts):
+        if not text.strip():
+            raise ProviderRequestError(
+                f"minilm: text {place + 1} of {len(texts)} is empty", provider="minilm", model=model, param="texts"
+            )
+
+
+def _warnings(encoded: Sequence[Encoded]) -> tuple[str, ...]:
+    cut = sum(one.is_cut for one in encoded)
+    if not cut:
+        return ()
+    return (f"minilm reads {LONGEST} tokens, about 180 words: of {cut} of {len(encoded)} texts only the beginning",)

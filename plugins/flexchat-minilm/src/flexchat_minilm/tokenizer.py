@@ -1,0 +1,31 @@
+"""Texts as the model's tokens: WordPiece over the vocabulary of bert-base-uncased."""
+
+from __future__ import annotations
+
+import gzip
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from .config import LONGEST
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+def load_tokenizer() -> Tokenizer:
+    """Return the tokenizer; it cuts off what is beyond the tokens the model reads.
+
+    Source of the parts: BERT's tokenizer for lower case, which sentence-transformers/all-MiniLM-L6-v2 names as its own.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    packed = resources.files(__package__).joinpath("vocabulary.txt.gz").read_bytes()
+    ids = {word: id for id, word in enumerate(gzip.decompress(packed).decode().splitlines())}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[(name, ids[name]) for name in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.enable_truncation(LONGEST)
+    return tokenizer
