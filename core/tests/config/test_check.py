@@ -39,7 +39,6 @@ def test_a_sound_configuration_passes():
             {"intent": {"provider": {"llm": "x"}}},
             "intent.provider.llm: no LLM is called 'x'; configured: gpt",
         ),
-        ({"embedding": {"llm": "x"}}, "embedding.llm: no LLM is called 'x'; configured: gpt"),
         (
             {"llms": {"gpt": {"provider": "openai"}}},
             "responses[0]: no model: write 'model' here, or 'default_model' in llms.gpt",

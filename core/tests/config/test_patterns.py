@@ -1,9 +1,12 @@
 """Regular expressions of match rules."""
 
-import re
+import sys
+import time
 
 import pytest
-from flexchat.config.patterns import compile_pattern
+from flexchat.config.patterns import LONGEST_MS, PatternError, compile_pattern
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(
@@ -12,17 +15,67 @@ from flexchat.config.patterns import compile_pattern
         ("/(weather|forecast)/", "the weather", True),
         ("weather", "the weather", True),
         ("/WEATHER/i", "the weather", True),
+        ("/WETTERÄ/i", "das wetterä", True),
         ("/^b/m", "a\nb", True),
         ("/x/s", "a/x/s", True),
         ("/x/s", "x", False),
         ("/a/b/", "a/b", True),
-        ("(?<word>a)\\k", None, None),
         ("(?<word>a)(?=b)(?<!c)", "ab", True),
+        (r"(\w)\1", "hello", True),
+        (r"\büber\b", "geht über Wien", True),
+        (r"^\w+$", "größe", True),
+        ("end$", "the end\n", True),
+        ("x", "\ud800x", True),
+        ("\ud800", "x", False),
     ],
 )
 def test_patterns_are_read_as_the_original_reads_them(pattern, text, found):
-    if text is None:
-        with pytest.raises(re.error):
-            compile_pattern(pattern)
-    else:
-        assert bool(compile_pattern(pattern).search(text)) is found
+    assert compile_pattern(pattern).found_in(text) is found
+
+
+@pytest.mark.parametrize("pattern", ["(?<word>a)\\k", "(", "[z-a]", "a{2,1}", "/(/i", "(?P<a>x)(?P<a"])
+def test_what_is_no_pattern_is_an_error(pattern):
+    with pytest.raises(PatternError):
+        compile_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("^(a+)+$", "a" * 50_000 + "!", False),
+        ("(x+x+)+y", "x" * 50_000, False),
+        ("^(a+)+$", "ä" + "a" * 5_000 + "!", False),
+        ("^(ä+)+$", "ä" * 5_000 + "!", False),
+        ("(.*a){25}", "a" * 24 + "ä" * 5_000, False),
+        (r"^(([a-z])+.)+[A-Z]([a-z])+(?=$)", "a" * 5_000, None),
+        ("(a|b|ab)*(?=c)", "ab" * 60 + "d", None),
+    ],
+)
+def test_a_catastrophic_pattern_is_answered_in_a_tenth_of_a_second(pattern, text, found):
+    """RE2 decides where it can; else the search is given up, which is neither yes nor no."""
+    compiled = compile_pattern(pattern)
+    started = time.process_time()
+
+    assert compiled.found_in(text) is found
+
+    assert time.process_time() - started < 0.1
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_searched(text):
+    """Whatever a user writes, both engines take it, and agree on a plain word."""
+    assert compile_pattern("(?:ab)+c").found_in(text) is ("abc" in text)
+
+
+def test_only_look_around_and_back_references_are_not_linear():
+    assert compile_pattern("^(a|b)+$").linear
+    assert not compile_pattern("(?=a)").linear
+    assert not compile_pattern(r"(a)\1").linear
+    assert LONGEST_MS <= 50
+
+
+def test_without_the_engine_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "regex", None)
+
+    with pytest.raises(PatternError, match="flexchat-core\\[regex\\]"):
+        compile_pattern.__wrapped__("a pattern of its own")

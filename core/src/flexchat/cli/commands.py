@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from . import ask, chat, check, demo, init, models, new, plugins, schema, tools, tools_lint, verify
+from . import ask, chat, check, demo, explain, init, models, new, plugins, schema, tools, tools_lint, verify
 
 OWN = {
     command.name: command
-    for module in (ask, chat, demo, init, tools, tools_lint, models, plugins, verify, new, check, schema)
+    for module in (ask, chat, explain, demo, init, tools, tools_lint, models, plugins, verify, new, check, schema)
     for command in module.COMMANDS
 }
 

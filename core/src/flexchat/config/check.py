@@ -17,7 +17,8 @@ from ..errors import Problem, did_you_mean
 from .document import Document, walk
 from .patterns import LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
-from .wording import is_secret_place, shortened, spoken_value
+from .reach import contradiction, impossible_intent, shadowed_by
+from .wording import is_secret_place, shortened, spoken_path, spoken_value
 
 PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
 """What a rule's match may ask about."""
@@ -40,6 +41,7 @@ def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem
     checker.services()
     checker.rules()
     checker.fallback()
+    checker.stores()
     return checker.problems, checker.notes
 
 
@@ -88,19 +90,15 @@ class _Checker:
 
     def rules(self) -> None:
         """Check each rule, and that every one can be reached."""
-        catch_all: Place | None = None
+        earlier: list[tuple[Place, dict[str, Any]]] = []
         for place, rule in self._rules:
-            if catch_all is not None:
-                line = self._document.line(catch_all)
-                where = f" on line {line}" if line else ""
-                self._note(place, f"never reached: the rule without 'match'{where} answers everything before it")
             self._model_choice(place, rule)
             self._fallback_services(place, rule)
             match = rule.get("match", {})
             if isinstance(match, dict):
                 self._match((*place, "match"), match)
-            if match == {} and catch_all is None:
-                catch_all = place
+                self._reach(place, match, earlier)
+                earlier.append((place, match))
             if isinstance(rule.get("tools"), dict):
                 self._rule_tools((*place, "tools"), rule["tools"])
 
@@ -153,16 +151,72 @@ class _Checker:
                     self._problem(here, f"expected true or false, got {spoken_value(wanted)}")
             elif not isinstance(wanted, str):
                 self._problem(here, f"expected text, got {spoken_value(wanted)}")
+            elif key.startswith("intent") and self._no_such_intent(here, key, wanted):
+                pass
             elif key.endswith("_regexp"):
                 self._pattern(here, wanted)
             elif key == "rag_results" and wanted not in RAG_RESULTS:
                 hint = did_you_mean(wanted, RAG_RESULTS)
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
                 self._problem(here, f"expected one of {words}, got {spoken_value(wanted)}{hint}")
-            elif key == "service" and self._stores == frozenset():
+            elif self._stores == frozenset() and _asks_for_documents(key, wanted):
                 self._note(here, "no document store is configured (rag_services), so this rule never fits")
             elif key == "service" and self._stores is not None and wanted not in self._stores:
                 self._unknown(here, "document store", wanted, self._stores)
+
+    def _no_such_intent(self, place: Place, key: str, wanted: str) -> bool:
+        """Note that no message has an intent that meets this condition, and return whether that is so."""
+        table = self._document.data.get("intent", {})
+        categories = table.get("detection", {}) if isinstance(table, dict) else None
+        if not isinstance(categories, dict) or self._stores is None:
+            return False
+        if not impossible_intent(key, wanted, categories, self._stores):
+            if categories and not self._stores and not table.get("provider"):
+                self._note(place, "no model detects intents (intent.provider), so this rule never fits")
+                return True
+            return False
+        known = (
+            ", ".join(sorted(map(shortened, {*categories, "other"}))) if categories else "none: see 'intent.detection'"
+        )
+        hint = did_you_mean(wanted, categories)
+        self._note(
+            place, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(known, 200)}"
+        )
+        return True
+
+    def _reach(self, place: Place, match: dict[str, Any], earlier: list[tuple[Place, dict[str, Any]]]) -> None:
+        """Say of a rule that it can never answer."""
+        never = contradiction(match)
+        if never is not None:
+            self._note((*place, "match"), f"this rule never fits: {shortened(never, 200)}")
+            return
+        first = shadowed_by(match, [other for _, other in earlier])
+        if first is None:
+            return
+        taker, conditions = earlier[first]
+        line = self._document.line(taker)
+        where = f" on line {line}" if line else ""
+        if conditions:
+            text = f"never reached: whatever it fits, {spoken_path(taker)}{where} has answered before it"
+        else:
+            text = f"never reached: the rule without 'match'{where} answers everything before it"
+        self._note(place, text)
+
+    def stores(self) -> None:
+        """Check the thresholds of the document stores."""
+        for name in sorted(self._stores or ()):
+            table = self._document.data["rag_services"][name]
+            if not isinstance(table, dict):
+                continue
+            match, partial = (_number(table.get(f"{kind}_threshold")) for kind in ("match", "partial"))
+            place = ("rag_services", name)
+            if match == 0:
+                self._note((*place, "match_threshold"), "no distance is below 0, so nothing is ever a match")
+            if partial == 0:
+                self._note((*place, "partial_threshold"), "no distance is below 0, so nothing is ever a partial match")
+            elif match is not None and partial is not None and partial <= match:
+                text = "nothing is ever a partial match: what is below it is below match_threshold, too"
+                self._note((*place, "partial_threshold"), text)
 
     def _pattern(self, place: Place, pattern: str) -> None:
         if re.fullmatch(r"/.+/[a-z]*[a-fhj-ln-tv-xz][a-z]*", pattern):
@@ -221,3 +275,12 @@ class _Checker:
     def _tool_names(self) -> set[str]:
         names = [tool.get("name") for _, tool in self._tables("tools", "registry")]
         return {name for name in names if isinstance(name, str)}
+
+
+def _asks_for_documents(key: str, wanted: str) -> bool:
+    field = key.removesuffix("_contains").removesuffix("_regexp")
+    return field in ("service", "collection") or (key == "rag_results" and wanted in ("match", "partial", "any"))
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -37,6 +37,8 @@ class StoreOpener:
     def open(self, stores: Mapping[str, Service]) -> dict[str, Retriever]:
         """Return the stores by name; what is wrong with their entries is added to the draft's problems."""
         opened = {}
+        if self.config.embedding is not None:  # also where no store needs it
+            self._embedder(self.config.embedding, ("embedding",))
         for name, store in stores.items():
             entry = self.config.rag_services[name]
             place = ("rag_services", name)

@@ -1,0 +1,142 @@
+"""flexchat explain: which rule would answer a message, and why."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..app import FlexChat
+from ..config.model import ResponseRule
+from ..conversation import Explanation
+from ..domain import PhaseRecord
+from ..plugin.contracts import Command
+from .ask import read_message
+from .opening import open_chat
+from .terminal import Terminal
+from .usage import FAILED, OK
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what explain takes."""
+    parser.add_argument("message", nargs="*", help="the message; a - at its end adds standard input")
+    parser.add_argument("--topic", help="what the conversation was about so far")
+    parser.add_argument(
+        "--collection",
+        metavar="SERVICE[/NAME]",
+        action="append",
+        help="look for documents there only; repeatable",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the phases and the rules; the exit status is 1 if no rule fits."""
+    message = read_message(args.message)
+    chat = open_chat(args)
+    explanation = asyncio.run(_explained(chat, message, args))
+    terminal: Terminal = args.terminal
+    if args.json:
+        terminal.json({"message": message, **_as_data(explanation, chat)})
+    else:
+        _show(message, explanation, chat, terminal)
+    return OK if explanation.rule is not None else FAILED
+
+
+async def _explained(chat: FlexChat, message: str, args: argparse.Namespace) -> Explanation:
+    async with chat:
+        return await chat.explain(message, topic=args.topic, collections=args.collection)
+
+
+def _show(message: str, explanation: Explanation, chat: FlexChat, terminal: Terminal) -> None:
+    terminal.out(f"Message: {message}", "bold")
+    terminal.out()
+    for number, record in enumerate(explanation.phases, 1):
+        terminal.out(f"{number} {record.phase:18} {_outcome(record)}")
+        costs = _costs(record)
+        if costs:
+            terminal.out(f"{'':21}{costs}", "dim")
+        for warning in record.warnings:
+            terminal.out(f"{'':21}warning: {warning}", "red")
+    terminal.out()
+    for verdict in explanation.verdicts:
+        rule = chat.config.responses[verdict.rule]
+        chosen = verdict.rule == explanation.rule
+        mark = terminal.symbol("→", ">") if chosen else " "
+        if chosen:
+            terminal.out(f"{mark} rule {verdict.rule}  {_answers(rule, chat)}", "bold")
+        elif verdict.fits:
+            terminal.out(f"{mark} rule {verdict.rule}  fits too; an earlier one answers", "dim")
+        for index, failed in enumerate(verdict.failed):
+            head = f"rule {verdict.rule}  " if index == 0 else " " * len(f"rule {verdict.rule}  ")
+            terminal.out(f"  {head}{failed}", "dim")
+    if explanation.rule is None:
+        terminal.out("No rule fits: add one without 'match' at the end of responses.", "red")
+
+
+def _outcome(record: PhaseRecord) -> str:
+    if record.skipped:
+        skipped = f"not run: {record.skipped}"
+        return f"{record.outcome} ({skipped})" if isinstance(record.outcome, str) else skipped
+    match record.outcome:
+        case {"topic": topic, "status": status}:
+            return f'"{topic}" ({str(status).replace("_", " ")})'
+        case {"result": result, "data": data}:
+            hits = [data] if isinstance(data, Mapping) else data or []
+            return "; ".join([str(result), *map(_hit, hits)])
+        case {"rag_results": _, **rest}:
+            known = {"rag_results": record.outcome["rag_results"], **rest}
+            return ", ".join(f"{key} {value}" for key, value in known.items() if value not in (None, 0)) or "nothing"
+        case {"rule": index, "llm": llm}:
+            return f"rule {index} ({llm})"
+        case None:
+            return "none"
+    return str(record.outcome)
+
+
+def _hit(hit: Mapping[str, Any]) -> str:
+    place = f"{hit['service']}/{hit['collection']}" if hit["collection"] else hit["service"]
+    return f"{place} at distance {hit['distance']:.3f} ({', '.join(hit['documents'])})"
+
+
+def _costs(record: PhaseRecord) -> str:
+    if record.skipped or (record.elapsed_ms < 1 and record.usage is None):
+        return ""
+    seconds = f"{record.elapsed_ms:.0f} ms" if record.elapsed_ms < 1000 else f"{record.elapsed_ms / 1000:.1f} s"
+    usage = record.usage
+    count = (usage.input_tokens or 0) + (usage.output_tokens or 0) if usage is not None else 0
+    tokens = [f"{count} tokens"] if count else []
+    asked = record.input if isinstance(record.input, Mapping) else {}
+    details = [f"asked {asked['llm']}"] if "llm" in asked else []
+    if "query" in asked:
+        details = [f"searched for: {asked['query']}"]
+    return ", ".join([seconds, *tokens, *details])
+
+
+def _answers(rule: ResponseRule, chat: FlexChat) -> str:
+    entry = chat.config.llms.get(rule.llm)
+    model = rule.model or (entry.default_model if entry else None)
+    conditions = ", ".join(f"{key} = {value!r}" for key, value in rule.match.items()) or "no condition"
+    return f"fits ({conditions}): {rule.llm}{f' ({model})' if model and model != rule.llm else ''} answers"
+
+
+def _as_data(explanation: Explanation, chat: FlexChat) -> dict[str, Any]:
+    rules: Iterable[dict[str, Any]] = (
+        {
+            "rule": verdict.rule,
+            "fits": verdict.fits,
+            "failed": list(verdict.failed),
+            "match": dict(chat.config.responses[verdict.rule].match),
+            "llm": chat.config.responses[verdict.rule].llm,
+        }
+        for verdict in explanation.verdicts
+    )
+    phases = [record.to_dict() for record in explanation.phases]
+    return {"rule": explanation.rule, "rules": list(rules), "phases": phases}
+
+
+COMMANDS = (
+    Command(
+        name="explain", summary="say which rule would answer a message, and why", add_arguments=add_arguments, run=run
+    ),
+)

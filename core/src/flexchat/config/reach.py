@@ -1,0 +1,96 @@
+"""Rules that can never answer: their own conditions contradict each other, or an earlier rule takes all their messages.
+
+It decides only what the configuration alone decides: never is said where no message whatever could reach the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from .patterns import PatternError, compile_pattern
+
+_SUFFIXES = ("_contains", "_regexp")
+
+
+def contradiction(match: Mapping[str, Any]) -> str | None:
+    """Return why no profile meets all these conditions; None if one may."""
+    for key, wanted in match.items():
+        field = _field(key)
+        exact = match.get(field)
+        if (
+            key != field
+            and isinstance(exact, str)
+            and isinstance(wanted, str)
+            and _implies(field, exact, key, wanted) is False
+        ):
+            return f"{field} cannot be {exact!r} and fit {key} = {wanted!r}"
+    if match.get("rag_results") == "none":
+        for field in ("service", "collection"):
+            if any(_field(key) == field for key in match):
+                return f"without a document (rag_results = 'none') there is no {field}"
+    return None
+
+
+def shadowed_by(match: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return the index of the first earlier rule that fits whenever these conditions hold; None if there is none."""
+    for index, other in enumerate(earlier):
+        if all(_follows(match, key, wanted) for key, wanted in other.items()):
+            return index
+    return None
+
+
+def impossible_intent(key: str, wanted: str, categories: Collection[str], stores: Collection[str]) -> bool:
+    """Return whether no intent can meet a condition on it.
+
+    Intents are the configured categories, "other", and "service/collection".
+
+    Args:
+        key: intent, intent_contains or intent_regexp.
+    """
+    if stores:  # what collections a store has is not known here
+        head, slash, _ = wanted.partition("/")
+        if key != "intent" or (slash and head in stores) or wanted in stores:
+            return False
+    possible = {*categories, "other"} if categories else set()
+    return not any(_implies("intent", name, key, wanted) is not False for name in possible)
+
+
+def _follows(match: Mapping[str, Any], key: str, wanted: Any) -> bool:
+    """Return whether a condition holds wherever match does."""
+    for known_key, known in match.items():
+        if known_key == key and known == wanted:
+            return True
+        if not isinstance(known, str) or not isinstance(wanted, str):
+            continue
+        field = _field(key)
+        if key == "rag_results" and wanted == "any":
+            if known_key == "rag_results" and known in ("match", "partial"):
+                return True
+        elif known_key == field and not (field == "rag_results" and known == "any"):
+            if _implies(field, known, key, wanted) is True:
+                return True
+        elif known_key == f"{field}_contains" and key == known_key and wanted in known:
+            return True
+    return False
+
+
+def _implies(field: str, value: str, key: str, wanted: str) -> bool | None:
+    """Return whether a field of this value meets a condition on it; None if that is not known."""
+    if field == "rag_results" and value == "any":
+        return None
+    if key == f"{field}_contains":
+        return wanted in value
+    if key == f"{field}_regexp":
+        try:
+            return compile_pattern(wanted).found_in(value)
+        except PatternError:
+            return None
+    return value == wanted
+
+
+def _field(key: str) -> str:
+    for suffix in _SUFFIXES:
+        if key.endswith(suffix):
+            return key.removesuffix(suffix)
+    return key
