@@ -58,7 +58,6 @@ from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
 from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn
 
 __all__ = [
-    "DEFAULT_TENANT",
     "AssistantMessage",
     "AssistantPart",
     "ChatEvent",
@@ -72,6 +71,7 @@ __all__ = [
     "CollectionHits",
     "ConversationInfo",
     "ConversationTurn",
+    "DEFAULT_TENANT",
     "Document",
     "Effort",
     "Embeddings",
