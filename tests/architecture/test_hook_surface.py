@@ -19,7 +19,7 @@ def test_the_hook_surface_is_as_written_down():
 
 
 def test_every_hook_is_documented():
-    """docs/writing-plugins.md names every hook."""
+    """docs/plugins.md names every hook."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "plugins.md").read_text()
     for line in SURFACE.read_text().splitlines():
         assert line.split("(")[0] in page

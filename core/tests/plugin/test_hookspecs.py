@@ -30,7 +30,9 @@ def test_an_example_loads(name):
     """Each example, as it stands, is an active plugin."""
     module = types.ModuleType("example")
     names = {n: getattr(plugin, n) for n in plugin.__all__}
-    stand_ins = dict.fromkeys(("ParrotConfig", "Parrot", "ShelfConfig", "Shelf"), AnyConfig)
+    stand_ins = dict.fromkeys(
+        ("ParrotConfig", "Parrot", "ShelfConfig", "Shelf", "NotebookConfig", "Notebook"), AnyConfig
+    )
     vars(module).update(names, **stand_ins, random=random, attrs=attrs, encode_tools=lambda tools: [])
 
     exec(textwrap.dedent(EXAMPLES[name]), vars(module))

@@ -60,10 +60,13 @@ def encode(tools):
 
 
 class Store:
-    def __init__(self, config):
+    def __init__(self, config, context):
         pass
 
-    async def query(self, text, *, collection, top_k):
+    async def query(self, text, *, collection, top_k, where=None):
+        pass
+
+    async def collections(self):
         pass
 
     async def aclose(self):

@@ -6,7 +6,17 @@ import unittest
 
 import attrs
 import pytest
-from flexchat.plugin import Document, Implementation, ImplementationType, RetrievalHits, ToolDefinition, ToolHandler
+from flexchat.plugin import (
+    Collection,
+    Document,
+    Implementation,
+    ImplementationType,
+    RetrievalHits,
+    ToolDefinition,
+    ToolHandler,
+    holds,
+    read_filter,
+)
 from flexchat.testing import HandlerConformance, ImplementationConformance, RetrieverConformance
 from flexchat.testing.conformance.laws import laws_of
 
@@ -145,7 +155,9 @@ IMPLEMENTATIONS = {
     "test_its_module_is_light": ({"plugin": HEAVY}, "imports aiohttp, httpx"),
 }
 
-DOCUMENTS = tuple(Document(text=f"water {i}", collection="a" if i % 2 else "b") for i in range(6))
+DOCUMENTS = tuple(
+    Document(text=f"water {i}", collection="a" if i % 2 else "b", metadata={"n": i} if i < 5 else {}) for i in range(6)
+)
 
 
 class Store:
@@ -153,9 +165,14 @@ class Store:
 
     documents = DOCUMENTS
 
-    async def query(self, text, *, collection, top_k):
-        found = [d for d in self.documents if collection in (None, d.collection) and text in d.text]
-        return self.hits(found[:top_k])
+    async def query(self, text, *, collection, top_k, where=None):
+        condition = read_filter(where)
+        fit = [d for d in self.documents if collection in (None, d.collection) and holds(condition, d.metadata)]
+        return self.hits([d for d in fit if text in d.text][:top_k])
+
+    async def collections(self):
+        names = sorted({d.collection for d in self.documents})
+        return [Collection(name=name, documents=sum(d.collection == name for d in self.documents)) for name in names]
 
     def hits(self, found):
         return RetrievalHits(documents=tuple(found), distances=tuple(i / 10 for i in range(len(found))))
@@ -169,7 +186,7 @@ class Empty(Store):
 
 
 class GoodRetriever(RetrieverConformance):
-    supports = frozenset({"collections"})
+    supports = frozenset({"collections", "sorted_distances"})
     plugin = LIGHT
     question = "water"
     collection = "a"
@@ -182,55 +199,80 @@ class GoodRetriever(RetrieverConformance):
         return self.empty_store()
 
 
+class NoNumbers(Store):
+    def hits(self, found):
+        return RetrievalHits(documents=tuple(found), distances=(float("nan"),) * len(found))
+
+
 class WorstFirst(Store):
     def hits(self, found):
         return RetrievalHits(documents=tuple(found), distances=tuple(1 / (i + 1) for i in range(len(found))))
 
 
 class TooMany(Store):
-    async def query(self, text, *, collection, top_k):
-        return await super().query(text, collection=collection, top_k=top_k + 1)
+    async def query(self, text, *, collection, top_k, where=None):
+        return await super().query(text, collection=collection, top_k=top_k + 1, where=where)
 
 
 class AnyCollection(Store):
-    async def query(self, text, *, collection, top_k):
-        return await super().query(text, collection=None, top_k=top_k)
+    async def query(self, text, *, collection, top_k, where=None):
+        return await super().query(text, collection=None, top_k=top_k, where=where)
 
 
 class KnownCollections(AnyCollection):
     """Right for a collection that is not there, wrong for one that is."""
 
-    async def query(self, text, *, collection, top_k):
+    async def query(self, text, *, collection, top_k, where=None):
         if collection not in (None, "a", "b"):
             raise LookupError(f"no collection {collection}")
+        return await super().query(text, collection=collection, top_k=top_k, where=where)
+
+
+class HidesCollections(Store):
+    async def collections(self):
+        return (await super().collections())[:1]
+
+
+class NoFilter(Store):
+    async def query(self, text, *, collection, top_k, where=None):
+        read_filter(where)
+        return await super().query(text, collection=collection, top_k=top_k)
+
+
+class LenientFilter(Store):
+    async def query(self, text, *, collection, top_k, where=None):
         return await super().query(text, collection=collection, top_k=top_k)
 
 
 class FailsEmpty(Empty):
-    async def query(self, text, *, collection, top_k):
+    async def query(self, text, *, collection, top_k, where=None):
         raise ZeroDivisionError
 
 
 class WantsWords(Store):
-    async def query(self, text, *, collection, top_k):
+    async def query(self, text, *, collection, top_k, where=None):
         text.encode()  # half a character cannot be encoded
-        return await super().query(text, collection=collection, top_k=top_k)
+        return await super().query(text, collection=collection, top_k=top_k, where=where)
 
 
 class RemembersTheLast(Store):
-    async def query(self, text, *, collection, top_k):
+    async def query(self, text, *, collection, top_k, where=None):
         import asyncio
 
         self.top_k = top_k
         await asyncio.sleep(0)
-        return await super().query(text, collection=collection, top_k=self.top_k)
+        return await super().query(text, collection=collection, top_k=self.top_k, where=where)
 
 
 RETRIEVERS = {
-    "test_hits_have_their_shape": ({"store": WorstFirst}, "the best comes first"),
+    "test_hits_have_their_shape": ({"store": NoNumbers}, "a distance is a finite number"),
+    "test_the_nearest_comes_first": ({"store": WorstFirst}, "the best comes first"),
     "test_no_more_than_top_k_come": ({"store": TooMany}, "top_k=1 gave 2"),
     "test_an_unknown_collection_has_nothing": ({"store": AnyCollection}, "there is no collection"),
     "test_a_collection_is_searched_alone": ({"store": KnownCollections}, "a search in 'a' gave"),
+    "test_collections_are_listed": ({"store": HidesCollections}, "which collections() does not have"),
+    "test_filters_mean_what_they_say": ({"store": NoFilter}, "lets through"),
+    "test_a_filter_that_cannot_be_read_is_refused": ({"store": LenientFilter}, "must raise FilterError"),
     "test_an_empty_store_has_nothing": ({"empty_store": FailsEmpty}, ""),
     "test_any_question_is_answered": ({"store": WantsWords}, "raises UnicodeEncodeError"),
     "test_questions_side_by_side_do_not_mix": ({"store": RemembersTheLast}, "of nine at once"),

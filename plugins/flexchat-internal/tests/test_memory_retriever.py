@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat.plugin import Document
+from flexchat.plugin import Collection, Document, FilterError, RetrieverContext, UnknownCollectionError
 from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever, MemoryStoreError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ async def test_a_collection_limits_the_search_and_an_unknown_one_is_an_error():
 
     assert len(await find(store, "dog")) == 2
     assert len(await find(store, "dog", "pets")) == 1
-    with pytest.raises(MemoryStoreError, match=r"'pet' \(there are: pets, food\)"):
+    with pytest.raises(UnknownCollectionError, match=r"'pet' \(did you mean 'pets'\?\) \(there are: food, pets\)"):
         await find(store, "dog", "pet")
 
 
@@ -76,6 +76,43 @@ async def test_a_file_that_cannot_be_read_is_named(tmp_path):
         await find(MemoryRetriever(MemoryConfig(paths=(str(tmp_path / "gone.txt"),))), "x")
     with pytest.raises(MemoryStoreError, match=r"latin\.txt' is not UTF-8 text \(byte 3\)"):
         await find(MemoryRetriever(MemoryConfig(paths=(str(tmp_path / "latin.txt"),))), "x")
+
+
+async def test_paths_are_meant_from_the_folder_of_the_config(tmp_path, monkeypatch):
+    """Wherever the program is started from; without a file, from there."""
+    (tmp_path / "a.md").write_text("money", encoding="utf-8")
+    config = MemoryConfig(paths=("a.md",))
+
+    assert await find(MemoryRetriever(config, RetrieverContext(folder=tmp_path)), "money") == ["money"]
+    monkeypatch.chdir(tmp_path)
+    assert await find(MemoryRetriever(config, RetrieverContext()), "money") == ["money"]
+
+
+async def test_where_filters_by_metadata():
+    """Documents of files have none; a filter that cannot be read is refused before anything is read."""
+    documents = (Document(text="dog a", metadata={"year": 2020}), Document(text="dog b"))
+    store = MemoryRetriever(MemoryConfig(documents=documents))
+
+    for where, texts in (
+        ({"year": {"$gte": 2020}}, ["dog a"]),
+        ({"year": {"$ne": 2020}}, ["dog b"]),
+        ({}, ["dog a", "dog b"]),
+    ):
+        hits = await store.query("dog", collection=None, top_k=5, where=where)
+        assert [d.text for d in hits.documents] == texts
+    with pytest.raises(FilterError):
+        await MemoryRetriever(MemoryConfig(paths=("gone",))).query("x", collection=None, top_k=1, where={"$no": 1})
+
+
+async def test_collections_are_listed_with_how_many_documents_they_have():
+    """By name; documents that name none are in none."""
+    documents = (Document(text="a", collection="y"), Document(text="b", collection="x"), Document(text="c"))
+    store = MemoryRetriever(MemoryConfig(documents=documents, description="all"))
+
+    assert await store.collections() == (
+        Collection(name="x", description="all", documents=1),
+        Collection(name="y", description="all", documents=1),
+    )
 
 
 def test_a_config_table_becomes_a_store():

@@ -1,7 +1,7 @@
 """The handler rag_query and the tool search_documents."""
 
 import pytest
-from flexchat.plugin import Document, ToolContext
+from flexchat.plugin import Document, RetrievalHits, ToolContext
 from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.registry import ToolRegistry
 from flexchat_internal.implementation import INTERNAL
@@ -15,7 +15,7 @@ def store(*texts, collection="handbook"):
 
 
 class BrokenStore:
-    async def query(self, text, *, collection, top_k):
+    async def query(self, text, *, collection, top_k, where=None):
         raise ConnectionError("refused")
 
     async def aclose(self):
@@ -40,15 +40,43 @@ async def test_passages_come_with_all_that_is_known_of_them():
     assert 0 <= entry["distance"] < 1
 
 
-async def test_all_stores_are_asked_and_the_nearest_comes_first():
-    """At most max_results of all stores together."""
-    stores = context_of(a=store("cat dog", "dog dog dog"), b=store("dog", "bird"))
+class FixedStore:
+    def __init__(self, *distances):
+        self.distances = distances
 
-    answer = await rag_query({"query": "dog", "max_results": 2}, stores)
+    async def query(self, text, *, collection, top_k, where=None):
+        documents = tuple(Document(text=f"{d}") for d in self.distances)
+        return RetrievalHits(documents=documents[:top_k], distances=self.distances[:top_k], description="fixed")
 
-    distances = [entry["distance"] for entry in answer["results"]]
-    assert len(distances) == 2
-    assert distances == sorted(distances)
+
+async def test_one_store_keeps_its_own_order():
+    """A store that ranks by more than distance knows better."""
+    answer = await rag_query({"query": "dog"}, context_of(a=FixedStore(0.5, 0.1, 0.3)))
+
+    assert [entry["distance"] for entry in answer["results"]] == [0.5, 0.1, 0.3]
+
+
+async def test_several_stores_are_merged_by_rank_then_distance():
+    """At most max_results of all stores together; each store's best comes before any other's second."""
+    stores = context_of(a=FixedStore(0.9, 0.95), b=FixedStore(0.2, 0.1, 0.0))
+
+    answer = await rag_query({"query": "dog", "max_results": 4}, stores)
+
+    assert [entry["distance"] for entry in answer["results"]] == [0.2, 0.9, 0.1, 0.95]
+
+
+async def test_what_is_returned_is_cited_and_nothing_else():
+    """By store, in the order of the answer; a store of which nothing is returned is not named."""
+    said = []
+
+    class Context(ToolContext):
+        def cite(self, service, hits):
+            said.append((service, [d.text for d in hits.documents], hits.distances, hits.description))
+
+    stores = {"a": FixedStore(0.9), "b": FixedStore(0.2, 0.1), "c": FixedStore()}
+    await rag_query({"query": "dog", "max_results": 2}, Context(tool=SEARCH_DOCUMENTS, retrievers=stores))
+
+    assert said == [("a", ["0.9"], (0.9,), "fixed"), ("b", ["0.2"], (0.2,), "fixed")]
 
 
 async def test_a_collection_is_passed_on():

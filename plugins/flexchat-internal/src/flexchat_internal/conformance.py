@@ -17,9 +17,9 @@ from .rag_query import RAG_QUERY, SEARCH_DOCUMENTS
 
 _PLUGIN = "flexchat_internal.plugin"
 _DOCUMENTS = (
-    Document(text="Ferns like shade and water", title="Ferns", collection="plants"),
+    Document(text="Ferns like shade and water", title="Ferns", collection="plants", metadata={"year": 2020}),
     Document(text="A cactus needs hardly any water", title="Cacti", collection="plants"),
-    Document(text="Cats fear water", title="Cats", collection="animals"),
+    Document(text="Cats fear water", title="Cats", collection="animals", metadata={"year": "2020"}),
     Document(text="Granite is hard", title="Granite", collection="stones"),
 )
 
@@ -27,7 +27,7 @@ _DOCUMENTS = (
 class Memory(RetrieverConformance):
     """The store "memory"."""
 
-    supports = frozenset({"collections"})
+    supports = frozenset({"collections", "sorted_distances"})
     plugin = _PLUGIN
     question = "Who likes water?"
     collection = "plants"

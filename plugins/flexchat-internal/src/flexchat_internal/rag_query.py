@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.plugin import Implementation, RetrievalHits, Retriever, ToolContext, ToolDefinition, ToolHandler
+import attrs
+from flexchat.plugin import Document, Implementation, RetrievalHits, Retriever, ToolContext, ToolDefinition, ToolHandler
 
 DEFAULT_RESULTS = 5
 MOST_RESULTS = 20
@@ -19,10 +20,12 @@ class RagQueryError(Exception):
 async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Search all document stores of the context at once and return the nearest passages, best first.
 
+    The order is each store's own. Several are merged by rank, the nearer first where ranks are equal: distances of
+    different stores need not measure alike. What is returned is cited.
+
     Returns:
         ``{"query", "results": [{"title", "source", "collection", "text", "distance"}]}``. A store that failed while
-        another answered is named in ``"failed"``. Distances of different stores compare only where the stores
-        measure alike.
+        another answered is named in ``"failed"``.
 
     Raises:
         RagQueryError: No store, no query, a max_results that is not 1 to 20, or every store failed.
@@ -39,10 +42,40 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
     failed = {name: _reason(e) for (name, _), e in zip(stores, found, strict=True) if isinstance(e, Exception)}
     if len(failed) == len(stores):
         raise RagQueryError("the search failed: " + "; ".join(f"{name}: {text}" for name, text in failed.items()))
-    results = [entry for hits in found if isinstance(hits, RetrievalHits) for entry in _entries(hits)]
-    results.sort(key=lambda entry: entry["distance"])
-    answer: dict[str, Any] = {"query": query, "results": results[:count]}
+    named = {name: hits for (name, _), hits in zip(stores, found, strict=True) if isinstance(hits, RetrievalHits)}
+    results = merged(named)[:count]
+    for name, hits in named.items():
+        used = [result for result in results if result.service == name]
+        if used:
+            documents, distances = tuple(r.document for r in used), tuple(r.distance for r in used)
+            context.cite(name, attrs.evolve(hits, documents=documents, distances=distances))
+    answer: dict[str, Any] = {"query": query, "results": [_entry(result) for result in results]}
     return {**answer, "failed": failed} if failed else answer
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """A passage that was found.
+
+    Attributes:
+        service: The store that found it.
+        rank: Its place among what that store found, from 0.
+    """
+
+    service: str
+    rank: int
+    document: Document
+    distance: float
+
+
+def merged(found: Mapping[str, RetrievalHits]) -> list[Result]:
+    """Return what several stores found in one order: by rank, then by distance."""
+    results = [
+        Result(service=service, rank=rank, document=document, distance=distance)
+        for service, hits in found.items()
+        for rank, (document, distance) in enumerate(zip(hits.documents, hits.distances, strict=True))
+    ]
+    return sorted(results, key=lambda result: (result.rank, result.distance))
 
 
 async def _ask(store: Retriever, query: str, collection: str | None, count: int) -> RetrievalHits:
@@ -64,17 +97,15 @@ def _count(params: Mapping[str, Any]) -> int:
     return int(count)
 
 
-def _entries(hits: RetrievalHits) -> list[dict[str, Any]]:
-    return [
-        {
-            "title": document.title,
-            "source": document.source,
-            "collection": document.collection,
-            "text": document.text,
-            "distance": distance,
-        }
-        for document, distance in zip(hits.documents, hits.distances, strict=True)
-    ]
+def _entry(result: Result) -> dict[str, Any]:
+    document = result.document
+    return {
+        "title": document.title,
+        "source": document.source,
+        "collection": document.collection,
+        "text": document.text,
+        "distance": result.distance,
+    }
 
 
 def _reason(error: Exception) -> str:
