@@ -1,0 +1,165 @@
+"""Phase 3: intents, as models really name them."""
+
+import pytest
+from flexchat.config.model import ModelChoice
+from flexchat.domain import CollectionHits, Document, RagResults
+from flexchat.errors import ProviderOverloadedError
+from flexchat.phases.asking import Asker, PhaseNotes
+from flexchat.phases.phase1_topic import Topic
+from flexchat.phases.phase3_intent import IntentDetector, intent_prompt, read_category
+from flexchat.plugin.events import EventHooks
+from flexchat.testing.scripted import ScriptedProvider, says
+from hypothesis import given
+from hypothesis import strategies as st
+
+CATEGORIES = ("billing", "tech_support", "opening hours", "docs/user-guide", "other")
+TOPIC = Topic("invoices", "new_topic")
+
+
+def hit(name, distance, result="partial", service="docs"):
+    return CollectionHits(
+        result=result,
+        service=service,
+        collection=name,
+        documents=(Document(text="x"),),
+        distances=(distance,),
+        description=f"about {name}",
+    )
+
+
+def detector(*replies, categories=None, choice=ModelChoice(llm="bot", model="m")):
+    provider = ScriptedProvider(replies)
+    asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=5)
+    return IntentDetector(asker, choice, categories or {}, 50), provider
+
+
+NOTHING = RagResults()
+
+
+async def detect(intents, rag=NOTHING):
+    notes = PhaseNotes()
+    return await intents.detect("Where is my invoice?", TOPIC, rag, notes), notes
+
+
+@pytest.mark.parametrize(
+    ("answer", "category"),
+    [
+        ("billing", "billing"),
+        ("Billing", "billing"),
+        ("  billing.\n", "billing"),
+        ('"billing"', "billing"),
+        ("**billing**", "billing"),
+        ("Category: billing", "billing"),
+        ("The category is: Billing.", "billing"),
+        ("- billing: questions about invoices", "billing"),
+        ("billing (the user asks for an invoice)", "billing"),
+        ("tech support", "tech_support"),
+        ("Tech-Support", "tech_support"),
+        ("opening_hours", "opening hours"),
+        ("docs/user-guide", "docs/user-guide"),
+        ('{"intent": "billing"}', "billing"),
+        ('```json\n{"category": "Tech_Support"}\n```', "tech_support"),
+        ("The message is about an invoice, so I would say billing", "billing"),
+        ("I think this fits best:\n\nbilling", "billing"),
+        ("Other", "other"),
+        ("billing and tech_support", None),
+        ("refunds", None),
+        ("rebilling", None),
+        ("", None),
+        ("{}", None),
+    ],
+)
+def test_a_category_is_read_out_of_whatever_a_model_answers(answer, category):
+    """Case, quotes, sentences, JSON; an invented name or two at once are none."""
+    assert read_category(answer, CATEGORIES) == category
+
+
+def test_a_category_within_another_is_told_from_it():
+    assert read_category("It is about tech support billing", ("billing", "tech support billing", "other")) == (
+        "tech support billing"
+    )
+
+
+@given(st.text())
+def test_any_answer_names_a_category_or_none(answer):
+    assert read_category(answer, CATEGORIES) in (*CATEGORIES, None)
+
+
+async def test_a_match_is_its_own_intent_and_asks_nobody():
+    intents, provider = detector(categories={"billing": "invoices"})
+
+    intent, notes = await detect(intents, RagResults(result="match", hits=(hit("faq", 0.1, "match"),)))
+
+    assert intent == "docs/faq"
+    assert notes.skipped == "a document matches"
+    assert provider.requests == []
+
+
+async def test_the_model_chooses_between_categories_partial_results_and_other():
+    intents, provider = detector(says("docs/faq"), categories={"billing": "invoices\nand refunds"})
+
+    intent, notes = await detect(intents, RagResults(result="partial", hits=(hit("faq", 0.3), hit("manual", 0.4))))
+
+    assert intent == "docs/faq"
+    assert notes.input["categories"] == ["billing", "docs/faq", "docs/manual", "other"]
+    (asked,) = provider.requests
+    assert (asked.options.max_tokens, asked.options.temperature) == (50, 0.1)
+    for part in ("- billing: invoices and refunds\n", "- docs/faq: about faq\n", "- other: ", "Where is my invoice?"):
+        assert part in asked.messages[0].content
+
+
+async def test_other_beside_partial_results_means_the_nearest():
+    intents, _ = detector(says("other"), categories={"billing": ""})
+
+    assert (await detect(intents, RagResults(result="partial", hits=(hit("a", 0.4), hit("b", 0.3)))))[0] == "docs/b"
+
+
+async def test_other_alone_is_an_intent_that_rules_may_ask_for():
+    intents, _ = detector(says("Other."), categories={"billing": ""})
+
+    assert (await detect(intents))[0] == "other"
+
+
+async def test_the_model_is_not_asked_where_only_one_answer_is_possible():
+    intents, provider = detector(choice=None)
+
+    assert (await detect(intents, RagResults(result="partial", hits=(hit("a", 0.4),))))[0] == "docs/a"
+    assert provider.requests == []
+
+
+@pytest.mark.parametrize(
+    ("categories", "choice", "why"),
+    [
+        ({}, ModelChoice(llm="bot"), "no categories"),
+        ({"billing": ""}, None, "no model is configured for it"),
+    ],
+)
+async def test_without_categories_or_model_there_is_no_intent(categories, choice, why):
+    intents, _ = detector(categories=categories, choice=choice)
+
+    intent, notes = await detect(intents)
+
+    assert intent is None
+    assert notes.skipped == why
+
+
+@pytest.mark.parametrize(
+    ("reply", "warning"),
+    [
+        (ProviderOverloadedError("bot: overloaded", provider="scripted"), "intent detection: bot: overloaded; "),
+        (says("refunds, I would say"), "intent detection: no category is called 'refunds, I would say'; "),
+        (says("x" * 500), "intent detection: no category is called '" + "x" * 60 + "…'; "),
+    ],
+)
+async def test_a_model_that_does_not_choose_leaves_no_intent_and_a_warning(reply, warning):
+    intents, _ = detector(reply, categories={"billing": ""})
+
+    intent, notes = await detect(intents)
+
+    assert intent is None
+    assert notes.warnings == [f"{warning}the message has no intent"]
+
+
+def test_the_question_names_the_topic_only_where_it_says_more():
+    assert "is about: invoices" in intent_prompt("Where?", "invoices", {"a": ""})
+    assert "is about" not in intent_prompt("Where?", "Where?", {"a": ""})
