@@ -1,1 +1,27 @@
-"""What this package brings."""
+"""What this package brings. Light: the store is loaded when a config has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import Retriever, RetrieverContext, RetrieverType, hookimpl
+
+from .config import SqliteConfig
+
+
+def create(config: SqliteConfig, context: RetrieverContext) -> Retriever:
+    """Return the store of a rag_services entry."""
+    from .retriever import SqliteStore
+
+    return SqliteStore(config, context)
+
+
+@hookimpl
+def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+    """Offer the store."""
+    yield RetrieverType(
+        name="sqlite",
+        config_class=SqliteConfig,
+        create=create,
+        summary="documents in a SQLite file, found by words and by meaning",
+    )

@@ -195,10 +195,7 @@ class _Run:
         troubles = _Troubles()
         documents = _documents(found, kind, self._options, troubles)
         batch = await run_in_thread(_take_batch, documents)
-        while batch:
-            following = await run_in_thread(_take_batch, documents) if len(batch) >= MOST_AT_ONCE else []
-            if not following:
-                break
+        while following := await run_in_thread(_take_batch, documents):
             await self._add(batch, Source(name=found.source, digest=digest, complete=False))
             batch = following
         # What is not all there is read again the next time, so that what is missing is told again.
@@ -266,11 +263,16 @@ def _documents(found: FoundFile, kind: Kind, options: IngestOptions, troubles: _
 def _take_batch(documents: Iterator[Document]) -> list[Document]:
     batch: list[Document] = []
     size = 0
-    for document in documents:
-        batch.append(document)
-        size += len(document.text)
-        if len(batch) >= MOST_AT_ONCE or size >= MOST_CHARS_AT_ONCE:
-            break
+    try:
+        for document in documents:
+            batch.append(document)
+            size += len(document.text)
+            if len(batch) >= MOST_AT_ONCE or size >= MOST_CHARS_AT_ONCE:
+                break
+    except (FlexChatError, OSError):
+        raise
+    except Exception as error:
+        raise UnreadableFileError(f"cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
     return batch
 
 

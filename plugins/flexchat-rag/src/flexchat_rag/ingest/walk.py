@@ -111,7 +111,7 @@ class Walk:
 
 
 def source_name(path: Path) -> str:
-    r"""Return a path as a store and a terminal can have it: bytes that are no UTF-8, and control characters, as \x0a."""
+    r"""Return a path as a store and a terminal can have it: control characters and bytes that are no UTF-8 as \x0a."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace") if os.sep == "/" else path.as_posix()
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 

@@ -1,0 +1,152 @@
+"""flexchat rag add: files and folders into a collection."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import attrs
+from flexchat.plugin import Collection
+from flexchat.plugin.threads import run_in_thread
+
+from .opening import DEFAULT_COLLECTION, add_store_arguments, choose_store, with_chat
+
+INTERRUPTED = 130
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
+
+
+def add_arguments(parser: Any) -> None:
+    """Say what rag add takes."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
+    add_store_arguments(parser, f"where to; absent: that of the config, else '{DEFAULT_COLLECTION}'")
+    about = parser.add_argument_group("about the collection")
+    about.add_argument("--description", metavar="TEXT", help="what it is about; models choose by it")
+    about.add_argument("--match-threshold", type=float, metavar="D", help="distance below which a hit is a match")
+    about.add_argument("--partial-threshold", type=float, metavar="D", help="… and below which it is a partial match")
+    files = parser.add_argument_group("which files")
+    files.add_argument("--include", action="append", default=[], metavar="GLOB", help="only these; repeatable")
+    files.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="not these; repeatable")
+    files.add_argument("--follow-links", action="store_true", help="follow symbolic links in folders")
+    files.add_argument("--max-file-size", default="100MB", metavar="SIZE", help="refuse larger files (100MB)")
+    files.add_argument("--prune", action="store_true", help="delete what is stored of files that are gone")
+    fields = parser.add_argument_group("records (JSON, JSONL, CSV)")
+    fields.add_argument("--text-field", action="append", default=[], metavar="F", help="a field of text; repeatable")
+    fields.add_argument("--title-field", metavar="F", help="the title (title)")
+    fields.add_argument("--source-field", metavar="F", help="where it comes from; absent: the file")
+    fields.add_argument("--id-field", metavar="F", help="its key; absent: made of source and text")
+    fields.add_argument("--metadata-field", action="append", metavar="F", help="only these as metadata; repeatable")
+    cutting = parser.add_argument_group("passages")
+    cutting.add_argument("--metadata", action="append", default=[], metavar="NAME=VALUE", help="for every document")
+    cutting.add_argument("--chunk-size", type=int, metavar="N", help="characters of a passage, at most (900)")
+    cutting.add_argument("--overlap", type=int, metavar="N", help="characters it repeats of the one before (100)")
+
+
+def run(args: Any) -> int:
+    """Read the files and store them; the exit status is 1 if one of them failed."""
+    from ..ingest.pipeline import IngestReport
+    from .progress import Progress
+
+    options, shown = _options(args), []
+
+    async def work(chat: Any) -> tuple[IngestReport, str]:
+        from ..ingest.pipeline import ingest
+
+        chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+        store = chosen.fillable()
+        name = args.collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
+        await _describe(store, name, args)
+        progress = Progress(args.terminal, await run_in_thread(_count, args.paths, options))
+        shown.append(progress)
+        try:
+            report = await ingest(store, args.paths, collection=name, options=options, watch=progress.show)
+        finally:
+            progress.close()
+        return report, name
+
+    try:
+        report, name = with_chat(args, work)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        done = shown[0].report.files if shown and shown[0].report else 0
+        args.terminal.say(f"stopped: {done:,} files are done with and kept; the same command goes on from there")
+        return INTERRUPTED
+    if args.json:
+        args.terminal.json({"collection": name, **attrs.asdict(report)})
+    else:
+        args.terminal.out(_summary(report, name))
+    return 1 if report.failed else 0
+
+
+def _summary(report: Any, collection: str) -> str:
+    counts = [
+        f"{getattr(report, name):,} {name}"
+        for name in ("added", "changed", "unchanged", "removed", "failed")
+        if getattr(report, name)
+    ]
+    said = ", ".join(counts) or "no files found"
+    return f"{collection}: {said}; {report.passages:,} passages in {report.seconds:.1f} s"
+
+
+async def _describe(store: Any, name: str, args: Any) -> None:
+    said = {
+        key: getattr(args, key)
+        for key in ("description", "match_threshold", "partial_threshold")
+        if getattr(args, key) is not None
+    }
+    if said:
+        known = {collection.name: collection for collection in await store.collections()}
+        await store.save_collection(attrs.evolve(known.get(name, Collection(name=name)), **said))
+
+
+def _count(paths: list[str], options: Any) -> int:
+    from ..ingest.walk import Walk
+
+    walk = Walk(paths, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
+    return sum(1 for _ in walk.files())
+
+
+def _options(args: Any) -> Any:
+    from ..ingest.chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS
+    from ..ingest.fields import FieldMapping, number_or_text
+    from ..ingest.pipeline import IngestOptions
+
+    wrong_size = f"--max-file-size {args.max_file_size}: write a size like 100MB"
+    size = _SIZE.fullmatch(args.max_file_size.strip()) or args.refuse(wrong_size)
+    for name in ("match_threshold", "partial_threshold"):
+        value = getattr(args, name)
+        if value is not None and not 0 <= value <= 2:
+            args.refuse(f"--{name.replace('_', '-')} is a cosine distance, 0 to 2, not {value:g}")
+    chunk = CHUNK_CHARS if args.chunk_size is None else args.chunk_size
+    if chunk < LEAST_CHUNK_CHARS:
+        args.refuse(f"--chunk-size is at least {LEAST_CHUNK_CHARS} characters, not {chunk}")
+    overlap = min(OVERLAP_CHARS, chunk // 4) if args.overlap is None else args.overlap
+    if not 0 <= overlap <= chunk // 4:
+        args.refuse(f"--overlap is 0 to {chunk // 4}, a quarter of a passage, not {overlap}")
+    metadata = {}
+    for pair in args.metadata:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            args.refuse(f"--metadata {pair}: write NAME=VALUE")
+        metadata[name] = number_or_text(value)
+    return IngestOptions(
+        include=tuple(args.include),
+        exclude=tuple(args.exclude),
+        follow_links=args.follow_links,
+        mapping=FieldMapping(
+            text_fields=tuple(args.text_field),
+            title_field=args.title_field,
+            source_field=args.source_field,
+            id_field=args.id_field,
+            metadata_fields=tuple(args.metadata_field) if args.metadata_field is not None else None,
+        ),
+        metadata=metadata,
+        chunk_chars=chunk,
+        overlap_chars=overlap,
+        max_file_bytes=int(float(size[1]) * _UNITS[size[2].casefold()]),
+        prune=args.prune,
+    )
+
+
+PARTS: Any = {"add_arguments": add_arguments, "run": run}

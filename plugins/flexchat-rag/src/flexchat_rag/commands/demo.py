@@ -1,0 +1,155 @@
+"""flexchat demo rag: documents read, a question asked, the answer with its source; no key, no network, no config."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from flexchat.plugin import Command, DocumentStore, RetrievalHits
+
+from ..ingest.pipeline import IngestReport, ingest
+
+QUESTION = "How do I limit how long a turn may take?"
+SERVICE = COLLECTION = "demo"
+NEXT_STEP = (
+    "The search ran for real, the answer is quoted by a rehearsal model. Yours: flexchat rag add PATH … fills a store "
+    "that stays, flexchat init openai (or: ollama, gemini, local) connects a real model"
+)
+_TOP_K = 4
+_INDENT = "       "
+_MOST_FAILURES = 5
+_PROMPT = "Answer the question from these passages, and name the source.\n\n{{rag_context}}"
+
+
+def add_arguments(parser: Any) -> None:
+    """Say what demo rag takes."""
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files and folders to read; else docs/ and README.md of this folder"
+    )
+    parser.add_argument("--question", metavar="TEXT", default=QUESTION, help=f"what to ask, in place of: {QUESTION}")
+
+
+def run(args: Any) -> int:
+    """Show how documents are read, found and quoted, in a store that is thrown away. Status 1 if none was read."""
+    question = args.question.strip() or QUESTION
+    with tempfile.TemporaryDirectory(prefix="flexchat-demo-") as folder, contextlib.ExitStack() as stack:
+        paths = args.paths or _documents_here()
+        if not paths:
+            paths = _readmes(Path(folder, "readmes"))
+            stack.enter_context(contextlib.chdir(Path(folder, "readmes")))
+        args.config = str(_config(Path(folder)))
+        return asyncio.run(_show(args, paths, question))
+
+
+def _config(folder: Path) -> Path:
+    """Write the configuration of the demo: a store beside it, and the model that quotes."""
+    path = folder / "flexchat.json"
+    # All that is found is shown to the model; in a real service thresholds keep out what hardly fits.
+    store = {"provider": "sqlite", "path": "documents.db", "collection": COLLECTION, "top_k": _TOP_K}
+    config = {
+        "rag_services": {SERVICE: {**store, "match_threshold": 2.0}},
+        "llms": {"rehearsal": {"provider": "rehearsal"}},
+        "responses": [{"llm": "rehearsal", "model": "rehearsal", "prompt": _PROMPT}],
+    }
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return path
+
+
+async def _show(args: Any, paths: list[str], question: str) -> int:
+    async with args.open_chat() as chat:
+        store: DocumentStore = chat.retrievers[SERVICE]
+        report = await ingest(store, paths, collection=COLLECTION)
+        if not report.passages:
+            _tell_files(args.terminal.say, report, None)
+            args.terminal.error(f"nothing to ask: no passage was read from {', '.join(paths)}")
+            return 1
+        embedding = next(c.embedding for c in await store.collections() if c.name == COLLECTION)
+        hits = await store.query(question, collection=COLLECTION, top_k=_TOP_K)
+        response = await chat.respond(question)
+    if args.json:
+        args.terminal.json(_as_data(report, embedding, question, hits, response.content))
+        return 0
+    out = args.terminal.out
+    _tell_files(out, report, embedding)
+    out()
+    out(f"You:   {question}", "bold")
+    for document, distance in zip(hits.documents, hits.distances, strict=True):
+        out(f"{_INDENT}{distance:.3f}  {document.title}  ({document.source})", "dim")
+    out("Model: " + response.content.replace("\n", f"\n{_INDENT}"))
+    out()
+    out(NEXT_STEP)
+    return 0
+
+
+def _tell_files(out: Any, report: IngestReport, embedding: str | None) -> None:
+    read = report.added + report.changed
+    out(f"Read:  {_many(read, 'file')}, {_many(report.passages, 'passage')}, {report.seconds:.1f} s")
+    for failure in report.failures[:_MOST_FAILURES]:
+        out(f"{_INDENT}left out: {failure}", "red")
+    if len(report.failures) > _MOST_FAILURES:
+        out(f"{_INDENT}… and {len(report.failures) - _MOST_FAILURES} more", "red")
+    if report.passages:
+        by_words = "words alone: pip install flexchat-minilm adds search by meaning, offline too"
+        out(f"Found: by {f'words and meaning ({embedding}, on this machine)' if embedding else by_words}")
+
+
+def _as_data(
+    report: IngestReport, embedding: str | None, question: str, hits: RetrievalHits, answer: str
+) -> dict[str, Any]:
+    return {
+        "files": report.added + report.changed,
+        "passages": report.passages,
+        "failures": report.failures,
+        "embedding": embedding,
+        "question": question,
+        "hits": [
+            {"title": document.title, "source": document.source, "distance": distance}
+            for document, distance in zip(hits.documents, hits.distances, strict=True)
+        ],
+        "answer": answer,
+    }
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _documents_here() -> list[str]:
+    return [name for name in ("docs", "README.md") if os.path.exists(name)]
+
+
+def _readmes(folder: Path) -> list[str]:
+    """Write what the installed packages of FlexChat say of themselves into a folder, and return the names."""
+    folder.mkdir()
+    names = []
+    for name, text in sorted(_descriptions()):
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+        names.append(f"{name}.md")
+    return names
+
+
+def _descriptions() -> Iterator[tuple[str, str]]:
+    seen = set()
+    for distribution in importlib.metadata.distributions():
+        name = distribution.metadata["Name"] or ""
+        text = distribution.metadata.get_payload() or distribution.metadata["Description"]
+        if name.startswith("flexchat") and name not in seen and isinstance(text, str) and text.strip():
+            seen.add(name)
+            yield name, text
+
+
+COMMANDS = (
+    Command(
+        name="demo rag",
+        summary="see documents read, found and quoted; needs no key",
+        add_arguments=add_arguments,
+        run=run,
+    ),
+)

@@ -1,0 +1,62 @@
+"""flexchat rag list: stores and their collections, or the sources of one collection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from .opening import add_store_arguments, choose_store, with_chat
+
+
+def add_arguments(parser: Any) -> None:
+    """Say what rag list takes."""
+    add_store_arguments(parser, "list the sources of this one")
+
+
+def run(args: Any) -> int:
+    """Print collections, or sources."""
+    return with_chat(args, lambda chat: _sources(chat, args) if args.collection else _collections(chat, args))
+
+
+async def _collections(chat: Any, args: Any) -> int:
+    if args.service or not chat.retrievers:
+        stores = {args.service: (await choose_store(chat, args.service, None)).store}
+    else:
+        stores = dict(chat.retrievers)
+    found = {name: await store.collections() for name, store in sorted(stores.items())}
+    if args.json:
+        args.terminal.json({name: [attrs.asdict(collection) for collection in there] for name, there in found.items()})
+        return 0
+    for name, there in found.items():
+        args.terminal.out(name, "bold")
+        for collection in there:
+            said = f"  {collection.description}" if collection.description else ""
+            args.terminal.out(f"  {collection.name}  ({_count(collection.documents, 'passage')}){said}")
+        if not there:
+            args.terminal.out("  (empty: flexchat rag add PATH fills it)")
+    return 0
+
+
+async def _sources(chat: Any, args: Any) -> int:
+    from ..ingest.pipeline import all_sources
+
+    chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+    store, collection = chosen.fillable(), await chosen.collection(args.collection)
+    sources = [source async for source in all_sources(store, collection.name)]
+    if args.json:
+        args.terminal.json([attrs.asdict(source) for source in sources])
+        return 0
+    for source in sources:
+        part = "" if source.complete else ", incomplete"
+        args.terminal.out(f"{source.name}  ({_count(source.documents, 'passage')}{part})")
+    if not sources:
+        args.terminal.say("no sources")
+    return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+PARTS: Any = {"add_arguments": add_arguments, "run": run}

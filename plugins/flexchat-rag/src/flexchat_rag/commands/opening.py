@@ -1,0 +1,162 @@
+"""Which of the configured document stores a command means, and which of its collections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
+
+import attrs
+from flexchat.plugin import Collection, Document, DocumentStore, FlexChatError, Retriever, UnknownCollectionError
+
+T = TypeVar("T")
+
+DEFAULT_COLLECTION = "documents"
+
+_PAGE = 500
+
+
+class RagCommandError(FlexChatError):
+    """A command cannot do what it was asked; the text says what to do instead."""
+
+
+@attrs.frozen(kw_only=True)
+class OpenStore:
+    """The store a command works with.
+
+    Attributes:
+        entry: What the config says of it.
+    """
+
+    name: str
+    store: Retriever
+    entry: Any
+
+    def fillable(self) -> DocumentStore:
+        """Return the store, if it can be filled, listed and emptied.
+
+        Raises:
+            RagCommandError: It cannot.
+        """
+        if not _is_fillable(self.store):
+            provider = getattr(self.entry, "provider", "")
+            kind = f" (provider {provider})" if provider else ""
+            raise RagCommandError(
+                f"the document store '{self.name}'{kind} can be searched, but not filled or listed by commands; "
+                'a store with provider = "sqlite" can'
+            )
+        return self.store  # type: ignore[return-value]  # told by its methods
+
+    async def collection(self, wanted: str | None) -> Collection:
+        """Return the collection of this name; without one that of the config, or the only one there is.
+
+        Raises:
+            UnknownCollectionError: There is none of this name.
+            RagCommandError: It is not clear which one is meant.
+        """
+        there = {collection.name: collection for collection in await self.store.collections()}
+        wanted = wanted or getattr(self.entry, "collection", None)
+        if wanted is None:
+            if len(there) == 1:
+                return next(iter(there.values()))
+            listed = ", ".join(sorted(there)) or "none yet: flexchat rag add makes one"
+            raise RagCommandError(f"which collection? --collection NAME says it (there are: {listed})")
+        if wanted not in there:
+            raise UnknownCollectionError(wanted, there)
+        return there[wanted]
+
+
+def with_chat(args: Any, work: Callable[[Any], Awaitable[T]]) -> T:
+    """Open the configured FlexChat, do the work with it, and close it."""
+
+    async def run() -> T:
+        async with args.open_chat() as chat:
+            return await work(chat)
+
+    return asyncio.run(run())
+
+
+async def choose_store(chat: Any, service: str | None, collection: str | None, *, fillable: bool = False) -> OpenStore:
+    """Return the store that is meant: that of the name, else the only one, else the only one with the collection.
+
+    Args:
+        fillable: Whether only stores that can be filled come into question.
+
+    Raises:
+        RagCommandError: There is none, or it is not clear which.
+    """
+    stores: dict[str, Retriever] = dict(chat.retrievers)
+    listed = ", ".join(sorted(stores))
+    if service is not None and service not in stores:
+        raise RagCommandError(f"no document store is called '{service}' (there are: {listed or 'none'})")
+    if not stores:
+        raise RagCommandError(
+            'no document store is configured: write [rag_services.documents] with provider = "sqlite" into the config'
+        )
+    names = [service] if service is not None else list(stores)
+    if len(names) > 1 and fillable:
+        names = [name for name in names if _is_fillable(stores[name])] or names
+    if len(names) > 1 and collection is not None:
+        names = [name for name in names if await _has(stores[name], collection)] or names
+    if len(names) > 1:
+        raise RagCommandError(f"which document store? --service NAME says it (there are: {listed})")
+    return OpenStore(name=names[0], store=stores[names[0]], entry=chat.config.rag_services.get(names[0]))
+
+
+async def all_documents(store: DocumentStore, collection: str, where: Any = None) -> AsyncIterator[Document]:
+    """Yield the documents of a collection, in the order of their ids."""
+    after: str | None = None
+    while True:
+        page = await store.list(collection=collection, where=where, limit=_PAGE, after=after)
+        for document in page:
+            yield document
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def as_data(document: Document) -> dict[str, Any]:
+    """Return a document as JSON data: the form of ``rag export``."""
+    return {
+        "id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "source": document.source,
+        "metadata": dict(document.metadata),
+    }
+
+
+def place_of(document: Document) -> str:
+    """Return where a document comes from: "docs/guide.md, line 12"."""
+    metadata = document.metadata
+    near = [f"{name} {metadata[name]}" for name in ("page", "line") if isinstance(metadata.get(name), int)]
+    return ", ".join([document.source or "no source", *near[:1]])
+
+
+def add_store_arguments(parser: Any, collection_help: str) -> None:
+    """Say how a store and a collection are named."""
+    parser.add_argument("--service", metavar="NAME", help="the document store: its name in rag_services")
+    parser.add_argument("--collection", metavar="NAME", help=collection_help)
+    parser.set_defaults(refuse=parser.error)
+
+
+def where_of(args: Any) -> Any:
+    """Return the filter of --where, or None."""
+    if args.where is None:
+        return None
+    try:
+        where = json.loads(args.where)
+    except (ValueError, RecursionError) as error:
+        args.refuse(f'--where is no JSON ({error}); an example: \'{{"year": {{"$gte": 2024}}}}\'')
+    if not isinstance(where, dict):
+        args.refuse('--where takes a JSON object: {"lang": "en"}')
+    return where
+
+
+def _is_fillable(store: Retriever) -> bool:
+    return all(hasattr(store, name) for name in ("add", "delete", "list", "sources"))
+
+
+async def _has(store: Retriever, collection: str) -> bool:
+    return any(found.name == collection for found in await store.collections())
