@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 MESSAGE = "How much does the annual ticket for Vienna cost, and where can I buy it?"
 
+BOT = ModelChoice(llm="bot", model="m")
 
-def detector(*replies, choice=ModelChoice(llm="bot", model="m"), prompt=None, timeout_s=5.0):
+
+def detector(*replies, choice=BOT, prompt=None, timeout_s=5.0):
     provider = ScriptedProvider(replies)
     asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=timeout_s)
     return TopicDetector(asker, choice, prompt, 200), provider

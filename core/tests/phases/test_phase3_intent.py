@@ -27,7 +27,10 @@ def hit(name, distance, result="partial", service="docs"):
     )
 
 
-def detector(*replies, categories=None, choice=ModelChoice(llm="bot", model="m")):
+BOT = ModelChoice(llm="bot", model="m")
+
+
+def detector(*replies, categories=None, choice=BOT):
     provider = ScriptedProvider(replies)
     asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=5)
     return IntentDetector(asker, choice, categories or {}, 50), provider

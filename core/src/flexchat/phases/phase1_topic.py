@@ -49,7 +49,7 @@ _STATUS = ("topic_status", "status")
 _LOOSE = r"""["']?\b(?:%s)["']?\s*[:=]\s*["']([^"'\n}]*)"""
 _LOOSE_SUMMARY = re.compile(_LOOSE % "topic_summary|topic|summary", re.IGNORECASE)
 _LOOSE_STATUS = re.compile(_LOOSE % "topic_status|status", re.IGNORECASE)
-_LABEL = re.compile(r"^\s*(?:the\s+)?(?:new\s+)?topic(?:\s+summary|_summary)?(?:\s+is|\s*[:=])\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^\s*(?:the\s+)?(?:new\s+)?topic(?:\s+summary|_summary)?(?:\s+is\s*:?|\s*[:=])\s*", re.IGNORECASE)
 _AROUND = " \t\r\n\"'`*"
 
 
@@ -116,7 +116,8 @@ def read_topic(answer: str, message: str, current: str) -> Topic:
 
 
 def _told(answer: str) -> tuple[str, Literal["continuation", "new_topic"]]:
-    for found in json_objects(answer):
+    objects = json_objects(answer)
+    for found in objects:
         for table in (found, *(value for value in found.values() if isinstance(value, Mapping))):
             summary = next((table[key] for key in _SUMMARY if isinstance(table.get(key), str)), None)
             if summary is not None:
@@ -126,6 +127,8 @@ def _told(answer: str) -> tuple[str, Literal["continuation", "new_topic"]]:
     if loose is not None:
         status_found = _LOOSE_STATUS.search(answer)
         return _tidy(loose.group(1)), _status(status_found.group(1) if status_found else "")
+    if objects:
+        return "", "continuation"
     said = next((line for line in answer.splitlines() if line.strip(_AROUND + "{}[]json")), "")
     return _tidy(_LABEL.sub("", said.lstrip(_AROUND + "#->"))), "continuation"
 
@@ -135,7 +138,7 @@ def _status(word: str) -> Literal["continuation", "new_topic"]:
 
 
 def _tidy(summary: str) -> str:
-    return " ".join(summary.split())[:LONGEST_TOPIC].strip(_AROUND + "{}").removesuffix(".")
+    return " ".join(summary.split())[:LONGEST_TOPIC].strip(_AROUND + "{}").removesuffix(".").strip(_AROUND)
 
 
 def _shown(history: Sequence[Message], current: str) -> Iterator[str]:

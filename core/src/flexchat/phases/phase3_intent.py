@@ -15,7 +15,7 @@ OTHER = "other"
 """The category that is always there."""
 
 _KEYS = ("intent", "category", "name", "answer")
-_LABEL = re.compile(r"^\W*(?:the\s+)?(?:intent|category|answer)(?:\s+is|\s*[:=])\s*", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*(?:the\s+)?(?:intent|category|answer)(?:\s+is\s*:?|\s*[:=])\s*", re.IGNORECASE)
 _AROUND = " \t\r\n\"'`*.,;:!()[]{}<>-"
 
 
