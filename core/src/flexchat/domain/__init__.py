@@ -58,6 +58,7 @@ from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
 from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn
 
 __all__ = [
+    "DEFAULT_TENANT",
     "AssistantMessage",
     "AssistantPart",
     "ChatEvent",
@@ -71,7 +72,6 @@ __all__ = [
     "CollectionHits",
     "ConversationInfo",
     "ConversationTurn",
-    "DEFAULT_TENANT",
     "Document",
     "Effort",
     "Embeddings",
