@@ -129,6 +129,10 @@ class HttpClient:
         """Ask for path. As post."""
         return await self._whole(HttpStream(self, self._request("GET", path, b""), timeout_s, whole=True))
 
+    async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float | None = None) -> HttpAnswer:
+        """Ask with any method: "PUT", "DELETE". As post."""
+        return await self._whole(HttpStream(self, self._request(method, path, body), timeout_s, whole=True))
+
     def stream(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpStream:
         """Send body; ``async with`` gives the answer as it comes. Errors as of post."""
         return HttpStream(self, self._request("POST", path, body), timeout_s, whole=False)
