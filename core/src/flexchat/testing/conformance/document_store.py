@@ -124,16 +124,16 @@ class DocumentStoreConformance(RetrieverConformance):
         old = [Document(id=f"d{i}", text=f"first text {i}", metadata={"n": i}) for i in range(4)]
         new = [attrs.evolve(old[0], text="second text"), attrs.evolve(old[1], metadata={"n": 9}), *old[2:]]
         async with self.opened(empty=True) as store:
-            require(await store.add(old, collection="c") == 4, "add of four new documents returns 4")
-            again = await store.add(old, collection="c")
+            require(await store.add(old, collection="notes") == 4, "add of four new documents returns 4")
+            again = await store.add(old, collection="notes")
             require(again == 0, f"add of four documents that are there returns 0, got {again}")
-            changed = await store.add(new, collection="c")
+            changed = await store.add(new, collection="notes")
             require(changed == 2, f"one text and one metadata changed: add returns 2, got {changed}")
-            listed = await store.list(collection="c")
+            listed = await store.list(collection="notes")
             require([d.id for d in listed] == [d.id for d in old], f"their ids are as before, got {shown(listed)}")
             require(listed[0].text == "second text", f"the text is the new one, got {listed[0].text!r}")
             require(listed[1].metadata == {"n": 9}, f"the metadata are the new ones, got {listed[1].metadata!r}")
-            found = await self.ask(store, "first text 0", collection="c")
+            found = await self.ask(store, "first text 0", collection="notes")
             require(all(d.text != "first text 0" for d in found.documents), "the text that was replaced is still found")
 
     @law()
@@ -141,9 +141,9 @@ class DocumentStoreConformance(RetrieverConformance):
         """It is made of source and text: the same twice is one document, the same of another source is another."""
         one, other = Document(text="same", source="one"), Document(text="same", source="other")
         async with self.opened(empty=True) as store:
-            await store.add([one, other, one], collection="c")
-            again = await store.add([other], collection="c")
-            listed = await store.list(collection="c")
+            await store.add([one, other, one], collection="notes")
+            again = await store.add([other], collection="notes")
+            listed = await store.list(collection="notes")
         require(again == 0, f"a document without an id, added again, is not new: add returned {again}")
         require(len(listed) == 2, f"two sources have one document each, got {shown(listed)}")
         require(all(isinstance(d.id, str) and d.id for d in listed), f"every document has an id, got {shown(listed)}")
@@ -168,18 +168,18 @@ class DocumentStoreConformance(RetrieverConformance):
         )
         left = set(range(8))
         async with self.opened(empty=True) as store:
-            await store.add(documents, collection="c")
-            await store.add(documents, collection="other")
+            await store.add(documents, collection="notes")
+            await store.add(documents, collection="others")
             for given, gone in steps:
-                count = await store.delete(collection="c", **given)
+                count = await store.delete(collection="notes", **given)
                 left -= gone
                 require(count == len(gone), f"delete({given}) returns {len(gone)}, got {count}")
-                ids = {d.id for d in await store.list(collection="c")}
+                ids = {d.id for d in await store.list(collection="notes")}
                 require(ids == {f"d{i}" for i in left}, f"delete({given}) leaves {sorted(left)}, got {sorted(ids)}")
-                hits = await self.ask(store, "text", collection="c")
+                hits = await self.ask(store, "text", collection="notes")
                 found = {d.text for d in hits.documents}
                 require(found <= {f"text {i}" for i in left}, f"after delete({given}) a query finds {shown(found)}")
-            others = await store.list(collection="other")
+            others = await store.list(collection="others")
         require(len(others) == 8, "another collection loses nothing")
 
     @law()
@@ -188,20 +188,20 @@ class DocumentStoreConformance(RetrieverConformance):
         documents = [Document(id=id, text=f"text of {id}", metadata={"n": i}) for i, id in enumerate(_IDS)]
         ids = sorted(_IDS)
         async with self.opened(empty=True) as store:
-            await store.add(documents, collection="c")
+            await store.add(documents, collection="notes")
             for limit in (1, 4, 100):
                 seen: list[Any] = []
                 for _ in range(len(ids) + 1):
-                    page = await store.list(collection="c", limit=limit, after=seen[-1] if seen else None)
+                    page = await store.list(collection="notes", limit=limit, after=seen[-1] if seen else None)
                     require(len(page) <= limit, f"limit={limit} gave {len(page)} documents")
                     seen += [d.id for d in page]
                     if not page:
                         break
                 require(seen == ids, f"pages of {limit} give the ids {ids}, got {seen}")
-            after = await store.list(collection="c", after="b")
+            after = await store.list(collection="notes", after="b")
             require([d.id for d in after] == [i for i in ids if i > "b"], "after need not be an id that is there")
-            require(all(d.collection == "c" for d in after), "a document that is listed names its collection")
-            few = await store.list(collection="c", where={"n": {"$lt": 5}}, limit=3)
+            require(all(d.collection == "notes" for d in after), "a document that is listed names its collection")
+            few = await store.list(collection="notes", where={"n": {"$lt": 5}}, limit=3)
             wanted = [id for id in ids if _IDS.index(id) < 5][:3]
             require([d.id for d in few] == wanted, f"with where, the limit counts what passes: {shown(few)}")
 
@@ -209,17 +209,17 @@ class DocumentStoreConformance(RetrieverConformance):
     async def test_filters_of_a_list_mean_what_they_say(self) -> None:
         """Where means the same to list and delete as to query, and one that cannot be read is refused."""
         async with self.opened(empty=True) as store:
-            documents = [attrs.evolve(d, id=f"d{i}", collection="c") for i, d in enumerate(DOCUMENTS)]
-            await store.add(documents, collection="c")
+            documents = [attrs.evolve(d, id=f"d{i}", collection="notes") for i, d in enumerate(DOCUMENTS)]
+            await store.add(documents, collection="notes")
             for where in filters_about(documents):
                 condition = read_filter(where)
                 wanted = [d.id for d in documents if holds(condition, d.metadata)]
-                found = [d.id for d in await store.list(collection="c", where=where)]
+                found = [d.id for d in await store.list(collection="notes", where=where)]
                 require(found == wanted, f"where={where!r} fits {wanted}, list gave {found}")
             for act in (store.list, store.delete):
-                await _refused(act(collection="c", where={"$nor": []}), FilterError, "where={'$nor': []}")
+                await _refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
             require(
-                len(await store.list(collection="c")) == len(documents), "a delete that was refused deletes nothing"
+                len(await store.list(collection="notes")) == len(documents), "a delete that was refused deletes nothing"
             )
 
     @law("json_metadata")
@@ -237,10 +237,10 @@ class DocumentStoreConformance(RetrieverConformance):
             "n": 1,
         }
         async with self.opened(empty=True) as store:
-            await store.add([Document(id="a", text="a", metadata=metadata)], collection="c")
-            (found,) = await store.list(collection="c", where={"n": 1, "null": {"$ne": 1}, "list": {"$ne": "a"}})
+            await store.add([Document(id="a", text="a", metadata=metadata)], collection="notes")
+            (found,) = await store.list(collection="notes", where={"n": 1, "null": {"$ne": 1}, "list": {"$ne": "a"}})
             require(found.metadata == metadata, f"metadata were {metadata}, and came back as {dict(found.metadata)}")
-            nothing = await store.list(collection="c", where={"list": {"$in": [1, "a"]}})
+            nothing = await store.list(collection="notes", where={"list": {"$in": [1, "a"]}})
             require(not nothing, "a list equals nothing that a filter can say")
 
     @law("sources")
@@ -249,15 +249,17 @@ class DocumentStoreConformance(RetrieverConformance):
         async with self.opened(empty=True) as store:
             for name in ("b.md", "a.md", "../c.md", "ä.md"):
                 documents = [Document(text=f"{name} {i}", source=name) for i in range(3)]
-                await store.add(documents, collection="c", source=Source(name=name, digest=f"digest of {name}"))
-            listed = await store.sources(collection="c")
+                await store.add(documents, collection="notes", source=Source(name=name, digest=f"digest of {name}"))
+            listed = await store.sources(collection="notes")
             names = [s.name for s in listed]
             require(names == ["../c.md", "a.md", "b.md", "ä.md"], f"sources come by name, got {names}")
             for source in listed:
                 kept = (source.digest, source.complete, source.documents)
                 require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {shown(source)}")
                 require(source.added_at, "a complete source has the time when it was completed")
-            pages = [[s.name for s in await store.sources(collection="c", limit=2, after=a)] for a in (None, "a.md")]
+            pages = [
+                [s.name for s in await store.sources(collection="notes", limit=2, after=a)] for a in (None, "a.md")
+            ]
             require(pages == [["../c.md", "a.md"], ["b.md", "ä.md"]], f"pages of two, got {pages}")
 
     @law("sources")
@@ -270,19 +272,19 @@ class DocumentStoreConformance(RetrieverConformance):
         old, new = Source(name="s", digest="1"), Source(name="s", digest="2")
         half = attrs.evolve(new, complete=False)
         async with self.opened(empty=True) as store:
-            await store.add(part("kept", "gone"), collection="c", source=old)
-            await store.add([Document(text="other")], collection="c")
-            await store.add(part("kept"), collection="c", source=half)
+            await store.add(part("kept", "gone"), collection="notes", source=old)
+            await store.add([Document(text="other")], collection="notes")
+            await store.add(part("kept"), collection="notes", source=half)
             require(await _texts(store) == {"kept", "gone", "other"}, "an incomplete source removes nothing yet")
-            sources = await store.sources(collection="c")
+            sources = await store.sources(collection="notes")
             early = [s for s in sources if s.digest == "2" and s.complete]
             require(len(sources) == 1 and not early, f"the source is not complete yet, got {shown(sources)}")
-            await store.add(part("new"), collection="c", source=new)
+            await store.add(part("new"), collection="notes", source=new)
             require(await _texts(store) == {"kept", "new", "other"}, f"'gone' goes, got {await _texts(store)}")
-            (source,) = await store.sources(collection="c")
+            (source,) = await store.sources(collection="notes")
             is_new = (source.digest, source.complete, source.documents) == ("2", True, 2)
             require(is_new, f"the source has digest 2, is complete and has two documents, got {shown(source)}")
-            await store.add([], collection="c", source=attrs.evolve(new, digest="3"))
+            await store.add([], collection="notes", source=attrs.evolve(new, digest="3"))
             require(await _texts(store) == {"other"}, "a source that became empty leaves nothing behind")
 
     @law("sources")
@@ -291,10 +293,10 @@ class DocumentStoreConformance(RetrieverConformance):
         async with self.opened(empty=True) as store:
             for name in ("a", "b"):
                 documents = [Document(id=f"{name}{i}", text=f"{name}{i}", source=name) for i in range(2)]
-                await store.add(documents, collection="c", source=Source(name=name, digest="1"))
-            await store.delete(collection="c", sources=["a"])
-            await store.delete(collection="c", ids=["b0"])
-            left = [(s.name, s.documents) for s in await store.sources(collection="c")]
+                await store.add(documents, collection="notes", source=Source(name=name, digest="1"))
+            await store.delete(collection="notes", sources=["a"])
+            await store.delete(collection="notes", ids=["b0"])
+            left = [(s.name, s.documents) for s in await store.sources(collection="notes")]
             require(left == [("b", 1)], f"the source b with one document is left, got {left}")
 
     @law("embeddings")
@@ -303,12 +305,12 @@ class DocumentStoreConformance(RetrieverConformance):
         documents = [Document(id=f"d{i}", text=f"text number {i}") for i in range(5)]
         embedder = HashingEmbedder()
         async with self.opened(empty=True, embedder=embedder) as store:
-            await store.add(documents, collection="c")
+            await store.add(documents, collection="notes")
             require(embedder.count() == 5, f"five texts are embedded once each, got {embedder.count()}")
-            await store.add(documents, collection="c")
-            await store.add([attrs.evolve(d, metadata={"n": 1}) for d in documents], collection="c")
+            await store.add(documents, collection="notes")
+            await store.add([attrs.evolve(d, metadata={"n": 1}) for d in documents], collection="notes")
             require(embedder.count() == 5, f"unchanged texts are embedded again: {embedder.count() - 5} of five")
-            await store.add([attrs.evolve(documents[0], text="changed"), *documents[1:]], collection="c")
+            await store.add([attrs.evolve(documents[0], text="changed"), *documents[1:]], collection="notes")
             require(embedder.count() == 6, f"one text changed, {embedder.count() - 5} were embedded")
 
     @law("embeddings")
@@ -336,9 +338,9 @@ class DocumentStoreConformance(RetrieverConformance):
         embedder = HashingEmbedder()
         embedder.spoil = _fails_at("text 599")
         async with self.opened(empty=True, embedder=embedder) as store:
-            await store.save_collection(Collection(name="c"))
-            await _refused(store.add(documents, collection="c"), FlexChatError, "an embedder that fails")
-            listed = await store.list(collection="c")
+            await store.save_collection(Collection(name="notes"))
+            await _refused(store.add(documents, collection="notes"), FlexChatError, "an embedder that fails")
+            listed = await store.list(collection="notes")
             require(not listed, f"the embedder failed at one of 600 texts, and {len(listed)} are stored")
 
     @law("embeddings", "durable")
@@ -346,7 +348,7 @@ class DocumentStoreConformance(RetrieverConformance):
         """A collection remembers its embedder: adding with another is refused, and no query mixes their vectors."""
         with tempfile.TemporaryDirectory() as folder:
             store = self.make_store(_context(folder))
-            await store.add([Document(id="a", text="water")], collection="c")
+            await store.add([Document(id="a", text="water")], collection="notes")
             (collection,) = await store.collections()
             await store.aclose()
             kept = (collection.embedding, collection.dimensions)
@@ -355,10 +357,10 @@ class DocumentStoreConformance(RetrieverConformance):
                 store = self.make_store(_context(folder, other))
                 try:
                     what = "adding with another embedder"
-                    await _refused(store.add([Document(id="b", text="fire")], collection="c"), RetrievalError, what)
-                    require(len(await store.list(collection="c")) == 1, "what was refused is not stored")
+                    await _refused(store.add([Document(id="b", text="fire")], collection="notes"), RetrievalError, what)
+                    require(len(await store.list(collection="notes")) == 1, "what was refused is not stored")
                     with contextlib.suppress(RetrievalError):
-                        await self.ask(store, "water", collection="c")
+                        await self.ask(store, "water", collection="notes")
                 finally:
                     await store.aclose()
 
@@ -380,14 +382,14 @@ class DocumentStoreConformance(RetrieverConformance):
         documents = [Document(id=f"d{i:02}", text=f"text {i}") for i in range(50)]
         for turns in (1, 2, 5, 20):
             async with self.opened(empty=True) as store:
-                await store.save_collection(Collection(name="c"))
-                adding = asyncio.create_task(store.add(documents, collection="c"))
+                await store.save_collection(Collection(name="notes"))
+                adding = asyncio.create_task(store.add(documents, collection="notes"))
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 adding.cancel()
                 await asyncio.gather(adding, return_exceptions=True)
-                await store.add([Document(id="last", text="last")], collection="c")
-                count = len(await store.list(collection="c")) - 1
+                await store.add([Document(id="last", text="last")], collection="notes")
+                count = len(await store.list(collection="notes")) - 1
                 require(count in (0, 50), f"an add of 50 that was stopped left {count} behind")
 
     @law()
@@ -395,19 +397,19 @@ class DocumentStoreConformance(RetrieverConformance):
         """Several that fill one store at once, into one collection and several, lose nothing."""
         async with self.opened(empty=True) as store:
             batches = [[Document(id=f"d{b}-{i}", text=f"text {b} {i}") for i in range(5)] for b in range(8)]
-            asked = [store.add(batch, collection=f"c{b % 2}") for b, batch in enumerate(batches)]
+            asked = [store.add(batch, collection=f"part-{b % 2}") for b, batch in enumerate(batches)]
             counts = await asyncio.gather(*asked)
             require(counts == [5] * 8, f"eight adds of five return 5 each, got {counts}")
-            for name in ("c0", "c1"):
+            for name in ("part-0", "part-1"):
                 ids = {d.id for d in await store.list(collection=name)}
-                wanted = {d.id for b, batch in enumerate(batches) if f"c{b % 2}" == name for d in batch}
+                wanted = {d.id for b, batch in enumerate(batches) if f"part-{b % 2}" == name for d in batch}
                 require(ids == wanted, f"{name} has {len(ids)} of {len(wanted)} documents")
 
     @law()
     async def test_collections_are_described_changed_and_deleted(self) -> None:
         """save_collection keeps what is said; a query in the collection returns it; a deletion takes the documents."""
         said = Collection(
-            name="c",
+            name="notes",
             description="About c",
             match_threshold=0.2,
             partial_threshold=0.6,
@@ -417,32 +419,33 @@ class DocumentStoreConformance(RetrieverConformance):
         )
         async with self.opened() as store:
             await store.save_collection(said)
-            await store.add([Document(text="about c")], collection="c")
+            await store.add([Document(text="about c")], collection="notes")
             kept = {c.name: c for c in await store.collections()}
-            require([*kept] == ["animals", "c", "plants", "stones"], f"collections come by name, got {[*kept]}")
+            require([*kept] == ["animals", "notes", "plants", "stones"], f"collections come by name, got {[*kept]}")
             for field in ("description", "match_threshold", "partial_threshold", "title_field", "source_field"):
-                came = getattr(kept["c"], field)
+                came = getattr(kept["notes"], field)
                 require(
                     came == getattr(said, field), f"{field} was {getattr(said, field)!r}, and came back as {came!r}"
                 )
             require(
-                {**said.metadata}.items() <= {**kept["c"].metadata}.items(), "a collection's metadata come back with it"
+                {**said.metadata}.items() <= {**kept["notes"].metadata}.items(),
+                "a collection's metadata come back with it",
             )
-            require(kept["c"].documents == 1, f"c has one document, collections() says {kept['c'].documents}")
-            hits = await self.ask(store, "about", collection="c")
+            require(kept["notes"].documents == 1, f"it has one document, collections() says {kept['notes'].documents}")
+            hits = await self.ask(store, "about", collection="notes")
             told = (hits.description, hits.match_threshold, hits.partial_threshold)
             require(told == ("About c", 0.2, 0.6), f"hits carry description and thresholds, got {told}")
-            await store.save_collection(Collection(name="c", description="Else", match_threshold=None))
-            changed = {c.name: c for c in await store.collections()}["c"]
+            await store.save_collection(Collection(name="notes", description="Else", match_threshold=None))
+            changed = {c.name: c for c in await store.collections()}["notes"]
             told = (changed.description, changed.match_threshold, changed.partial_threshold)
             require(told == ("Else", None, None), f"what is said anew replaces what was said, got {told}")
             require(changed.documents == 1, "describing a collection anew keeps its documents")
-            await store.delete_collection("c")
+            await store.delete_collection("notes")
             names = [c.name for c in await store.collections()]
-            require(names == ["animals", "plants", "stones"], f"the collection c is deleted, got {names}")
+            require(names == ["animals", "plants", "stones"], f"the collection is deleted, got {names}")
             texts = [d.text for d in (await self.ask(store, "about c", top_k=100)).documents]
             require("about c" not in texts, "a deleted collection's documents are found no more")
-            await store.add([Document(text="new")], collection="c")
+            await store.add([Document(text="new")], collection="notes")
             require(await _texts(store) == {"new"}, "a collection that is made anew begins empty")
 
     @law()
@@ -498,11 +501,11 @@ class DocumentStoreConformance(RetrieverConformance):
             for i, text in enumerate(texts)
         ]
         async with self.opened(empty=True) as store:
-            added = await store.add(documents, collection="c")
+            added = await store.add(documents, collection="notes")
             require(added == len(texts), f"{len(texts)} documents are added, got {added}")
-            again = await store.add(documents, collection="c")
+            again = await store.add(documents, collection="notes")
             require(again == 0, f"added again, they are not new: got {again}")
-            listed = {d.id: d for d in await store.list(collection="c")}
+            listed = {d.id: d for d in await store.list(collection="notes")}
             for document in documents:
                 found = listed.get(storable(document.id or ""))
                 require(found is not None, f"the id {document.id!r} is not listed as {storable(document.id or '')!r}")
@@ -511,9 +514,9 @@ class DocumentStoreConformance(RetrieverConformance):
                     require(came == storable(was), f"{field} {shown(was, 60)} came back as {shown(came, 60)}")
                 came = found.metadata.get("k") if found is not None else None
                 require(came == storable(document.text[:20]), f"metadata {document.text[:20]!r} came back as {came!r}")
-                await self.ask(store, document.text, collection="c")
-            await store.delete(collection="c", ids=[d.id or "" for d in documents])
-            require(not await store.list(collection="c"), "documents are deleted by the ids they were added with")
+                await self.ask(store, document.text, collection="notes")
+            await store.delete(collection="notes", ids=[d.id or "" for d in documents])
+            require(not await store.list(collection="notes"), "documents are deleted by the ids they were added with")
 
     @law("durable")
     async def test_what_was_kept_is_there_again(self) -> None:
@@ -553,7 +556,7 @@ async def _refused(asked: Awaitable[Any], wanted: type[Exception], what: str) ->
 
 
 async def _texts(store: DocumentStore) -> set[str]:
-    return {d.text for d in await store.list(collection="c")}
+    return {d.text for d in await store.list(collection="notes")}
 
 
 def _same(was: object, came: object) -> bool:
