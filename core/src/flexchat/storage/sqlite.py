@@ -13,6 +13,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -71,7 +72,7 @@ class Database:
         Raises:
             StorageError: The file cannot be used.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._writing, self._write, work)
+        return await self._run(self._writing, lambda: self._write(work))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work on one unchanging view of the data and return what it returns.
@@ -80,13 +81,20 @@ class Database:
             StorageError: The file cannot be used.
         """
         if not self._open:  # only the writer makes a file and brings it up to date
-            await asyncio.get_running_loop().run_in_executor(self._writing, self._guarded, self._connection)
-        return await asyncio.get_running_loop().run_in_executor(self._reading, self._read, work)
+            await self._run(self._writing, lambda: self._guarded(self._connection))
+        return await self._run(self._reading, lambda: self._read(work))
 
     async def aclose(self) -> None:
         """Close the file; what is being written is finished first. May be called twice."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._close)
+
+    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            running = asyncio.get_running_loop().run_in_executor(threads, work)
+        except RuntimeError:
+            raise StorageError(f"{self._kind}: '{self.path}' is closed") from None
+        return await asyncio.shield(running)  # cancelling would take back what waits for its thread
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return self._guarded(lambda: self._in_transaction(self._connection(), work))
@@ -123,14 +131,14 @@ class Database:
         """Return the writing connection; at first make the file and bring it up to date."""
         if self._writer is not None:
             return self._writer
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             with contextlib.suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         connection = self._connect()
         try:
             self._check_owner(connection)
-            connection.execute("PRAGMA journal_mode = WAL")
+            _switch_to_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             self._migrate(connection)
         except BaseException:
@@ -147,10 +155,13 @@ class Database:
         return connection
 
     def _check_owner(self, connection: sqlite3.Connection) -> None:
-        found = connection.execute("PRAGMA application_id").fetchone()[0]
-        if found == self._application_id:
-            return
-        if found or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        connection.execute("BEGIN")  # one look: another process may be filling the file
+        try:
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        finally:
+            connection.execute("ROLLBACK")
+        if found != self._application_id and (found or tables):
             raise StorageError(f"'{self.path}' is a database of something else, not of FlexChat's {self._kind}")
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
@@ -177,6 +188,8 @@ class Database:
             raise StorageError(f"{self._kind}: '{self.path}' {_explained(error)}") from error
         except OSError as error:
             raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            raise StorageError(f"{self._kind}: '{self.path}' cannot hold this: {error}") from error
 
     def _close(self) -> None:
         self._writing.shutdown(wait=True)
@@ -187,6 +200,22 @@ class Database:
             if self._writer is not None:
                 self._writer.close()
         self._readers, self._writer, self._open = [], None, False
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log, which a file keeps for ever.
+
+    SQLite does not wait for other processes that are doing the same at this moment; so we do.
+    """
+    end = time.monotonic() + BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
 
 
 def _statements(script: str) -> list[str]:

@@ -1,0 +1,96 @@
+"""A kept conversation as a file for people or for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ..domain import (
+    AssistantMessage,
+    ConversationInfo,
+    ConversationTurn,
+    MediaPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from ..domain.message_json import turn_to_dict
+
+_LONGEST_RESULT = 500
+_FENCE = "```"
+
+
+def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
+    """Return everything that is kept of a conversation as JSON data."""
+    return {**attrs.asdict(info), "turns": [turn_to_dict(turn) for turn in turns]}
+
+
+def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:
+    """Return a conversation for people, in Markdown: what was said, which tools ran, which documents were shown.
+
+    What a model thought, and what only its provider can read, is left out.
+    """
+    blocks = [f"# {info.title or info.id}", f"{info.started_at} to {info.used_at}"]
+    for turn in turns:
+        blocks += _blocks(turn)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _blocks(turn: ConversationTurn) -> Iterator[str]:
+    speaker = " / ".join(dict.fromkeys(name for name in (turn.service, turn.model) if name)) or "assistant"
+    spoke = False
+    for message in turn.messages:
+        if isinstance(message, UserMessage):
+            yield f"## user{f', {turn.at}' if turn.at else ''}"
+            yield from filter(None, [message.content.strip(), *map(_medium, message.media)])
+        elif isinstance(message, AssistantMessage):
+            if not spoke:
+                yield f"## {speaker}"
+            spoke = True
+            yield from filter(None, map(_part, message.parts))
+        elif isinstance(message, ToolMessage):
+            yield _fenced(f"{message.name}{' failed' if message.is_error else ''}: {_shortened(message.content)}")
+    if turn.citations:
+        yield "\n".join(f"- {_cited(c.title, c.source)}" for c in turn.citations)
+
+
+def _part(part: Any) -> str:
+    match part:
+        case TextPart() | RefusalPart():
+            return part.text.strip()
+        case ToolCall():
+            return _fenced(f"{part.name}({_arguments(part)})")
+        case MediaPart():
+            return _medium(part)
+    return ""
+
+
+def _arguments(call: ToolCall) -> str:
+    if not isinstance(call.arguments, Mapping):
+        return call.raw_arguments or ""
+    return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
+
+
+def _medium(part: MediaPart) -> str:
+    return f"[{part.kind}: {part.name or part.url or part.mime_type}]"
+
+
+def _cited(title: str, source: str | None) -> str:
+    return f"{title} ({source})" if source else title
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_RESULT else text[: _LONGEST_RESULT - 2] + " …"
+
+
+def _fenced(text: str) -> str:
+    """Return a code block that the text cannot end."""
+    fence = _FENCE
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

@@ -1,0 +1,39 @@
+"""From the config's table [conversations] to a store, not opened yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..config.model import ConversationsTable, own_keys
+from ..plugin.contracts import ConversationStore, ConversationStoreType
+from .sqlite_store import SQLITE
+
+if TYPE_CHECKING:
+    from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
+    from ..plugin.host import PluginHost
+
+
+def open_conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:
+    """Return where a configuration keeps conversations; None if nowhere. No file is touched yet.
+
+    What is wrong with the table is added to the draft's problems, and None is returned.
+    """
+    table = draft.document.data.get("conversations")
+    if not isinstance(table, Mapping):
+        return None
+    name = table.get("provider", SQLITE.name)
+    if not isinstance(name, str):
+        return None  # reported by the structuring of core's own keys
+    kind: ConversationStoreType | None = SQLITE if name == SQLITE.name else host.conversation_stores.by_name.get(name)
+    if kind is None:
+        draft.problem(("conversations", "provider"), f"{host.conversation_stores.missing(name)}; 'sqlite' is built in")
+        return None
+    settings = draft.settings(("conversations",), own_keys(ConversationsTable), kind.config_class)
+    if settings is None:
+        return None
+    try:
+        return kind.create(settings, draft.document.folder if draft.document.source else None)
+    except (TypeError, ValueError) as error:
+        draft.problem(("conversations",), str(error))
+        return None

@@ -1,0 +1,245 @@
+"""The built-in ConversationStore: one SQLite file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import attrs
+
+from ..domain import ConversationInfo, ConversationTurn
+from ..domain.message_json import turn_from_json, turn_to_json
+from ..domain.text import storable
+from ..errors import StorageError, UnknownConversationError
+from ..plugin.contracts import ConversationStoreType
+from ..storage import Database, data_folder
+
+FILE_NAME = "conversations.db"
+APPLICATION_ID = 0x666C7863  # "flxc"
+
+# last_turn, and not a time, says which conversation was used last: clocks go back, and two turns may share a moment.
+_TABLES = """
+CREATE TABLE conversations (
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    started_at TEXT NOT NULL,
+    used_at TEXT NOT NULL,
+    last_turn INTEGER NOT NULL,
+    metadata TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+CREATE INDEX conversations_by_use ON conversations (tenant, last_turn);
+CREATE TABLE turns (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tenant TEXT NOT NULL,
+    conversation TEXT NOT NULL,
+    id TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    folded_text TEXT NOT NULL,
+    UNIQUE (tenant, conversation, id),
+    FOREIGN KEY (tenant, conversation) REFERENCES conversations (tenant, id) ON DELETE CASCADE
+        DEFERRABLE INITIALLY DEFERRED
+);
+"""
+_MIGRATIONS = (_TABLES,)
+
+_INFO = "id, title, turns, started_at, used_at, topic, metadata"
+
+
+@attrs.frozen(kw_only=True)
+class SqliteSettings:
+    """[conversations] with provider "sqlite"."""
+
+    path: str | None = attrs.field(
+        default=None, metadata={"help": "The file; from the config's folder. Absent: conversations.db in your data."}
+    )
+
+
+class SqliteConversations:
+    """Keeps conversations in a SQLite file; see ConversationStore.
+
+    Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused. A search compares
+    without regard to case, and a word also occurs inside a longer one.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._database = Database(
+            path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS, prepare=_add_functions
+        )
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
+        """Add a turn at the end; see ConversationStore."""
+        key = _key(tenant, conversation)
+        _key(turn.id)
+        try:
+            written = turn_to_json(turn)
+        except ValueError as error:
+            raise StorageError(f"conversations: {error}") from None
+        title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
+        at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
+
+        def add(database: sqlite3.Connection) -> None:
+            added = database.execute(
+                "INSERT INTO turns (tenant, conversation, id, turn, folded_text) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING RETURNING number",
+                (*key, turn.id, written, folded),
+            ).fetchall()
+            for (number,) in added:
+                database.execute(
+                    "INSERT INTO conversations (tenant, id, title, topic, turns, started_at, used_at, last_turn) "
+                    "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
+                    "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn",
+                    (*key, title, topic, at, at, number),
+                )
+
+        await self._database.write(add)
+
+    async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
+        """Return its turns, oldest first; see ConversationStore."""
+        key = _key(tenant, conversation)
+        most = -1 if last is None else max(last, 0)
+
+        def read(database: sqlite3.Connection) -> list[str]:
+            _found(database, key)
+            rows = database.execute(
+                "SELECT turn FROM turns WHERE tenant = ? AND conversation = ? ORDER BY number DESC LIMIT ?",
+                (*key, most),
+            )
+            return [row[0] for row in rows]
+
+        written = await self._database.read(read)
+        try:
+            return [turn_from_json(text) for text in reversed(written)]
+        except ValueError as error:
+            raise StorageError(
+                f"conversations: '{self.path}' has a turn of '{conversation}' that cannot be read: {error}"
+            ) from None
+
+    async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
+        """Return what is known of a conversation; see ConversationStore."""
+        key = _key(tenant, conversation)
+        return await self._database.read(lambda database: _found(database, key))
+
+    async def list(
+        self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
+    ) -> Sequence[ConversationInfo]:
+        """Return conversations, the last used one first; see ConversationStore.
+
+        Raises:
+            UnknownConversationError: There is no conversation ``before``.
+        """
+        (whose,) = _key(tenant)
+        conditions, values = ["tenant = :tenant"], {"tenant": whose, "limit": max(limit, 0)}
+        if before is not None:
+            conditions.append("last_turn < (SELECT last_turn FROM conversations WHERE tenant = :tenant AND id = :id)")
+            (values["id"],) = _key(before)
+        words = storable(search or "").casefold().split()
+        if words:
+            conditions.append(_HAS_WORDS)
+            values["words"] = json.dumps(words)
+
+        def read(database: sqlite3.Connection) -> list[ConversationInfo]:
+            if before is not None:
+                _found(database, (whose, before))
+            rows = database.execute(
+                f"SELECT {_INFO} FROM conversations WHERE {' AND '.join(conditions)} "
+                "ORDER BY last_turn DESC LIMIT :limit",
+                values,
+            )
+            return [_info(row) for row in rows]
+
+        return await self._database.read(read)
+
+    async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
+        """Give it another title; see ConversationStore."""
+        key = _key(tenant, conversation)
+
+        def rename(database: sqlite3.Connection) -> None:
+            changed = database.execute(
+                "UPDATE conversations SET title = ? WHERE tenant = ? AND id = ?", (storable(title), *key)
+            )
+            _refuse_none(changed, conversation)
+
+        await self._database.write(rename)
+
+    async def delete(self, conversation: str, *, tenant: str) -> None:
+        """Delete it with all its turns; see ConversationStore."""
+        key = _key(tenant, conversation)
+
+        def delete(database: sqlite3.Connection) -> None:
+            changed = database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key)
+            _refuse_none(changed, conversation)
+
+        await self._database.write(delete)
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._database.aclose()
+
+
+def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
+    """Return the store that a config describes, or that of a program without one."""
+    if settings.path is None:
+        return SqliteConversations(data_folder() / FILE_NAME)
+    return SqliteConversations((folder or Path()) / Path(settings.path).expanduser())
+
+
+SQLITE = ConversationStoreType(
+    name="sqlite", config_class=SqliteSettings, create=sqlite_conversations, summary="One SQLite file."
+)
+
+_HAS_WORDS = """(
+    NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(casefold(conversations.title), value) = 0)
+    OR EXISTS (
+        SELECT 1 FROM turns WHERE turns.tenant = :tenant AND turns.conversation = conversations.id
+        AND NOT EXISTS (SELECT 1 FROM json_each(:words) WHERE instr(turns.folded_text, value) = 0)
+    )
+)"""
+
+
+def _add_functions(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA secure_delete = ON")  # what a person deletes is to be gone from the file too
+    connection.create_function("casefold", 1, str.casefold, deterministic=True)
+
+
+def _key(*names: str) -> tuple[str, ...]:
+    for name in names:
+        if not name or name != storable(name):
+            raise StorageError(f"conversations: {name!r} cannot be a key: it is empty, or no text a database takes")
+    return names
+
+
+def _found(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationInfo:
+    row = database.execute(f"SELECT {_INFO} FROM conversations WHERE tenant = ? AND id = ?", key).fetchone()
+    if row is None:
+        raise UnknownConversationError(key[1])
+    return _info(row)
+
+
+def _info(row: tuple[str, str, int, str, str, str, str]) -> ConversationInfo:
+    id, title, turns, started_at, used_at, topic, metadata = row
+    return ConversationInfo(
+        id=id,
+        title=title,
+        turns=turns,
+        started_at=started_at,
+        used_at=used_at,
+        topic=topic,
+        metadata=json.loads(metadata),
+    )
+
+
+def _refuse_none(changed: sqlite3.Cursor, conversation: str) -> None:
+    if not changed.rowcount:
+        raise UnknownConversationError(conversation)
