@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Retriever, RetrieverContext, RetrieverType, hookimpl
+from flexchat.plugin import Command, Retriever, RetrieverContext, RetrieverType, hookimpl
 
+from . import commands
 from .config import SqliteConfig
 
 
@@ -25,3 +26,9 @@ def flexchat_register_retrievers() -> Iterable[RetrieverType]:
         create=create,
         summary="documents in a SQLite file, found by words and by meaning",
     )
+
+
+@hookimpl
+def flexchat_register_commands() -> Iterable[Command]:
+    """Offer the commands that fill document stores and look into them."""
+    yield from commands.COMMANDS
