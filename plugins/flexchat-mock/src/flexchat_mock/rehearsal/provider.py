@@ -17,6 +17,7 @@ from flexchat.plugin import (
     ChatResult,
     Message,
     ModelInfo,
+    SystemMessage,
     TextPart,
     ToolCall,
     ToolMessage,
@@ -26,8 +27,9 @@ from flexchat.testing.streaming import events_of
 
 from .choose_tool import read_tools
 from .clause import Clause
-from .compose_answer import from_plan, from_results
+from .compose_answer import HONESTY, from_plan, from_results
 from .config import RehearsalConfig
+from .passages import from_passages, read_passages
 from .plan import MAX_CHARACTERS, plan
 
 
@@ -86,6 +88,9 @@ def answer(messages: Sequence[Message], model: str, options: ChatOptions, today:
     if asked and may_call:
         message = AssistantMessage(parts=tuple(asked))
         return ChatResult(message=message, finish_reason="tool_calls", model=model)
+    shown = read_passages("\n\n".join(m.content for m in messages if isinstance(m, SystemMessage)))
+    if shown and text:
+        return _says(f"{from_passages(text[:MAX_CHARACTERS], shown)}\n{HONESTY}", model)
     clause = Clause(text[:MAX_CHARACTERS], today)
     said = from_plan(steps, tools, may_call=may_call, found=clause.values, words=len(clause.words))
     return _says(said, model)

@@ -1,0 +1,104 @@
+"""Answers from passages: the sentences of a prompt's documents that share most with the question, word by word."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from .words import groups_of, is_stop_word, name_words, stem, words_of
+
+# The form FlexChat gives {{rag_context}}: "### TITLE (from COLLECTION)", "Source: FILE", a blank line, the text.
+_PASSAGE = re.compile(
+    r"(?:\A|(?<=\n))### (?P<title>[^\n]{1,500}?)(?P<from> \(from [^\n]{1,300}\))?"
+    r"(?P<line>\nSource: (?P<source>[^\n]+))?\n\n"
+)
+_BETWEEN = "\n\n---\n\n"
+_FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_OWN_LINE = re.compile(r"\s*(?:[-*+>|]|\d+[.)]|#{1,6}\s)")
+_HEADING, _RULE_OF_TABLE = re.compile(r"\s*#{1,6}\s"), re.compile(r"[\s|:+-]*")
+_END = re.compile(r"(?<=[.!?])\s+(?=[^\s\da-z])")
+
+_MOST_CHARACTERS = 200_000
+_MOST_OF_A_SENTENCE = 400
+_WITH_THE_BEST = 0.6  # a second sentence must have so much of the best one's weight
+_OF_THE_TITLE = 0.5  # what a word weighs that only the title over a sentence has
+
+
+@attrs.frozen(kw_only=True)
+class Passage:
+    """A document, as a prompt shows it."""
+
+    title: str
+    source: str | None
+    text: str
+
+
+def read_passages(prompt: str) -> tuple[Passage, ...]:
+    """Return the passages of a prompt, in their order; none if it carries none.
+
+    A heading counts only with a collection or a source, so that a prompt's own headings are no passages.
+    """
+    prompt = prompt[:_MOST_CHARACTERS]
+    heads: list[re.Match[str]] = []
+    for head in _PASSAGE.finditer(prompt):
+        follows = not heads or prompt.endswith(_BETWEEN, 0, head.start())  # others belong to a passage's text
+        if follows and (head["from"] or head["line"]):
+            heads.append(head)
+    ends = [*(head.start() - len(_BETWEEN) for head in heads), len(prompt)][1:]
+    return tuple(
+        Passage(title=head["title"], source=head["source"], text=prompt[head.end() : end])
+        for head, end in zip(heads, ends, strict=True)
+    )
+
+
+def from_passages(question: str, passages: Sequence[Passage]) -> str:
+    """Return the sentences that share most with the question, and where they stand; or that none shares a word."""
+    asked = _stems(question)
+    sentences = [(passage, text) for passage in passages for text in _sentences(passage.text)]
+    stems = [_stems(text) for _, text in sentences]
+    known = Counter(word for one in stems for word in one)
+    weights = {word: math.log(1 + len(sentences) / known[word]) for word in asked if known[word]}
+    scores = []
+    for (passage, _), one in zip(sentences, stems, strict=True):
+        above = _stems(passage.title)
+        own = sum(weight for word, weight in weights.items() if word in one)
+        scores.append(own and own + _OF_THE_TITLE * sum(w for word, w in weights.items() if word in above - one))
+    best = max(range(len(scores)), key=scores.__getitem__, default=None)
+    if best is None or not scores[best]:
+        return f"None of the {len(passages)} passages found shares a word with the question."
+    passage, text = sentences[best]
+    said = [text]
+    beside = best + 1
+    if beside < len(scores) and sentences[beside][0] is passage and scores[beside] >= _WITH_THE_BEST * scores[best]:
+        said.append(sentences[beside][1])
+    place = f"{passage.title}, {passage.source}" if passage.source else passage.title
+    return f"{' '.join(said)} (Source: {place})"
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield what can be quoted by itself: sentences, entries of lists, rows of tables; neither code nor headings."""
+    for block in re.split(r"\n\s*\n", _FENCE.sub("\n\n", text)):
+        pieces: list[str] = []
+        for line in block.splitlines():
+            if pieces and not _OWN_LINE.match(line) and not _HEADING.match(pieces[-1]):
+                pieces[-1] += " " + line.strip()
+            else:
+                pieces.append(line.strip())
+        for piece in pieces:
+            if _HEADING.match(piece) or _RULE_OF_TABLE.fullmatch(piece):
+                continue
+            for sentence in _END.split(piece):
+                yield sentence if len(sentence) <= _MOST_OF_A_SENTENCE else sentence[: _MOST_OF_A_SENTENCE - 1] + "…"
+
+
+def _stems(text: str) -> set[str]:
+    found: set[str] = set()
+    for word in words_of(text):
+        if not is_stop_word(word.text):
+            for part in name_words(word.text) or (word.text,):
+                found |= {stem(part), *groups_of(part)}
+    return found
