@@ -20,6 +20,8 @@ from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
 
 _MOST_PROBLEMS = 20
 _USAGE = "flexchat COMMAND …"
+_MAY_GO_ON = ("demo",)
+"""Commands of ours to which a plugin may add a second word: ``flexchat demo rag``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,6 +75,9 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         return _without_command(rest, terminal)
     command = OWN.get(name)
     if command is not None:
+        longer, left = _longer(name, rest)
+        if longer is not None:
+            return _call(longer, left, terminal, own=False)
         return _call(command, rest, terminal, own=True)
     if name in GROUPS:
         inside = [known for known in OWN if known.startswith(f"{name} ")]
@@ -88,6 +93,14 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         return _call(theirs[name], rest, terminal, own=False)
     known = [*OWN, *GROUPS, *theirs]
     raise UsageError(f"no command is called '{name}'{did_you_mean(name, known)}; flexchat --help lists them")
+
+
+def _longer(name: str, rest: Sequence[str]) -> tuple[Command | None, list[str]]:
+    """Return the plugin's command that these words begin with, "demo rag", and the other words; None without one."""
+    if name not in _MAY_GO_ON:
+        return None, [*rest]
+    second, left = split_command(rest, lambda word: False)
+    return _commands_of_plugins(left).get(f"{name} {second}"), left
 
 
 def _of_group(group: str, words: Sequence[str], theirs: dict[str, Command], terminal: Terminal) -> int:
