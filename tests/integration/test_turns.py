@@ -71,7 +71,7 @@ async def test_a_turn_tells_its_six_phases():
 async def test_the_first_rule_that_fits_answers():
     """First match wins; text, part of a text and pattern."""
     rules = [
-        {"llm": "bot", "model": "exact", "match": {"topic": "weather"}},
+        {"llm": "bot", "model": "exact", "match": {"user_message": "weather"}},
         {"llm": "bot", "model": "part", "match": {"user_message_contains": "rain"}},
         {"llm": "bot", "model": "pattern", "match": {"user_message_regexp": "/^(sun|moon)/i"}},
         {"llm": "bot", "model": "docs", "match": {"rag_results": "any"}},
@@ -87,7 +87,7 @@ async def test_the_first_rule_that_fits_answers():
 async def test_without_a_fitting_rule_the_error_says_what_to_add():
     """The config reader refuses such a file; a Config made in code may still lack the rule."""
     made, _ = chat("x")
-    made._conversation._rules = ()
+    made._conversation._router.rules = ()
 
     with pytest.raises(NoMatchingRuleError, match="No matching response rule found"):
         await made.respond("x")

@@ -4,7 +4,7 @@ import pytest
 from flexchat.config.model import ResponseRule
 from flexchat.domain import Profile
 from flexchat.errors import NoMatchingRuleError
-from flexchat.phases.phase5_matching import match_response_rule
+from flexchat.phases.phase5_matching import first_failures, match_response_rule, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +70,60 @@ def test_the_first_that_fits_answers(topics, topic):
     else:
         with pytest.raises(NoMatchingRuleError, match="without 'match' at the end"):
             match_response_rule(Profile(topic=topic), rules)
+
+
+FIELDS = ("topic", "user_message", "intent", "service", "collection")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("suffix", "wanted", "holds"),
+    [
+        ("", "fares in Vienna", True),
+        ("", "Fares in Vienna", False),
+        ("", "fares", False),
+        ("_contains", "in Vi", True),
+        ("_contains", "in vi", False),
+        ("_contains", "", True),
+        ("_regexp", "^fares", True),
+        ("_regexp", "Vienna$", True),
+        ("_regexp", "/VIENNA/i", True),
+        ("_regexp", "^Vienna", False),
+    ],
+)
+def test_every_operator_on_every_field(field, suffix, wanted, holds):
+    """The same for all fields with a text; on one that is not set nothing holds."""
+    texts = {"topic": "x", field: "fares in Vienna"}
+
+    assert fits(Profile(**texts), **{f"{field}{suffix}": wanted}) is holds
+    if field not in ("topic", "user_message"):
+        assert fits(Profile(topic="x"), **{f"{field}{suffix}": wanted}) is False
+
+
+@pytest.mark.parametrize("wanted", ["match", "partial", "none", "any"])
+@pytest.mark.parametrize("found", ["match", "partial", "none"])
+def test_every_word_for_documents_against_every_result(wanted, found):
+    expected = wanted == found or (wanted == "any" and found != "none")
+
+    assert fits(Profile(topic="x", rag_results=found), rag_results=wanted) is expected
+
+
+def test_reasons_are_told_for_the_conditions_that_fail():
+    """All of them in an explanation, the first one in a turn; long texts are cut."""
+    rules = [rule(topic="x", intent="y", service="docs"), rule(user_message_contains="snow"), rule()]
+    profile = Profile(topic="t" * 100, user_message="Will it rain?", service="docs")
+
+    told = verdicts(profile, rules)
+
+    assert told[0].failed == (f'topic = "x": topic is "{"t" * 59}…"', 'intent = "y": intent is not set')
+    assert told[1].failed == ('user_message_contains = "snow": user_message is "Will it rain?"',)
+    assert told[2].fits
+    assert [each.failed for each in first_failures(profile, rules)] == [told[0].failed[:1], told[1].failed, ()]
+
+
+def test_a_pattern_that_takes_too_long_does_not_fit_and_says_so():
+    slow = {"user_message_regexp": "(a|b|ab)*(?=c)"}
+    profile = Profile(topic="x", user_message="ab" * 60 + "d")
+
+    assert not fits(profile, **slow)
+    assert verdicts(profile, [rule(**slow)])[0].failed[0].endswith(", and the pattern took too long on it")

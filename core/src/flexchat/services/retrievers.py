@@ -37,8 +37,9 @@ class StoreOpener:
     def open(self, stores: Mapping[str, Service]) -> dict[str, Retriever]:
         """Return the stores by name; what is wrong with their entries is added to the draft's problems."""
         opened = {}
-        if self.config.embedding is not None:  # also where no store needs it
-            self._embedder(self.config.embedding, ("embedding",))
+        common = self.config.embedding
+        if common is not None and common.llm not in self.providers:  # said also where no store needs it
+            self._embedder(common, ("embedding",))
         for name, store in stores.items():
             entry = self.config.rag_services[name]
             place = ("rag_services", name)

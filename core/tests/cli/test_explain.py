@@ -1,0 +1,85 @@
+"""flexchat explain."""
+
+import json
+
+import pytest
+
+CONFIG = """
+[llms.bot]
+provider = "scripted"
+default_model = "m"
+replies = [{ text = '{"topic_status": "new_topic", "topic_summary": "rain"}' }, { text = "Weather" }]
+
+[intent]
+provider = { llm = "bot" }
+detection = { weather = "about the weather", billing = "about invoices" }
+
+[rag_services.docs]
+provider = "memory"
+collection = "faq"
+documents = [{ title = "Rain", text = "It rains in Rome." }]
+
+[[responses]]
+llm = "bot"
+match = { intent = "billing" }
+
+[[responses]]
+llm = "bot"
+match = { intent = "weather", topic_regexp = "/RAIN/i" }
+prompt = "{{rag_context}}"
+
+[[responses]]
+llm = "bot"
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    file = tmp_path / "chat.toml"
+    file.write_text(CONFIG)
+    return str(file)
+
+
+def test_it_shows_the_phases_and_why_each_rule_fits_or_not(run, config):
+    ran = run("explain", "--config", config, "Rain", "in", "Vienna?")
+
+    assert ran.status == 0
+    assert "Message: Rain in Vienna?" in ran.out
+    assert '1 topic detection    "rain" (new topic)' in ran.out
+    assert "2 rag collection     " in ran.out
+    assert "rule 0  intent = " in ran.out
+    assert "fits (intent = 'weather', topic_regexp = '/RAIN/i'): bot (m) answers" in ran.out
+    assert "rule 2  fits too; an earlier one answers" in ran.out
+
+
+def test_as_json_it_is_the_same_for_programs(run, config):
+    ran = run("explain", "--config", config, "--json", "--topic", "weather", "Rain?")
+
+    told = json.loads(ran.out)
+    assert ran.status == 0
+    assert (told["rule"], told["message"]) == (1, "Rain?")
+    assert [rule["fits"] for rule in told["rules"]] == [False, True, True]
+    assert [phase["phase"] for phase in told["phases"]][:2] == ["topic detection", "rag collection"]
+    assert told["phases"][0]["input"]["topic"] == "weather"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ([], 2, "the message on standard input is empty"),
+        (["--collection", "dox/faq", "hi"], 1, "no document store is called 'dox'"),
+        (["--config", "nowhere.toml", "hi"], 2, "nowhere.toml"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(run, config, words, status, said):
+    ran = run("explain", *([] if "--config" in words else ["--config", config]), *words)
+
+    assert ran.status == status
+    assert said in ran.err
+
+
+def test_without_a_configuration_it_explains_the_rehearsal(run):
+    ran = run("explain", "hello")
+
+    assert ran.status == 0
+    assert "rule 0  fits (no condition)" in ran.out

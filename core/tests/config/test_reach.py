@@ -1,0 +1,145 @@
+"""Rules that can never answer."""
+
+import pytest
+from flexchat.config.load import read_config
+from flexchat.config.model import ResponseRule
+from flexchat.config.reach import contradiction, shadowed_by
+from flexchat.domain import Profile
+from flexchat.phases.phase5_matching import fits
+from hypothesis import given
+from hypothesis import strategies as st
+
+BASE = {"llms": {"bot": {"provider": "scripted", "default_model": "m"}}}
+
+
+def notes(*matches, **tables):
+    rules = [{"llm": "bot", "match": match} for match in matches]
+    draft = read_config({**BASE, **tables, "responses": [*rules, {"llm": "bot"}]})
+    assert draft.problems == []
+    return [str(note) for note in draft.notes]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "match", "shadowed"),
+    [
+        ({"intent": "a"}, {"intent": "a"}, True),
+        ({"intent": "a"}, {"intent": "a", "topic": "b"}, True),
+        ({"intent": "a", "topic": "b"}, {"intent": "a"}, False),
+        ({"topic_contains": "rain"}, {"topic": "rain in Rome"}, True),
+        ({"topic_contains": "rain"}, {"topic_contains": "rainy"}, True),
+        ({"topic_contains": "rainy"}, {"topic_contains": "rain"}, False),
+        ({"topic_regexp": "/RAIN/i"}, {"topic": "rain"}, True),
+        ({"topic_regexp": "rain"}, {"topic_regexp": "rain"}, True),
+        ({"topic_regexp": "rain"}, {"topic_contains": "rain"}, False),
+        ({"rag_results": "any"}, {"rag_results": "match"}, True),
+        ({"rag_results": "any"}, {"rag_results": "none"}, False),
+        ({"rag_results": "match"}, {"rag_results": "any"}, False),
+        ({"rag_results_contains": "a"}, {"rag_results": "any"}, False),
+        ({}, {"intent": "a"}, True),
+    ],
+)
+def test_a_rule_behind_one_that_fits_whenever_it_does_is_never_reached(earlier, match, shadowed):
+    assert (shadowed_by(match, [earlier]) == 0) is shadowed
+
+
+@pytest.mark.parametrize(
+    ("match", "never"),
+    [
+        ({"topic": "rain", "topic_contains": "sun"}, "topic cannot be 'rain' and fit topic_contains = 'sun'"),
+        ({"topic": "rain", "topic_regexp": "^s"}, "topic cannot be 'rain' and fit topic_regexp = '^s'"),
+        ({"rag_results": "none", "service": "docs"}, "without a document (rag_results = 'none') there is no service"),
+        ({"rag_results": "any", "rag_results_contains": "x"}, None),
+        ({"topic": "rain", "topic_contains": "ai", "topic_regexp": "n$"}, None),
+        ({}, None),
+    ],
+)
+def test_conditions_may_contradict_each_other(match, never):
+    assert contradiction(match) == never
+
+
+TEXTS = st.sampled_from(["", "a", "b", "ab", "abc", "b/c"])
+MATCHES = st.dictionaries(
+    st.sampled_from(["topic", "topic_contains", "topic_regexp", "intent", "intent_contains", "collection"]),
+    TEXTS,
+    max_size=3,
+) | st.fixed_dictionaries(
+    {"rag_results": st.sampled_from(["any", "match", "partial", "none"])}, optional={"topic": TEXTS}
+)
+PROFILES = st.builds(
+    Profile,
+    topic=TEXTS,
+    intent=TEXTS | st.none(),
+    rag_results=st.sampled_from(["match", "partial", "none"]),
+    collection=TEXTS | st.none(),
+)
+
+
+@given(MATCHES, st.lists(MATCHES, max_size=3), PROFILES)
+def test_what_is_said_to_be_never_is_never(match, earlier, profile):
+    """No profile contradicts the notes: a note about a rule that can answer would be a lie."""
+    rule = ResponseRule(llm="bot", match=match)
+    if contradiction(match) is not None and profile.rag_results != "none":
+        assert not fits(profile, rule)
+    first = shadowed_by(match, earlier)
+    if first is not None and fits(profile, rule):
+        assert fits(profile, ResponseRule(llm="bot", match=earlier[first]))
+
+
+@pytest.mark.parametrize(
+    ("matches", "tables", "expected"),
+    [
+        (
+            [{"topic_contains": "rain"}, {"topic": "rainbow"}],
+            {},
+            "responses[1]: never reached: whatever it fits, responses[0] has answered before it",
+        ),
+        ([{"topic": "a", "topic_contains": "b"}], {}, "responses[0].match: this rule never fits: topic cannot be 'a'"),
+        (
+            [{"rag_results": "any"}],
+            {},
+            "responses[0].match.rag_results: no document store is configured (rag_services)",
+        ),
+        ([{"collection": "x"}], {}, "responses[0].match.collection: no document store is configured (rag_services)"),
+        ([{"intent": "x"}], {}, "responses[0].match.intent: no category of intents fits this, so this rule never fits"),
+        (
+            [{"intent": "biling"}],
+            {"intent": {"provider": {"llm": "bot"}, "detection": {"billing": ""}}},
+            "no category of intents fits this (did you mean 'billing'?), so this rule never fits; there is billing,",
+        ),
+        (
+            [{"intent": "billing"}],
+            {"intent": {"detection": {"billing": ""}}},
+            "responses[0].match.intent: no model detects intents (intent.provider), so this rule never fits",
+        ),
+        (
+            [{"user_message_regexp": "(?=a)b"}],
+            {},
+            "responses[0].match.user_message_regexp: not every search with this pattern takes time in proportion",
+        ),
+        ([], {"rag_services": {"d": {"provider": "memory", "match_threshold": 0}}}, "nothing is ever a match"),
+        (
+            [],
+            {"rag_services": {"d": {"provider": "memory", "partial_threshold": 0}}},
+            "rag_services.d.partial_threshold: no distance is below 0, so nothing is ever a partial match",
+        ),
+        (
+            [],
+            {"rag_services": {"d": {"provider": "memory", "match_threshold": 0.4, "partial_threshold": 0.4}}},
+            "rag_services.d.partial_threshold: nothing is ever a partial match: what is below it is below match",
+        ),
+    ],
+)
+def test_check_notes_what_can_never_be(matches, tables, expected):
+    assert any(expected in note for note in notes(*matches, **tables)), notes(*matches, **tables)
+
+
+@pytest.mark.parametrize(
+    "match", [{"intent": "billing"}, {"intent": "other"}, {"intent_regexp": "^b"}, {"intent_contains": "ill"}]
+)
+def test_an_intent_that_may_be_is_not_noted(match):
+    assert notes(match, intent={"provider": {"llm": "bot"}, "detection": {"billing": ""}}) == []
+
+
+@pytest.mark.parametrize("match", [{"intent": "docs/faq"}, {"intent_contains": "docs/"}, {"intent": "docs"}])
+def test_a_collection_may_be_an_intent(match):
+    assert notes(match, rag_services={"docs": {"provider": "memory"}}) == []
