@@ -1,0 +1,20 @@
+"""What FlexChat's kit tries the store with. Used by tests/test_conformance.py and ``flexchat plugins verify rag``."""
+
+from __future__ import annotations
+
+from flexchat.plugin import DocumentStore, RetrieverContext
+from flexchat.testing import DocumentStoreConformance
+
+from .config import SqliteConfig
+from .retriever import SqliteStore
+
+
+class Sqlite(DocumentStoreConformance):
+    """The store "sqlite"."""
+
+    supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "sources"})
+    plugin = "flexchat_rag.plugin"
+
+    def make_store(self, context: RetrieverContext) -> DocumentStore:
+        """Return a store in a file of the context's folder."""
+        return SqliteStore(SqliteConfig(path="documents.db"), context)

@@ -1,0 +1,286 @@
+"""The document store "sqlite": one file, found by words and by meaning."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+from flexchat.plugin import (
+    Collection,
+    Document,
+    RetrievalError,
+    RetrievalHits,
+    RetrieverContext,
+    Source,
+    Where,
+    read_filter,
+    storable,
+)
+from flexchat.storage import data_folder
+
+from .config import SqliteConfig
+from .store.filling import (
+    Plan,
+    VectorsMissing,
+    add_documents,
+    delete_collection,
+    delete_documents,
+    plan_adding,
+    save_collection,
+)
+from .store.filters import filter_sql
+from .store.reading import list_documents, list_sources, read_collections
+from .store.rows import checked_name, metadata_json, read_as, row_of
+from .store.search import Found, Question, search
+from .store.tables import open_database
+from .store.words import terms_of
+
+if TYPE_CHECKING:
+    from .store.tables import Connection
+    from .store.vectors import Floats, Matrices
+
+BATCH = 256
+"""Texts an embedder is given at once."""
+
+RERANKED = 50
+"""Hits a reranker reads again; those behind keep their order."""
+
+_log = logging.getLogger("flexchat.documents")
+
+
+class SqliteStore:
+    """A DocumentStore in one SQLite file; see store/__init__.py for its parts.
+
+    A collection has vectors for all of its documents or for none, which its first documents decide: filled without an
+    embedder, it stays one that is searched by words until it is emptied.
+    """
+
+    def __init__(self, config: SqliteConfig, context: RetrieverContext) -> None:
+        path = Path(config.path).expanduser() if config.path else data_folder() / "documents.db"
+        self._database = open_database((context.folder or Path()) / path)
+        self._config = config
+        self._name = context.name
+        self._embedder = context.embedder
+        self._reranker = context.reranker
+        self._matrices: Matrices | None = None
+        self._warned: set[str] = set()
+
+    async def query(
+        self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
+    ) -> RetrievalHits:
+        """Return the passages that fit best; see Retriever.
+
+        The order does not depend on top_k up to 100. Where the embedder fails, words alone are searched for, and a
+        warning is logged.
+
+        Raises:
+            RetrievalError: search is "vector" and there is nothing to compare, or the embedder fails.
+        """
+        text = storable(text)
+        condition = read_filter(where)
+        vector = await self._vector_of(text)
+        if vector is not None and self._matrices is None:
+            self._matrices = await asyncio.to_thread(_new_matrices)
+        question = Question(
+            text=text,
+            collection=None if collection is None else storable(collection),
+            top_k=max(0, top_k),
+            condition=condition,
+            by_words=self._config.search != "vector",
+            vector=vector,
+            embedder=self._embedder.name if self._embedder is not None else None,
+        )
+        matrices = self._matrices
+        found = await self._database.read(lambda connection: search(connection, matrices, question))
+        self._check_vectors(found, question)
+        hits = await self._reranked(text, list(zip(found.documents, found.distances, strict=True)))
+        told = found.collections[0] if collection is not None else Collection(name="")
+        return RetrievalHits(
+            documents=tuple(document for document, _ in hits[: question.top_k]),
+            distances=tuple(distance for _, distance in hits[: question.top_k]),
+            description=told.description,
+            match_threshold=told.match_threshold,
+            partial_threshold=told.partial_threshold,
+        )
+
+    async def collections(self) -> Sequence[Collection]:
+        """Return the collections, by name."""
+        found = await self._database.read(read_collections)
+        return tuple(found.values())
+
+    async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
+        """Store documents, all or none; see DocumentStore. Vectors are made before anything is locked.
+
+        Raises:
+            RetrievalError: A document or a vector cannot be stored, or the collection has vectors of another embedder.
+            ProviderError: The embedder's service did not answer.
+        """
+        name = checked_name(collection, "the collection's name")
+        if source is not None:
+            source = attrs.evolve(
+                source, name=checked_name(source.name, "the source's name"), digest=storable(source.digest)
+            )
+        taken_from = source.name if source is not None else None
+        rows = tuple({row.id: row for row in (row_of(document, taken_from) for document in documents)}.values())
+        embedder = self._embedder.name if self._embedder is not None and self._config.search != "keyword" else None
+        if rows and self._config.search == "vector" and embedder is None:
+            raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
+        if embedder is None and self._embedder is not None and await self._has_vectors(name):
+            embedder = self._embedder.name
+        plan = await self._database.read(lambda connection: plan_adding(connection, name, rows, embedder))
+        vectors: dict[str, bytes] = {}
+
+        def work(connection: Connection) -> int:
+            return add_documents(connection, name, rows, source=source, embedder=embedder, vectors=vectors)
+
+        while True:
+            vectors.update(await self._vectors(plan, vectors))
+            try:
+                return await self._database.write(work)
+            except VectorsMissing as missing:
+                plan = missing.plan
+
+    async def delete(
+        self,
+        *,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete what fits all that is given; see DocumentStore."""
+        condition = filter_sql(read_filter(where))
+        kept_ids = None if ids is None else [storable(id) for id in ids]
+        kept_sources = None if sources is None else [storable(source) for source in sources]
+        return await self._database.write(
+            lambda connection: delete_documents(connection, storable(collection), kept_ids, kept_sources, condition)
+        )
+
+    async def list(
+        self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
+    ) -> Sequence[Document]:
+        """Return documents in the order of their ids; see DocumentStore."""
+        condition = filter_sql(read_filter(where))
+        behind = None if after is None else storable(after)
+        return await self._database.read(
+            lambda connection: list_documents(connection, storable(collection), condition, limit, behind)
+        )
+
+    async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
+        """Return sources in the order of their names; see DocumentStore."""
+        behind = None if after is None else storable(after)
+        return await self._database.read(
+            lambda connection: list_sources(connection, storable(collection), limit, behind)
+        )
+
+    async def save_collection(self, collection: Collection) -> None:
+        """Create a collection, or change what is said of it; see DocumentStore."""
+        name = checked_name(collection.name, "the collection's name")
+        metadata = metadata_json(collection.metadata, f"metadata of the collection {name[:100]!r}")
+        said = attrs.evolve(
+            collection,
+            description=storable(collection.description),
+            title_field=storable(collection.title_field),
+            source_field=storable(collection.source_field),
+        )
+        await self._database.write(lambda connection: save_collection(connection, name, said, metadata))
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection with all that is in it; see DocumentStore."""
+        await self._database.write(lambda connection: delete_collection(connection, storable(name)))
+
+    async def aclose(self) -> None:
+        """Close the file and forget the vectors."""
+        await self._database.aclose()
+        if self._matrices is not None:
+            self._matrices.clear()
+
+    async def _has_vectors(self, name: str) -> bool:
+        found = await self._database.read(read_collections)
+        return any(c.name == name and c.embedding is not None and c.documents for c in found.values())
+
+    async def _vectors(self, plan: Plan, made: dict[str, bytes]) -> dict[str, bytes]:
+        """Return the vectors that are missing, by their texts."""
+        texts = [text for text in plan.missing if text not in made]
+        found: dict[str, bytes] = {}
+        for start in range(0, len(texts), BATCH):
+            batch = texts[start : start + BATCH]
+            assert self._embedder is not None
+            vectors = await self._embedder.embed(batch, purpose="document")
+            rows = await asyncio.to_thread(_checked, vectors, len(batch), self._embedder.name)
+            found.update((text, row.tobytes()) for text, row in zip(batch, rows, strict=True))
+        return found
+
+    async def _vector_of(self, text: str) -> Floats | None:
+        """Return the question's vector; None where words must do."""
+        if self._config.search == "keyword" or not text.strip():
+            return None
+        if self._embedder is None:
+            if self._config.search == "vector":
+                raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")
+            return None
+        try:
+            vectors = await self._embedder.embed([text], purpose="query")
+            rows = await asyncio.to_thread(_checked, vectors, 1, self._embedder.name)
+        except Exception as error:  # whatever an embedder raises
+            if self._config.search == "vector" or not terms_of(text):
+                raise RetrievalError(f"{self._name}: no vector could be made of the question: {error}") from error
+            _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, error)
+            return None
+        return rows[0]
+
+    def _check_vectors(self, found: Found, question: Question) -> None:
+        """Say once which collections have vectors that do not compare with the question's."""
+        if question.vector is None:
+            return
+        own = (question.embedder, len(question.vector))
+        other = [c for c in found.collections if c.documents and (c.embedding, c.dimensions) != own]
+        if (
+            not question.by_words
+            and other
+            and (question.collection is not None or len(other) == len(found.collections))
+        ):
+            has = other[0].embedding or "no embedder"
+            raise RetrievalError(
+                f"{self._name}: the collection '{other[0].name}' has vectors of {has}, not of {question.embedder}:"
+                f" configure that embedding, or delete its documents and add them again"
+            )
+        for collection in other:
+            if collection.name not in self._warned:
+                self._warned.add(collection.name)
+                has = f"vectors of {collection.embedding}" if collection.embedding else "no vectors"
+                _log.warning(
+                    "%s: the collection '%s' is searched for words alone: it has %s, and questions have those of %s",
+                    *(self._name, collection.name[:100], has, question.embedder),
+                )
+
+    async def _reranked(self, text: str, hits: list[tuple[Document, float]]) -> list[tuple[Document, float]]:  # type: ignore[valid-type]
+        best = hits[:RERANKED]
+        if self._reranker is None or not best:
+            return hits
+        try:
+            scores = await self._reranker.rerank(text, [read_as(hit.title, hit.text) for hit, _ in best])
+            if len(scores) != len(best) or not all(math.isfinite(score) for score in scores):
+                raise RetrievalError(f"it gave {len(scores)} scores for {len(best)} passages, or one that is no number")
+        except Exception as error:  # noqa: BLE001  whatever a reranker raises
+            _log.warning("%s: hits keep their order, as the reranker failed: %s", self._name, error)
+            return hits
+        order = sorted(range(len(best)), key=lambda place: -scores[place])
+        return [best[place] for place in order] + hits[RERANKED:]
+
+
+def _checked(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:
+    from .store.vectors import unit_vectors
+
+    return unit_vectors(vectors, texts, embedder)
+
+
+def _new_matrices() -> Matrices:
+    from .store.vectors import Matrices
+
+    return Matrices()

@@ -1,0 +1,107 @@
+"""Listing and fetching what is stored."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from flexchat.plugin import Collection, Document, Source, UnknownCollectionError
+
+from .filters import Sql
+
+_DOCUMENT = "d.number, d.id, d.title, d.text, d.source, d.metadata, c.name"
+_FROM = "FROM documents AS d JOIN collections AS c ON c.number = d.collection"
+
+
+def collection_number(connection: sqlite3.Connection, name: str) -> int:
+    """Return the number of a collection.
+
+    Raises:
+        UnknownCollectionError: There is none of that name.
+    """
+    row = connection.execute("SELECT number FROM collections WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        known = [known for (known,) in connection.execute("SELECT name FROM collections ORDER BY name LIMIT 1000")]
+        raise UnknownCollectionError(name[:200], known)
+    return int(row[0])
+
+
+def read_collections(connection: sqlite3.Connection, name: str | None = None) -> dict[int, Collection]:
+    """Return the collections by their numbers, in the order of their names; or only the one of this name.
+
+    Raises:
+        UnknownCollectionError: There is none of that name.
+    """
+    only = "" if name is None else "WHERE number = ?"
+    rows = connection.execute(
+        "SELECT number, name, description, match_threshold, partial_threshold, title_field, source_field, metadata,"
+        " embedding, dimensions, (SELECT count(*) FROM documents WHERE collection = c.number)"
+        f" FROM collections AS c {only} ORDER BY name",
+        () if name is None else (collection_number(connection, name),),
+    )
+    return {
+        number: Collection(
+            name=name,
+            description=description,
+            match_threshold=match_threshold,
+            partial_threshold=partial_threshold,
+            title_field=title_field,
+            source_field=source_field,
+            metadata=json.loads(metadata),
+            embedding=embedding,
+            dimensions=dimensions,
+            documents=documents,
+        )
+        for (
+            number,
+            name,
+            description,
+            match_threshold,
+            partial_threshold,
+            title_field,
+            source_field,
+            metadata,
+            embedding,
+            dimensions,
+            documents,
+        ) in rows
+    }
+
+
+def fetch_documents(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Document]:
+    """Return the documents of these numbers, as far as they are there."""
+    rows = connection.execute(
+        f"SELECT {_DOCUMENT} {_FROM} WHERE d.number IN (SELECT value FROM json_each(?))", (json.dumps([*numbers]),)
+    )
+    return {row[0]: _document(row) for row in rows}
+
+
+def list_documents(
+    connection: sqlite3.Connection, collection: str, where: Sql, limit: int, after: str | None
+) -> list[Document]:
+    """Return documents in the order of their ids, at most limit, from behind the id after."""
+    rows = connection.execute(
+        f"SELECT {_DOCUMENT} {_FROM} WHERE d.collection = ? AND d.id > ? AND {where[0]} ORDER BY d.id LIMIT ?",
+        (collection_number(connection, collection), after or "", *where[1], max(0, limit)),
+    )
+    return [_document(row) for row in rows]
+
+
+def list_sources(connection: sqlite3.Connection, collection: str, limit: int, after: str | None) -> list[Source]:
+    """Return sources in the order of their names, at most limit, from behind the name after."""
+    rows = connection.execute(
+        "SELECT name, digest, complete, added_at, (SELECT count(*) FROM documents AS d"
+        " WHERE d.collection = s.collection AND d.source = s.name) FROM sources AS s"
+        " WHERE collection = ? AND (? IS NULL OR name > ?) ORDER BY name LIMIT ?",
+        (collection_number(connection, collection), after, after, max(0, limit)),
+    )
+    return [
+        Source(name=name, digest=digest, complete=bool(complete), added_at=added_at, documents=documents)
+        for name, digest, complete, added_at, documents in rows
+    ]
+
+
+def _document(row: tuple[int, str, str, str, str | None, str, str]) -> Document:
+    _, id, title, text, source, metadata, collection = row
+    return Document(id=id, title=title, text=text, source=source, metadata=json.loads(metadata), collection=collection)

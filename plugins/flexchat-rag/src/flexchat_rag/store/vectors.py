@@ -1,0 +1,186 @@
+"""The search for meaning: vectors of length 1 in memory, compared exactly with NumPy."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+from flexchat.plugin import RetrievalError
+
+Floats = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.int64]
+
+_SLACK = 1.25
+"""How much more is reserved than is there: memory that is not written to is not taken."""
+_FEWEST_ALIVE = 0.75
+"""Share of living vectors below which the dead ones are cleared away."""
+_ROWS = 2048
+
+
+def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:
+    """Return an embedder's vectors as rows of length 1, ready to be stored and compared.
+
+    Raises:
+        RetrievalError: They are not one vector for each text, all of one length, of finite numbers.
+    """
+    try:
+        rows = np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise RetrievalError(f"{embedder} gave vectors of different lengths, or no numbers") from error
+    if rows.ndim != 2 or len(rows) != texts or not rows.shape[1]:
+        raise RetrievalError(f"{embedder} must give one vector for each of {texts} texts, got the shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise RetrievalError(f"{embedder} gave a vector with NaN or infinity")
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    rows = rows / np.where(largest > 0, largest, 1)  # squares of large numbers would not be finite
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+@attrs.frozen(kw_only=True)
+class Similarities:
+    """How near each vector of a collection is to a question.
+
+    Attributes:
+        numbers: Of the documents, ascending.
+        cosines: -1 to 1; minus infinity where the document is gone.
+    """
+
+    numbers: Numbers
+    cosines: Floats
+
+    def nearest(self, top: int, passing: Callable[[list[int] | None], Iterable[int]] | None) -> list[tuple[int, float]]:
+        """Return numbers and cosines of the nearest documents, nearest first.
+
+        Args:
+            passing: Which of these documents pass a filter, of all for None; None where there is no filter.
+        """
+        if passing is None:
+            return self._pairs(self._best(self.cosines, top))
+        # Most filters let a good part through: asking about the nearest is enough, and far less work than about all.
+        near = self._pairs(self._best(self.cosines, 16 * top))
+        allowed = set(passing([number for number, _ in near]))
+        kept = [pair for pair in near if pair[0] in allowed]
+        if len(kept) >= top or len(near) < 16 * top:
+            return kept[:top]
+        places = self._places(sorted(passing(None)))
+        cosines = np.full_like(self.cosines, -np.inf)
+        cosines[places] = self.cosines[places]
+        return self._pairs(self._best(cosines, top))
+
+    def of(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return the cosines of these documents, as far as they have vectors."""
+        places = self._places(sorted(numbers))
+        return {number: cosine for number, cosine in self._pairs(places) if np.isfinite(cosine)}
+
+    def _places(self, numbers: Sequence[int]) -> Numbers:
+        wanted = np.asarray(numbers, dtype=np.int64)
+        places = np.searchsorted(self.numbers, wanted)
+        inside = places < len(self.numbers)
+        places, wanted = places[inside], wanted[inside]
+        return places[self.numbers[places] == wanted]
+
+    @staticmethod
+    def _best(cosines: Floats, top: int) -> Numbers:
+        places = np.argpartition(-cosines, top)[:top] if top < len(cosines) else np.arange(len(cosines))
+        places = places[np.isfinite(cosines[places])]
+        return places[np.lexsort((places, -cosines[places]))]
+
+    def _pairs(self, places: Numbers) -> list[tuple[int, float]]:
+        return list(zip(self.numbers[places].tolist(), self.cosines[places].tolist(), strict=True))
+
+
+@attrs.define
+class _Matrix:
+    """The vectors of one collection, as the file had them at one version."""
+
+    rows: Floats
+    numbers: Numbers
+    alive: npt.NDArray[np.bool_] | None
+    count: int = 0
+    version: int = -1
+    removals: int = 0
+
+
+class Matrices:
+    """The vectors of the collections that have been asked, brought up to date from the file before each question."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, _Matrix] = {}
+        self._lock = threading.Lock()
+
+    def compare(self, connection: sqlite3.Connection, collection: int, question: Floats) -> Similarities:
+        """Return how near the vectors of a collection are to the question's."""
+        with self._lock:
+            matrix = self._up_to_date(connection, collection, len(question))
+            # Whoever appends later writes behind these views, and whoever removes makes new arrays.
+            rows, numbers, alive = matrix.rows[: matrix.count], matrix.numbers[: matrix.count], matrix.alive
+        cosines = rows @ question
+        if alive is not None:
+            cosines[~alive] = -np.inf
+        return Similarities(numbers=numbers, cosines=cosines)
+
+    def clear(self) -> None:
+        """Give the memory back."""
+        with self._lock:
+            self._kept.clear()
+
+    def _up_to_date(self, connection: sqlite3.Connection, collection: int, dimensions: int) -> _Matrix:
+        matrix = self._kept.get(collection)
+        version, removals = connection.execute(
+            "SELECT version, removals FROM collections WHERE number = ?", (collection,)
+        ).fetchone()
+        if matrix is not None and matrix.rows.shape[1] != dimensions:
+            matrix = None  # it was emptied, and filled by another embedder
+        if matrix is None:
+            there = {number for (number,) in connection.execute("SELECT number FROM collections")}
+            self._kept = {number: kept for number, kept in self._kept.items() if number in there}
+            matrix = _Matrix(np.empty((0, dimensions), np.float32), np.empty(0, np.int64), None, removals=removals)
+            self._kept[collection] = matrix
+        if version > matrix.version:  # else another thread has read a newer state than this one's
+            if removals != matrix.removals:
+                _remove(matrix, connection, collection)
+            _append(matrix, connection, collection)
+            matrix.version, matrix.removals = version, removals
+        return matrix
+
+
+def _append(matrix: _Matrix, connection: sqlite3.Connection, collection: int) -> None:
+    last = int(matrix.numbers[matrix.count - 1]) if matrix.count else 0
+    which = "FROM vectors WHERE collection = ? AND number > ?"
+    new = connection.execute(f"SELECT count(*) {which}", (collection, last)).fetchone()[0]
+    if not new:
+        return
+    dimensions, end = matrix.rows.shape[1], matrix.count + new
+    if end > len(matrix.rows):
+        room = int(end * _SLACK)
+        rows, numbers = np.empty((room, dimensions), np.float32), np.empty(room, np.int64)
+        rows[: matrix.count], numbers[: matrix.count] = matrix.rows[: matrix.count], matrix.numbers[: matrix.count]
+        matrix.rows, matrix.numbers = rows, numbers
+    place = matrix.count
+    found = connection.execute(f"SELECT number, vector {which} ORDER BY number", (collection, last))
+    while some := found.fetchmany(_ROWS):
+        behind = place + len(some)
+        matrix.numbers[place:behind] = [number for number, _ in some]
+        joined = b"".join(vector for _, vector in some)
+        matrix.rows[place:behind] = np.frombuffer(joined, "<f4").reshape(len(some), dimensions)
+        place = behind
+    if matrix.alive is not None:
+        matrix.alive = np.concatenate((matrix.alive, np.ones(new, np.bool_)))
+    matrix.count = end
+
+
+def _remove(matrix: _Matrix, connection: sqlite3.Connection, collection: int) -> None:
+    there = connection.execute("SELECT number FROM vectors WHERE collection = ?", (collection,))
+    left: Any = np.fromiter((number for (number,) in there), np.int64)
+    alive = np.isin(matrix.numbers[: matrix.count], left)
+    if alive.sum() >= _FEWEST_ALIVE * matrix.count:
+        matrix.alive = alive
+        return
+    matrix.rows, matrix.numbers = matrix.rows[: matrix.count][alive], matrix.numbers[: matrix.count][alive]
+    matrix.alive, matrix.count = None, len(matrix.numbers)
