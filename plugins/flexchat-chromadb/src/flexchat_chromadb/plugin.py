@@ -1,1 +1,21 @@
-"""What this package brings."""
+"""What this package brings: the document store "chromadb-wrapper"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import RetrieverType, hookimpl
+
+from .config import WrapperConfig
+from .store import WrapperStore
+
+
+@hookimpl
+def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+    """Offer the wrapper of the Node original."""
+    yield RetrieverType(
+        name="chromadb-wrapper",
+        config_class=WrapperConfig,
+        create=WrapperStore,
+        summary="the original's RAG wrapper over ChromaDB, as it runs",
+    )

@@ -1,0 +1,137 @@
+"""Talks to the wrapper: the only module of this package that does."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import urllib.parse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from flexchat.plugin import ProviderError, RetrievalError
+
+from .config import Auth, WrapperConfig
+
+if TYPE_CHECKING:
+    from flexchat.http.client import HttpAnswer, HttpClient
+
+_AGAIN = frozenset({429, 502, 503, 504})
+"""Statuses after which the same request may succeed. Not 500: the wrapper says it of wrong requests too."""
+
+
+class WrapperError(RetrievalError):
+    """The wrapper refused, or did not answer.
+
+    Attributes:
+        status: HTTP status; None if no answer came.
+    """
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class WrapperApi:
+    """Requests to one wrapper. Opens connections at the first."""
+
+    def __init__(self, config: WrapperConfig, name: str) -> None:
+        self._config = config
+        self._name = name
+        self._http: HttpClient | None = None
+
+    async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience: int = 1) -> Any:
+        """Return the JSON data of an answer; what may be repeated is.
+
+        Args:
+            patience: How many times ``timeout`` it may take.
+
+        Raises:
+            WrapperError: It refused, did not answer, or not with JSON data.
+        """
+        from flexchat.http.wire_json import to_bytes
+
+        data = to_bytes(body) if body is not None else b""
+        retry = self._config.retry
+        for attempt in range(1, retry.max_attempts + 1):
+            try:
+                answer = await self._client().send(method, path, data, timeout_s=patience * self._config.timeout / 1000)
+                if answer.status not in _AGAIN or attempt == retry.max_attempts:
+                    return self._read(answer)
+            except ProviderError as error:
+                if attempt == retry.max_attempts or not error.retryable:
+                    raise self._failed(str(error), error.status) from None
+            await asyncio.sleep(retry.delay / 1000 * 2 ** (attempt - 1))
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    def _client(self) -> HttpClient:
+        if self._http is None:
+            from flexchat.http.client import HttpClient, Timeouts
+
+            config, total_s = self._config, 2 * self._config.timeout / 1000
+            sent = _auth_headers(config.auth) | {name.lower(): value for name, value in config.headers.items()}
+            secrets = [*config.headers.values(), *_secrets(config.auth)]
+            self._http = HttpClient(
+                "chromadb-wrapper",
+                config.url,
+                {"accept": "application/json", **sent},
+                timeouts=Timeouts(total_s=total_s),
+                secrets=secrets,
+            )
+        return self._http
+
+    def _read(self, answer: HttpAnswer) -> Any:
+        """Return an answer's data. An unhealthy wrapper says 200 and a list of the answer and the status it meant."""
+        from flexchat.http.refusal import parsed
+
+        data, status = parsed(answer.body), answer.status
+        if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
+            data, status = data
+        if status >= 400:
+            raise self._failed(f"{self._client().host} refused with status {status}: {self._said(data)}", status)
+        if not isinstance(data, dict):
+            raise self._failed(f"{self._client().host} answered without JSON data: is url that of a wrapper?", status)
+        return data
+
+    def _said(self, data: Any) -> str:
+        from flexchat.http.refusal import shortened
+
+        detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
+        return shortened(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"
+
+    def _failed(self, text: str, status: int | None) -> WrapperError:
+        # What the shared client calls base_url and timeout_s has the original's names here.
+        for shared, own in (("base_url", "url"), ("timeout_s", "timeout")):
+            text = text.replace(shared, own)
+        return WrapperError(f"rag_services.{self._name}: {text}", status)
+
+
+def quoted(name: str) -> str:
+    """Return a name as a part of a path."""
+    return urllib.parse.quote(name, safe="")
+
+
+def _auth_headers(auth: Auth | None) -> dict[str, str]:
+    if auth is None:
+        return {}
+    if auth.type == "bearer":
+        return {"authorization": f"Bearer {auth.token}"}
+    if auth.type == "api-key":
+        return {auth.header.lower(): auth.key or ""}
+    return {"authorization": f"Basic {_basic(auth)}"}
+
+
+def _basic(auth: Auth) -> str:
+    return base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
+
+
+def _secrets(auth: Auth | None) -> list[str]:
+    if auth is None:
+        return []
+    found = [auth.token, auth.password, auth.key, _basic(auth) if auth.type == "basic" else None]
+    return [secret for secret in found if secret]

@@ -1,0 +1,180 @@
+"""Documents and collections as the wrapper has them: text, and metadata whose values are texts, numbers, truth values.
+
+Title and source are kept in the metadata fields that the collection names. "flexchat_id" repeats the id, which a query
+does not return; the other fields of that kind remember the source, for which the wrapper has no place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import Collection, Document, RetrievalError, storable
+
+ID_FIELD = "flexchat_id"
+DIGEST_FIELD = "flexchat_digest"
+ADDED_FIELD = "flexchat_added_at"
+"""Only on documents that were added with the last part of their source."""
+
+_FIELDS = (ID_FIELD, DIGEST_FIELD, ADDED_FIELD)
+_COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,510}[A-Za-z0-9]")
+_OWN = ("description", "match_threshold", "partial_threshold", "title_field", "source_field", "embedding_model")
+_SPACE = "hnsw:space"
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a collection.
+
+    Raises:
+        RetrievalError: Chroma takes no such name.
+    """
+    if not _COLLECTION.fullmatch(name):
+        raise RetrievalError(
+            f"Chroma takes no collection called {name[:60]!r}: a name has 3 to 512 of a-z A-Z 0-9 . _ - and begins "
+            "and ends with a letter or digit"
+        )
+    return name
+
+
+def read_collection(answer: Mapping[str, Any]) -> Collection:
+    """Return a collection from {name, count, metadata}; what cannot be read in its metadata is left out."""
+    said = answer.get("metadata")
+    metadata = said if isinstance(said, Mapping) else {}
+    count = answer.get("count")
+    return Collection(
+        name=str(answer.get("name", "")),
+        description=_text(metadata.get("description")) or "",
+        match_threshold=_distance(metadata.get("match_threshold")),
+        partial_threshold=_distance(metadata.get("partial_threshold")),
+        title_field=_text(metadata.get("title_field")) or "title",
+        source_field=_text(metadata.get("source_field")) or "source",
+        embedding=_text(metadata.get("embedding_model")),
+        documents=count if isinstance(count, int) and count >= 0 else 0,
+        metadata={k: v for k, v in metadata.items() if k not in _OWN and k != _SPACE},
+    )
+
+
+def collection_metadata(collection: Collection) -> dict[str, Any]:
+    """Return what is said of a collection as the wrapper keeps it."""
+    said = {
+        **_plain(collection.metadata),
+        "description": storable(collection.description),
+        "match_threshold": collection.match_threshold,
+        "partial_threshold": collection.partial_threshold,
+        "title_field": storable(collection.title_field),
+        "source_field": storable(collection.source_field),
+    }
+    return {name: value for name, value in said.items() if value is not None and name != _SPACE}
+
+
+@attrs.frozen(kw_only=True)
+class Stored:
+    """A document with what is remembered of its source.
+
+    Attributes:
+        digest: Of the source, when the document was added; None for documents that others have added.
+        added_at: When the source was completed; None for documents of its other parts.
+    """
+
+    document: Document
+    digest: str | None = None
+    added_at: str | None = None
+
+
+def read_stored(answer: Mapping[str, Any], collection: Collection) -> Stored:
+    """Return a document and its source's marks from {id?, text, metadata}."""
+    said = answer.get("metadata")
+    marks = said if isinstance(said, Mapping) else {}
+    return Stored(
+        document=read_document(answer, collection),
+        digest=_text(marks.get(DIGEST_FIELD)),
+        added_at=_text(marks.get(ADDED_FIELD)),
+    )
+
+
+def read_document(answer: Mapping[str, Any], collection: Collection) -> Document:
+    """Return a document from {id?, text, metadata}."""
+    said = answer.get("metadata")
+    metadata = dict(said) if isinstance(said, Mapping) else {}
+    id = _text(answer.get("id")) or _text(metadata.get(ID_FIELD))
+    for field in _FIELDS:
+        metadata.pop(field, None)
+    title, source = metadata.pop(collection.title_field, None), metadata.pop(collection.source_field, None)
+    return Document(
+        id=id,
+        text=str(answer.get("text", "")),
+        title=_text(title) or "Untitled",
+        source=_text(source),
+        collection=collection.name,
+        metadata=metadata,
+    )
+
+
+def prepared(document: Document, collection: Collection) -> Document:
+    """Return a document as it will come back.
+
+    Raises:
+        RetrievalError: Its metadata are no JSON data.
+    """
+    text, source = storable(document.text), storable(document.source) if document.source else None
+    made = hashlib.sha256(f"{source or ''}\0{text}".encode()).hexdigest()
+    reserved = (*_FIELDS, collection.title_field, collection.source_field)
+    return attrs.evolve(
+        document,
+        id=storable(document.id or "") or made,
+        text=text,
+        title=storable(document.title) or "Untitled",
+        source=source,
+        collection=collection.name,
+        metadata={k: v for k, v in _plain(document.metadata).items() if k not in reserved},
+    )
+
+
+def wire_document(stored: Stored, collection: Collection) -> dict[str, Any]:
+    """Return a prepared document as the wrapper takes it."""
+    document = stored.document
+    fields = {
+        ID_FIELD: document.id,
+        DIGEST_FIELD: stored.digest,
+        ADDED_FIELD: stored.added_at,
+        collection.title_field: document.title,
+        collection.source_field: document.source,
+    }
+    said = {name: value for name, value in fields.items() if value is not None}
+    return {"id": document.id, "text": document.text, "metadata": {**document.metadata, **said}}
+
+
+def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata as Chroma takes them: lists and tables as JSON text, null left out, as the original does it."""
+    made: dict[str, Any] = {}
+    for name, value in metadata.items():
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise RetrievalError(f"the metadata {str(name)[:60]!r} are no JSON data: {error}") from None
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise RetrievalError(f"the metadata {str(name)[:60]!r}: {value} has more than 64 bits")
+        if isinstance(value, str):
+            made[storable(str(name))] = storable(value)
+        elif value is not None:
+            made[storable(str(name))] = value if isinstance(value, bool | int | float) else storable(text)
+    return made
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if isinstance(value, str | int | float) and str(value).strip() else None
+
+
+def _distance(value: Any) -> float | None:
+    """Return a threshold; the original's interface stores some as texts."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        distance = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return distance if 0 <= distance <= 2 else None

@@ -1,0 +1,404 @@
+"""The document store "chromadb-wrapper": what can be asked of the wrapper, and what it can be made to do.
+
+The wrapper cannot replace a document, delete by source or filter, or remember sources. That is done here, in several
+requests: writes of one store follow one another, and go on where their caller stops waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import itertools
+import json
+import math
+import urllib.parse
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import attrs
+from flexchat.plugin import (
+    Collection,
+    Document,
+    RetrievalError,
+    RetrievalHits,
+    RetrieverContext,
+    Source,
+    UnknownCollectionError,
+    Where,
+    holds,
+    read_filter,
+    storable,
+)
+
+from .api import WrapperApi, WrapperError, quoted
+from .config import WrapperConfig
+from .documents import (
+    ID_FIELD,
+    Stored,
+    checked_name,
+    collection_metadata,
+    prepared,
+    read_collection,
+    read_document,
+    read_stored,
+    wire_document,
+)
+from .filters import chroma_filter
+
+T = TypeVar("T")
+Hits = list[tuple[float, Document]]
+
+_PAGE = 1000
+"""Documents of one answer; the wrapper gives no more."""
+_IDS_PER_QUESTION = 40
+"""Ids looked up at once: they travel in the address."""
+_RERANKED = 30
+"""Hits the cross-encoder reads."""
+
+
+class WrapperStore:
+    """One rag_services entry."""
+
+    def __init__(self, config: WrapperConfig, context: RetrieverContext | None = None) -> None:
+        context = context or RetrieverContext()
+        self._config = config
+        self._reranker = context.reranker
+        self._api = WrapperApi(config, context.name)
+        self._lock = asyncio.Lock()
+        self._writes: set[asyncio.Task[Any]] = set()
+        self._can_rerank: bool | None = None
+
+    async def query(
+        self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
+    ) -> RetrievalHits:
+        """Return the nearest documents, none further than max_distance; see Retriever."""
+        condition = read_filter(where)
+        name = collection if collection is not None else self._config.collection
+        searched = [await self._collection(name)] if name is not None else await self.collections()
+        depth = max(top_k, _RERANKED) if self._reranks else top_k
+        asked = (self._nearest(text, each, depth, chroma_filter(condition)) for each in searched)
+        found = [hit for hits in await asyncio.gather(*asked) for hit in hits]
+        near = [(d, document) for d, document in found if d <= self._config.max_distance]
+        fit = sorted(
+            ((d, document) for d, document in near if holds(condition, document.metadata)), key=lambda hit: hit[0]
+        )
+        best = (await self._reranked(text, fit))[: max(0, top_k)]
+        about = searched[0] if name is not None else Collection(name="")
+        return RetrievalHits(
+            documents=tuple(document for _, document in best),
+            distances=tuple(distance for distance, _ in best),
+            description=about.description,
+            match_threshold=about.match_threshold,
+            partial_threshold=about.partial_threshold,
+        )
+
+    async def collections(self) -> Sequence[Collection]:
+        """Return the collections, or the one of the config; see Retriever."""
+        if self._config.collection is not None:
+            return [await self._collection(self._config.collection)]
+        answer = await self._api.ask("GET", "/collections")
+        listed = [read_collection(each) for each in _tables(answer, "collections")]
+        return sorted((each for each in listed if each.name), key=lambda each: each.name)
+
+    async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
+        """Store documents; see DocumentStore. What changes is deleted first, as the wrapper ignores ids it knows."""
+        return await self._write(self._add(documents, checked_name(collection), source))
+
+    async def delete(
+        self,
+        *,
+        collection: str,
+        ids: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        where: Where | None = None,
+    ) -> int:
+        """Delete documents; see DocumentStore. Reads what it is to delete first."""
+        condition, wanted = read_filter(where), None if ids is None else {storable(id) for id in ids}
+        named = None if sources is None else {storable(source) for source in sources}
+
+        async def work() -> int:
+            about = await self._collection(collection)
+            found = [
+                each.document.id or ""
+                for each in await self._all(about, where)
+                if holds(condition, each.document.metadata)
+                and (wanted is None or each.document.id in wanted)
+                and (named is None or each.document.source in named)
+            ]
+            await self._remove(found, about)
+            return len(found)
+
+        return await self._write(work())
+
+    async def list(
+        self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
+    ) -> Sequence[Document]:
+        """Return documents in the order of their ids; see DocumentStore. Reads all that fit, for every page."""
+        condition, about = read_filter(where), await self._collection(collection)
+        found = [each.document for each in await self._all(about, where)]
+        found = [d for d in found if holds(condition, d.metadata) and (after is None or (d.id or "") > after)]
+        return sorted(found, key=lambda document: document.id or "")[:limit]
+
+    async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
+        """Return the sources that were told to add; see DocumentStore. Reads the whole collection."""
+        found: dict[str, list[Stored]] = {}
+        for each in await self._all(await self._collection(collection), None):
+            if each.digest is not None and each.document.source is not None:
+                found.setdefault(each.document.source, []).append(each)
+        names = [name for name in sorted(found) if after is None or name > after]
+        return [_source(name, found[name]) for name in names[:limit]]
+
+    async def save_collection(self, collection: Collection) -> None:
+        """Create a collection or describe it anew; see DocumentStore."""
+        checked_name(collection.name)
+
+        async def work() -> None:
+            try:
+                old = await self._collection(collection.name)
+            except UnknownCollectionError:
+                await self._create(collection)
+                return
+            metadata = collection_metadata(collection)
+            if old.embedding is not None:
+                metadata["embedding_model"] = old.embedding
+            # Not merged: the wrapper would send Chroma the measure of distance again, which Chroma refuses.
+            path = f"/collections/{quoted(collection.name)}/metadata?merge=false"
+            await self._api.ask("PUT", path, {"metadata": metadata})
+
+        await self._write(work())
+
+    async def delete_collection(self, name: str) -> None:
+        """Delete a collection; see DocumentStore."""
+
+        async def work() -> None:
+            await self._collection(name)
+            await self._api.ask("DELETE", f"/collections/{quoted(name)}")
+
+        await self._write(work())
+
+    async def check_health(self) -> Mapping[str, Any]:
+        """Return what the wrapper says of itself.
+
+        Raises:
+            RetrievalError: It is away or unwell.
+        """
+        answer: Mapping[str, Any] = await self._api.ask("GET", self._config.health_check_endpoint)
+        return answer
+
+    async def aclose(self) -> None:
+        """Let writes end, and close all connections."""
+        await asyncio.gather(*self._writes, return_exceptions=True)
+        await self._api.aclose()
+
+    async def _write(self, work: Coroutine[Any, Any, T]) -> T:
+        async def alone() -> T:
+            async with self._lock:
+                return await work
+
+        task = asyncio.ensure_future(alone())
+        self._writes.add(task)
+        task.add_done_callback(self._written)
+        return await asyncio.shield(task)
+
+    def _written(self, task: asyncio.Task[Any]) -> None:
+        self._writes.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever had asked may have stopped waiting
+
+    async def _add(self, documents: Sequence[Document], name: str, source: Source | None) -> int:
+        about, is_new = await self._to_fill(name)
+        given = {d.id: d for d in (prepared(document, about) for document in documents)}
+        if is_new:
+            about = await self._create(about)
+        old = {each.document.id: each for each in await self._known([*given], about)} if not is_new else {}
+        marks = Stored(document=Document(text=""))
+        if source is not None:
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds") if source.complete else None
+            marks = attrs.evolve(marks, digest=storable(source.digest), added_at=now)
+        is_finished = source is not None and source.complete
+        ready = [attrs.evolve(marks, document=document) for document in given.values()]
+        if is_finished and not ready:
+            ready = [attrs.evolve(each, added_at=marks.added_at) for each in await self._of(marks, source, about)][:1]
+            old = {each.document.id: each for each in ready}
+        moved = [each for each in ready if is_finished or _differs(each, old.get(each.document.id))]
+        await self._replace(moved, old, about)
+        if source is not None and source.complete:
+            left = await self._all(about, {about.source_field: storable(source.name)})
+            await self._remove([each.document.id or "" for each in left if each.digest != marks.digest], about)
+        return sum(id not in old or old[id].document != document for id, document in given.items())
+
+    async def _to_fill(self, name: str) -> tuple[Collection, bool]:
+        try:
+            return await self._collection(name), False
+        except UnknownCollectionError:
+            return Collection(name=name), True
+
+    async def _of(self, marks: Stored, source: Source | None, about: Collection) -> Sequence[Stored]:
+        if source is None:
+            return []
+        found = await self._all(about, {about.source_field: storable(source.name)})
+        return [each for each in found if each.digest == marks.digest]
+
+    async def _replace(self, new: Sequence[Stored], old: Mapping[str | None, Stored], about: Collection) -> None:
+        """Put documents in the place of others; if the wrapper takes them not, put the others back."""
+        gone = [old[each.document.id] for each in new if each.document.id in old]
+        await self._remove([each.document.id or "" for each in gone], about)
+        done: list[str] = []
+        try:
+            for part in _parts(new, _PAGE):
+                done += [each.document.id or "" for each in part]
+                await self._post(part, about)
+        except RetrievalError:
+            await self._remove(done, about)
+            await self._post(gone, about)
+            raise
+
+    async def _post(self, stored: Sequence[Stored], about: Collection) -> None:
+        if stored:
+            body = {"documents": [wire_document(each, about) for each in stored]}
+            await self._api.ask("POST", f"/collections/{quoted(about.name)}/documents", body, patience=2)
+
+    async def _remove(self, ids: Sequence[str], about: Collection) -> None:
+        for part in _parts(ids, _PAGE):
+            path = f"/collections/{quoted(about.name)}/documents"
+            await self._api.ask("DELETE", path, {"ids": [*part]}, patience=2)
+
+    async def _known(self, ids: Sequence[str | None], about: Collection) -> Sequence[Stored]:
+        """Return those of the documents that are there and were added by FlexChat."""
+        found: list[Stored] = []
+        for part in _parts(ids, _IDS_PER_QUESTION):
+            found += await self._pages(
+                about, {"$or": [{ID_FIELD: id} for id in part]} if part[1:] else {ID_FIELD: part[0]}
+            )
+        return found
+
+    async def _all(self, about: Collection, where: Where | None) -> Sequence[Stored]:
+        return await self._pages(about, chroma_filter(read_filter(where)).where)
+
+    async def _pages(self, about: Collection, where: Mapping[str, Any] | None) -> Sequence[Stored]:
+        found: list[Stored] = []
+        for offset in itertools.count(0, _PAGE):
+            asked = {"limit": str(_PAGE), "offset": str(offset), **({"where": json.dumps(where)} if where else {})}
+            answer = await self._api.ask(
+                "GET", f"/collections/{quoted(about.name)}/documents?{urllib.parse.urlencode(asked)}"
+            )
+            page = _tables(answer, "documents")
+            found += [read_stored(each, about) for each in page]
+            if len(page) < _PAGE:
+                break
+        return found
+
+    async def _collection(self, name: str) -> Collection:
+        """Return a collection.
+
+        Raises:
+            UnknownCollectionError: There is none of this name.
+        """
+        try:
+            if not name or len(name) > 512:
+                raise WrapperError("a name has 3 to 512 characters", 404)
+            return read_collection({"name": name, **await self._api.ask("GET", f"/collections/{quoted(name)}")})
+        except WrapperError as error:
+            if error.status != 404:
+                raise
+        except UnicodeEncodeError:
+            pass  # half a character, which no name has
+        known = _tables(await self._api.ask("GET", "/collections"), "collections")
+        raise UnknownCollectionError(name[:200], [str(each.get("name")) for each in known])
+
+    async def _create(self, collection: Collection) -> Collection:
+        body = {
+            "name": collection.name,
+            "metadata": collection_metadata(collection),
+            "embedding_model": self._config.embedding_model or await self._first_model(),
+        }
+        try:
+            await self._api.ask("POST", "/collections", body)
+        except WrapperError as error:
+            if error.status != 500:  # what the wrapper says where somebody else was quicker
+                raise
+        return await self._collection(collection.name)
+
+    async def _first_model(self) -> str:
+        models = _tables(await self.check_health(), "embedding_models")
+        if not models:
+            raise RetrievalError("the wrapper has loaded no embedding model, so no collection can be made")
+        return str(models[0].get("id"))
+
+    async def _nearest(self, text: str, about: Collection, top_k: int, filter: Any) -> Hits:
+        wanted = top_k if filter.is_exact else _PAGE
+        wanted = max(1, min(wanted, about.documents))
+        body = {"query": storable(text) or " ", "top_k": wanted, "collection": about.name}
+        if filter.where is not None:
+            body["where"] = filter.where
+        answer = await self._api.ask("POST", "/query", body)
+        said = answer.get("collection_metadata") or answer.get("collectionMetadata")
+        if isinstance(said, Mapping):
+            about = read_collection({"name": about.name, "count": about.documents, "metadata": said})
+        results = [each for each in _tables(answer, "results") if _is_number(each.get("distance"))]
+        found = [(max(0.0, float(each["distance"])), read_document(each, about)) for each in results]
+        return [(distance, document) for distance, document in found if document.text.strip()]
+
+    @property
+    def _reranks(self) -> bool:
+        return self._config.rerank_on_server or self._reranker is not None
+
+    async def _reranked(self, text: str, hits: Hits) -> Hits:
+        """Return the best hits in the order of whoever reads them again, the others behind them."""
+        first, rest = hits[:_RERANKED], hits[_RERANKED:]
+        if not first or not self._reranks:
+            return hits
+        passages = [document.text for _, document in first]
+        if self._reranker is not None:
+            scores = dict(enumerate(await self._reranker.rerank(text, passages)))
+        elif await self._has_cross_encoder():
+            documents = [{"id": str(index), "text": passage} for index, passage in enumerate(passages)]
+            body = {"query": storable(text) or " ", "documents": documents, "top_k": len(documents)}
+            ranked = _tables(await self._api.ask("POST", "/rerank", body), "reranked")
+            scores = {int(each["id"]): each["score"] for each in ranked if _is_number(each.get("score"))}
+        else:
+            return hits
+        order = sorted(range(len(first)), key=lambda index: -scores.get(index, -math.inf))
+        return [*(first[index] for index in order), *rest]
+
+    async def _has_cross_encoder(self) -> bool:
+        if self._can_rerank is None:
+            self._can_rerank = bool((await self.check_health()).get("cross_encoder"))
+        return self._can_rerank
+
+
+def _source(name: str, stored: Sequence[Stored]) -> Source:
+    """Return a source: as it was completed last, else as far as it has come."""
+    complete = [each for each in stored if each.added_at is not None]
+    last = max(complete, key=lambda each: each.added_at or "") if complete else stored[-1]
+    return Source(
+        name=name,
+        digest=last.digest or "",
+        complete=bool(complete),
+        documents=len(stored),
+        added_at=last.added_at,
+    )
+
+
+def _differs(new: Stored, old: Stored | None) -> bool:
+    return old is None or old.document != new.document or (new.digest is not None and old.digest != new.digest)
+
+
+def _tables(answer: Mapping[str, Any], field: str) -> list[Mapping[str, Any]]:
+    """Return the list of tables an answer has in a field.
+
+    Raises:
+        RetrievalError: There is no such list.
+    """
+    found = answer.get(field)
+    if not isinstance(found, list):
+        raise RetrievalError(f"the wrapper's answer has no list '{field}': is url that of a wrapper?")
+    return [each for each in found if isinstance(each, Mapping)]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _parts(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
