@@ -139,7 +139,7 @@ def _descriptions() -> Iterator[tuple[str, str]]:
     seen = set()
     for distribution in importlib.metadata.distributions():
         name = distribution.metadata["Name"] or ""
-        text = distribution.metadata.get_payload() or distribution.metadata["Description"]
+        text = distribution.metadata.json.get("description")
         if name.startswith("flexchat") and name not in seen and isinstance(text, str) and text.strip():
             seen.add(name)
             yield name, text

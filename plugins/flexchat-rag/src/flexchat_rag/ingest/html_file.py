@@ -42,6 +42,7 @@ _BLOCKS = {
     *("tbody", "thead", "tfoot", "caption", "ul", "h1", "h2", "h3", "h4", "h5", "h6"),
 }
 _TIGHT = {"li", "tr", "dt", "dd"}
+_LOOSE_AFTER = {"ul", "ol", "dl", "table"}
 _HEADING = re.compile(r"h[1-6]")
 # Elements that the next one of their kind closes, and those that have no end, make no depth.
 _TAG = re.compile(
@@ -112,7 +113,8 @@ class _Page:
         elif tag == "br":
             self._words.append("\n")
         elif tag in _BLOCKS:
-            self._end_block(tag)
+            if self._words != ["- "]:  # a paragraph in an item belongs behind its dash
+                self._end_block(tag)
             if tag == "pre":
                 self._pre += 1
             elif tag == "li":
@@ -127,6 +129,8 @@ class _Page:
         elif tag in _BLOCKS:
             self._end_block(tag, code=self._pre == 1 and tag == "pre")
             self._pre -= tag == "pre"
+            if tag in _LOOSE_AFTER:
+                self._builder.add("\n")
             if self._builder.full:
                 yield from self._builder.flush()
 

@@ -1,0 +1,280 @@
+"""From paths to a filled collection, with a store that is a table in memory and writes down what it is asked."""
+
+import asyncio
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import attrs
+import pytest
+from flexchat.plugin import Collection, RetrievalError, Source, UnknownCollectionError
+from flexchat_rag.ingest.pipeline import MOST_AT_ONCE, IngestOptions, ingest
+from flexchat_rag.ingest.sections import Trouble
+from flexchat_rag.ingest.walk import Walk, source_name
+
+
+class TableStore:
+    """What DocumentStore promises, without search.
+
+    Attributes:
+        adds: Source and number of documents of each call of add.
+        refuse: Names of sources it refuses.
+    """
+
+    def __init__(self):
+        self.tables, self.remembered, self.adds, self.refuse = {}, {}, [], set()
+
+    async def add(self, documents, *, collection, source=None):
+        await asyncio.sleep(0)
+        if source.name in self.refuse:
+            raise RetrievalError("refused")
+        table = self.tables.setdefault(collection, {})
+        changed = 0
+        for document in documents:
+            key = document.id or hashlib.sha256(f"{document.source}\n{document.text}".encode()).hexdigest()
+            new = (attrs.evolve(document, id=key, collection=collection), source.digest)
+            changed += table.get(key, (None,))[0] != new[0]
+            table[key] = new
+        if source.complete:
+            stale = [k for k, (d, digest) in table.items() if d.source == source.name and digest != source.digest]
+            for key in stale:
+                del table[key]
+        self.remembered.setdefault(collection, {})[source.name] = source
+        self.adds.append((source, len(documents)))
+        return changed
+
+    async def delete(self, *, collection, ids=None, sources=None, where=None):
+        table = self.tables[collection]
+        gone = [k for k, (d, _) in table.items() if sources is None or d.source in sources]
+        for key in gone:
+            del table[key]
+        for name in sources or ():
+            self.remembered[collection].pop(name, None)
+        return len(gone)
+
+    async def sources(self, *, collection, limit=1000, after=None):
+        if collection not in self.remembered:
+            raise UnknownCollectionError(collection, self.remembered)
+        names = sorted(n for n in self.remembered[collection] if after is None or n > after)
+        return [self.remembered[collection][name] for name in names[:limit]]
+
+    async def collections(self):
+        return [Collection(name=name, documents=len(table)) for name, table in self.tables.items()]
+
+    def texts(self, collection="c"):
+        return sorted(document.text for document, _ in self.tables.get(collection, {}).values())
+
+
+@pytest.fixture
+def store():
+    return TableStore()
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(**files):
+    for name, text in files.items():
+        path = name.replace("__", "/") + ".md"
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+
+
+async def fill(store, *paths, watch=None, **options):
+    return await ingest(store, paths or ("d",), collection="c", options=IngestOptions(**options), watch=watch)
+
+
+def counts(report):
+    return report.added, report.changed, report.unchanged, report.removed, report.failed
+
+
+async def test_files_are_stored_with_their_source(store):
+    """Each file is a source, complete when all of it is there."""
+    write(d__a="# A\nText a.", d__sub__b="# B\nText b.")
+    report = await fill(store)
+    assert counts(report) == (2, 0, 0, 0, 0)
+    assert (report.passages, report.stored) == (2, 2)
+    assert store.texts() == ["Text a.", "Text b."]
+    assert sorted((source.name, source.complete) for source, _ in store.adds) == [
+        ("d/a.md", True),
+        ("d/sub/b.md", True),
+    ]
+
+
+async def test_what_is_unchanged_is_left_alone_and_what_changed_replaces(store):
+    """The second run reads nothing into passages; a change of one file stores that one."""
+    write(d__a="One.", d__b="Two.")
+    await fill(store)
+    store.adds.clear()
+    assert counts(await fill(store)) == (0, 0, 2, 0, 0)
+    assert store.adds == []
+    write(d__a="Another.")
+    assert counts(await fill(store)) == (0, 1, 1, 0, 0)
+    assert store.texts() == ["Another.", "Two."]
+
+
+async def test_another_way_to_read_is_a_change(store):
+    """What decides the passages is part of the digest."""
+    write(d__a="One.")
+    await fill(store)
+    assert counts(await fill(store, chunk_chars=500)) == (0, 1, 0, 0, 0)
+    assert counts(await fill(store, chunk_chars=500, metadata={"lang": "en"})) == (0, 1, 0, 0, 0)
+    ((document, _),) = store.tables["c"].values()
+    assert document.metadata["lang"] == "en"
+
+
+async def test_a_large_file_comes_in_several_parts(store):
+    """Only the last one says that the source is complete; a run that was killed before it is made good."""
+    Path("a.jsonl").write_text("".join(f'{{"text": "row {n}"}}\n' for n in range(2 * MOST_AT_ONCE + 1)))
+    report = await fill(store, "a.jsonl")
+    assert report.passages == 2 * MOST_AT_ONCE + 1
+    parts = [(source.complete, number) for source, number in store.adds]
+    assert parts == [(False, MOST_AT_ONCE), (False, MOST_AT_ONCE), (True, 1)]
+    digest = store.adds[-1][0].digest
+    store.remembered["c"]["a.jsonl"] = Source(name="a.jsonl", digest=digest, complete=False)  # killed
+    assert counts(await fill(store, "a.jsonl")) == (0, 1, 0, 0, 0)
+    assert store.remembered["c"]["a.jsonl"].complete
+
+
+async def test_a_file_that_cannot_be_read_keeps_what_is_stored(store):
+    """It is told, the others are stored, and the old passages stay."""
+    write(d__a="One.", d__b="Two.")
+    await fill(store)
+    Path("d/a.md").write_bytes(b"\0binary")
+    report = await fill(store)
+    assert counts(report) == (0, 0, 1, 0, 1)
+    assert report.failures == ["d/a.md is no text: it holds binary data"]
+    assert store.texts() == ["One.", "Two."]
+
+
+async def test_a_file_with_broken_parts_is_told_each_time(store):
+    """What can be read is stored; the next run reads it again, because it is not all there."""
+    Path("a.jsonl").write_text('{"text": "a"}\nbroken\n')
+    for _ in range(2):
+        report = await fill(store, "a.jsonl")
+        assert report.failed == 1
+        assert report.failures[0].startswith("a.jsonl: line 2: ")
+        assert store.texts() == ["a"]
+
+
+async def test_prune_deletes_what_is_gone_from_these_folders(store):
+    """Neither other folders nor files that are only excluded are touched; without it nothing is deleted."""
+    write(d__a="One.", d__b="Two.", e__c="Three.")
+    await fill(store, "d", "e")
+    os.remove("d/a.md")
+    os.remove("e/c.md")
+    assert counts(await fill(store, "d")) == (0, 0, 1, 0, 0)
+    assert counts(await fill(store, "d", exclude=("b.md",), prune=True)) == (0, 0, 0, 1, 0)
+    assert store.texts() == ["Three.", "Two."]
+    assert counts(await fill(store, ".", prune=True)) == (0, 0, 1, 1, 0)
+    assert store.texts() == ["Two."]
+
+
+async def test_nothing_is_pruned_of_a_folder_that_is_not_there(store):
+    """A disk that is not mounted must not empty a collection."""
+    write(d__a="One.")
+    await fill(store)
+    os.rename("d", "elsewhere")
+    report = await fill(store, prune=True)
+    assert (report.removed, report.failures) == (0, ["d does not exist"])
+    assert store.texts() == ["One."]
+
+
+async def test_a_file_the_store_refuses_does_not_stop_the_others(store):
+    """It is told with the store's reason."""
+    write(d__a="One.", d__b="Two.")
+    store.refuse = {"d/a.md"}
+    report = await fill(store)
+    assert report.failures == ["d/a.md was not stored: refused"]
+    assert store.texts() == ["Two."]
+
+
+async def test_a_store_that_refuses_everything_ends_the_run(store):
+    """Ten thousand times the same failure helps nobody."""
+    write(**{f"d__f{n}": "Text." for n in range(20)})
+    store.refuse = {f"d/f{n}.md" for n in range(20)}
+    with pytest.raises(RetrievalError, match="refused"):
+        await fill(store)
+
+
+async def test_a_stopped_run_is_finished_by_the_next(store):
+    """What was stored is kept, and not stored again."""
+    write(**{f"d__f{n:02}": f"Text {n}." for n in range(40)})
+
+    class Stop(Exception):
+        pass
+
+    def stop(report, failure):
+        if report.files == 10:
+            raise Stop
+
+    with pytest.raises(Stop):
+        await fill(store, watch=stop)
+    stored = len(store.adds)
+    report = await fill(store)
+    assert 10 <= stored < 40
+    assert report.unchanged == stored
+    assert len(store.texts()) == 40
+
+
+async def test_a_file_named_twice_is_read_once(store):
+    """By itself and with its folder."""
+    write(d__a="One.")
+    assert counts(await fill(store, "d", "d/a.md", "./d/")) == (1, 0, 0, 0, 0)
+
+
+async def test_reading_does_not_block_the_event_loop(store, monkeypatch):
+    """Files are read in threads."""
+    write(d__a="One.")
+    threads = set()
+    from flexchat_rag.ingest import pipeline
+
+    take = pipeline._take_batch
+    monkeypatch.setattr(
+        pipeline, "_take_batch", lambda documents: (threads.add(threading.current_thread()), take(documents))[1]
+    )
+    await fill(store)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def found(*paths, **options):
+    return [item.source for item in Walk(paths or ("d",), **options).files() if not isinstance(item, Trouble)]
+
+
+def test_hidden_files_and_unknown_kinds_are_left_out():
+    """In folders; a file that is named itself is taken."""
+    write(d__a="", d__b__c="", **{"d__.git__x": "", "d__CVS__y": ""})
+    for name in ("d/.hidden.md", "d/picture.png", "d/code.py"):
+        open(name, "w").close()
+    assert found() == ["d/a.md", "d/b/c.md"]
+    assert found("d/code.py", "d/.hidden.md") == ["d/code.py", "d/.hidden.md"]
+    assert found(include=("*.py",)) == ["d/code.py"]
+    assert found(exclude=("b",)) == ["d/a.md"]
+    assert found(exclude=("b/*.md", "a.*")) == []
+
+
+def test_links_are_followed_only_if_asked_and_never_in_circles():
+    """A link may lead out of the folder, or back into it."""
+    write(d__a="", e__secret="")
+    os.symlink("../e", "d/out")
+    os.symlink("..", "d/loop")
+    assert found() == ["d/a.md"]
+    assert found(follow_links=True) == ["d/a.md", "d/loop/e/secret.md"]  # each folder once
+
+
+def test_what_is_neither_file_nor_folder_is_told():
+    """A pipe would never end."""
+    os.mkfifo("pipe")
+    (item,) = Walk(["pipe"]).files()
+    assert item == Trouble("pipe is neither a file nor a folder")
+
+
+def test_names_can_be_stored_and_shown(tmp_path):
+    """A line break and bytes that are no UTF-8 are written as they are in Python."""
+    assert source_name(tmp_path.__class__(os.fsdecode(b"d/a\n\xff.md"))) == "d/a\\x0a\\xff.md"
