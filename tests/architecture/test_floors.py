@@ -20,6 +20,7 @@ FLOORS = {
     "tools": 3,
     "phases": 4,
     "conversation": 5,
+    "request": 5,
     "assembly": 5.5,
     "app": 6,
     "sync": 6.5,

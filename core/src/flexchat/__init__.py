@@ -6,11 +6,18 @@ This is the door for those who use it as a library. Extending it: flexchat.plugi
 import logging
 
 from .app import FlexChat
+from .conversation import Explanation
+from .conversations.keeping import new_conversation_id
 from .domain import (
     AssistantMessage,
     ChatOptions,
     ChatRequest,
     ChatResponse,
+    Citation,
+    CollectionChoice,
+    ConversationInfo,
+    ConversationTurn,
+    Document,
     Embeddings,
     Message,
     ModelInfo,
@@ -39,7 +46,10 @@ from .errors import (
     Problem,
     ProviderError,
     ResponseFormatError,
+    RetrievalError,
+    StorageError,
     TurnTimeoutError,
+    UnknownConversationError,
 )
 from .plugin.contracts import ToolContext
 from .sync import SyncFlexChat
@@ -55,8 +65,14 @@ __all__ = [
     "ChatOptions",
     "ChatRequest",
     "ChatResponse",
+    "Citation",
+    "CollectionChoice",
     "ConfigError",
+    "ConversationInfo",
+    "ConversationTurn",
+    "Document",
     "Embeddings",
+    "Explanation",
     "FlexChat",
     "FlexChatError",
     "FunctionTool",
@@ -68,6 +84,8 @@ __all__ = [
     "ReasoningDelta",
     "ResponseFormat",
     "ResponseFormatError",
+    "RetrievalError",
+    "StorageError",
     "StreamEnd",
     "StreamEvent",
     "SyncFlexChat",
@@ -84,7 +102,9 @@ __all__ = [
     "Turn",
     "TurnEnd",
     "TurnTimeoutError",
+    "UnknownConversationError",
     "Usage",
     "UserMessage",
+    "new_conversation_id",
     "tool",
 ]

@@ -12,19 +12,35 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
 from .config.model import Config, LimitsTable, ReasoningTable, ResponseRule, RuleTools
 from .conversation import Conversation, Explanation
-from .domain import ChatRequest, CollectionChoice, Effort, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
-from .domain.history import read_history
+from .conversations.keeping import Keeper
+from .conversations.view import Conversations
+from .domain import (
+    DEFAULT_TENANT,
+    ChatRequest,
+    CollectionChoice,
+    Effort,
+    Embeddings,
+    Message,
+    ModelInfo,
+    StreamEvent,
+    ToolResult,
+    Turn,
+)
 from .domain.text import scrub
-from .errors import ChatRequestError, Problem, ProviderError, did_you_mean
+from .errors import ChatRequestError, Problem, ProviderError
 from .phases.phase6_generation import ResponseGenerator
 from .phases.routing import Router
-from .plugin.contracts import ChatProvider, Reranker, Retriever
+from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
+from .request import read_request
 from .tools.manager import ToolLike, ToolManager, as_definition
 
 if TYPE_CHECKING:
     from .schema.answer_form import AnswerForm
+
+
+_Held = ChatProvider | Reranker | Retriever | ConversationStore
 
 
 class FlexChat:
@@ -38,6 +54,8 @@ class FlexChat:
         config: The configuration it runs.
         tools: Registry, executor and limits of its tools.
         retrievers: The document stores, by their name in rag_services.
+        conversations: Those that are kept, of the default tenant; ``conversations.of(tenant)`` for another's. None if
+            the config keeps none.
         notes: What was remarkable when it was put together, nothing of it an error.
     """
 
@@ -50,6 +68,7 @@ class FlexChat:
         events: EventHooks | None = None,
         retrievers: Mapping[str, Retriever] | None = None,
         held: Iterable[ChatProvider | Reranker] = (),
+        conversations: ConversationStore | None = None,
         notes: Iterable[Problem] = (),
     ) -> None:
         events = events or EventHooks()
@@ -58,11 +77,14 @@ class FlexChat:
         self.notes = tuple(notes)
         self._providers = dict(providers)
         self.retrievers: Mapping[str, Retriever] = dict(retrievers or {})
+        self.conversations = Conversations(conversations) if conversations is not None else None
+        self._keeper = Keeper(conversations) if conversations is not None else None
         # Closed from the end: a store may still need who makes its vectors.
-        self._held: list[ChatProvider | Reranker | Retriever] = [
+        self._held: list[_Held] = [
             *self._providers.values(),
             *held,
             *self.retrievers.values(),
+            *([conversations] if conversations is not None else []),
         ]
         default_models = {name: e.default_model for name, e in config.llms.items() if e.default_model}
         generator = ResponseGenerator(
@@ -146,6 +168,7 @@ class FlexChat:
             events=parts.events,
             retrievers=parts.retrievers,
             held=parts.held,
+            conversations=parts.conversations,
             notes=parts.notes,
         )
 
@@ -157,6 +180,8 @@ class FlexChat:
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
+        conversation: str | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> Turn:
         """Answer a message.
 
@@ -167,16 +192,24 @@ class FlexChat:
             collections: Where documents are looked for, as "SERVICE/COLLECTION" or "SERVICE"; absent: everywhere.
             response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
                 ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
+            conversation: Id of a kept conversation (the config's ``conversations``), which this turn goes on with and
+                is added to; one that is not there begins. See ``new_conversation_id``.
+            tenant: Whose conversation.
 
         Raises:
             ChatRequestError: The message is empty or too long, the history cannot be read, or the response_format
-                can be no answer's form.
+                can be no answer's form; or no conversations are kept.
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
             ResponseFormatError: The answer has not the form, also when asked again.
         """
-        return await self._conversation.respond(
-            self._request(message, history, topic, collections), _form(response_format)
-        )
+        request, form = self._request(message, history, topic, collections), _form(response_format)
+        if conversation is None:
+            return await self._conversation.respond(request, form)
+
+        async def answer(request: ChatRequest) -> Turn:
+            return await self._conversation.respond(request, form)
+
+        return await self._keeping().respond(request, answer, conversation=conversation, tenant=tenant)
 
     def stream(
         self,
@@ -186,6 +219,8 @@ class FlexChat:
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
+        conversation: str | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, of which the last is the TurnEnd.
 
@@ -194,7 +229,15 @@ class FlexChat:
         Raises:
             The same as respond; what goes wrong during the turn is raised out of the generator.
         """
-        return self._conversation.stream(self._request(message, history, topic, collections), _form(response_format))
+        request, form = self._request(message, history, topic, collections), _form(response_format)
+        if conversation is None:
+            return self._conversation.stream(request, form)
+        return self._keeping().stream(
+            request,
+            lambda request: self._conversation.stream(request, form),
+            conversation=conversation,
+            tenant=tenant,
+        )
 
     async def explain(
         self,
@@ -284,35 +327,13 @@ class FlexChat:
         topic: str | None,
         collections: Iterable[str | CollectionChoice] | None,
     ) -> ChatRequest:
-        if isinstance(message, ChatRequest):
-            history, topic = (*message.history, *history), topic if topic is not None else message.topic
-            collections = message.collections if collections is None else collections
-            message = message.user_message
-        if not isinstance(message, str):
-            raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
-        if not message.strip():
-            raise ChatRequestError("the message is empty")
         limit = self.config.limits.message_chars
-        if len(message) > limit:
-            raise ChatRequestError(
-                f"the message has {len(message):,} characters, at most {limit:,} are taken (limits.message_chars)"
-            )
-        try:
-            earlier = read_history(() if history is None else history)
-        except TypeError as error:
-            raise ChatRequestError(str(error)) from None
-        chosen = None if collections is None else tuple(map(self._collection, collections))
-        return ChatRequest(user_message=scrub(message), history=earlier, topic=topic, collections=chosen)
+        return read_request(message, history, topic, collections, message_chars=limit, stores=self.retrievers)
 
-    def _collection(self, named: str | CollectionChoice) -> CollectionChoice:
-        if isinstance(named, str):
-            service, _, collection = named.partition("/")
-            named = CollectionChoice(service=service, collection=collection or None)
-        if named.service not in self.retrievers:
-            known = ", ".join(self.retrievers) or "none"
-            hint = did_you_mean(named.service, self.retrievers)
-            raise ChatRequestError(f"no document store is called '{named.service}'{hint} (configured: {known})")
-        return named
+    def _keeping(self) -> Keeper:
+        if self._keeper is None:
+            raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
+        return self._keeper
 
 
 def _form(response_format: Any) -> AnswerForm | None:
@@ -323,6 +344,6 @@ def _form(response_format: Any) -> AnswerForm | None:
     return answer_form(response_format)
 
 
-async def _close(held: ChatProvider | Reranker | Retriever) -> None:
+async def _close(held: _Held) -> None:
     with contextlib.suppress(ProviderError, OSError):  # nobody can do anything about a connection that breaks now
         await held.aclose()

@@ -14,7 +14,7 @@ from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.masking import Mask
 from .errors import ConfigError, Problem, ProviderError
-from .plugin.contracts import ChatProvider, Reranker, Retriever
+from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
 from .tools.manager import ToolLike, ToolManager
@@ -35,6 +35,7 @@ class Parts:
     events: EventHooks
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
     held: tuple[ChatProvider | Reranker, ...] = ()
+    conversations: ConversationStore | None = None
     notes: tuple[Problem, ...] = ()
 
 
@@ -66,6 +67,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
             draft.problem(("llms", name), str(error))
     opener = StoreOpener(draft, config, host, opened)
     retrievers = opener.open(stores)
+    conversations = _conversations(draft, host)
     draft.finish()
     mask = Mask(draft.secrets | secret_values({**llms, **stores}))
     events = host.events()
@@ -86,6 +88,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
         events=events,
         retrievers=retrievers,
         held=tuple(opener.held),
+        conversations=conversations,
         notes=tuple(draft.notes),
     )
 
@@ -161,6 +164,14 @@ def check_config(
     except ConfigError as error:
         return list(error.problems), list(draft.notes)
     return [], list(draft.notes)
+
+
+def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:
+    if "conversations" not in draft.document.data:
+        return None
+    from .conversations.opening import open_conversations  # imports sqlite3: only where they are kept
+
+    return open_conversations(draft, host)
 
 
 def _manager(

@@ -12,7 +12,18 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from .app import FlexChat
-from .domain import ChatRequest, Embeddings, Message, ModelInfo, StreamEvent, ToolResult, Turn
+from .conversation import Explanation
+from .domain import (
+    DEFAULT_TENANT,
+    ChatRequest,
+    CollectionChoice,
+    Embeddings,
+    Message,
+    ModelInfo,
+    StreamEvent,
+    ToolResult,
+    Turn,
+)
 from .errors import ProviderError
 
 T = TypeVar("T")
@@ -59,11 +70,19 @@ class SyncFlexChat:
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
+        conversation: str | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> Turn:
         """Answer a message; see FlexChat.respond."""
         return self._run(
             self.chat.respond(
-                message, history=history, topic=topic, collections=collections, response_format=response_format
+                message,
+                history=history,
+                topic=topic,
+                collections=collections,
+                response_format=response_format,
+                conversation=conversation,
+                tenant=tenant,
             )
         )
 
@@ -75,11 +94,19 @@ class SyncFlexChat:
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
         response_format: Any = None,
+        conversation: str | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
         return self._stream(
             self.chat.stream(
-                message, history=history, topic=topic, collections=collections, response_format=response_format
+                message,
+                history=history,
+                topic=topic,
+                collections=collections,
+                response_format=response_format,
+                conversation=conversation,
+                tenant=tenant,
             )
         )
 

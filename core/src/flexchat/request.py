@@ -1,0 +1,59 @@
+"""From what a caller hands over to a ChatRequest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from .domain import ChatRequest, CollectionChoice, Message
+from .domain.history import read_history
+from .domain.text import scrub
+from .errors import ChatRequestError, did_you_mean
+
+
+def read_request(
+    message: str | ChatRequest,
+    history: Iterable[Message | Mapping[str, Any]],
+    topic: str | None,
+    collections: Iterable[str | CollectionChoice] | None,
+    *,
+    message_chars: int,
+    stores: Collection[str],
+) -> ChatRequest:
+    """Return the request; see FlexChat.respond.
+
+    Args:
+        message_chars: Characters a message may have.
+        stores: Names of the document stores there are.
+
+    Raises:
+        ChatRequestError: It cannot be used; the text says why.
+    """
+    if isinstance(message, ChatRequest):
+        history, topic = (*message.history, *history), topic if topic is not None else message.topic
+        collections = message.collections if collections is None else collections
+        message = message.user_message
+    if not isinstance(message, str):
+        raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
+    if not message.strip():
+        raise ChatRequestError("the message is empty")
+    if len(message) > message_chars:
+        raise ChatRequestError(
+            f"the message has {len(message):,} characters, at most {message_chars:,} are taken (limits.message_chars)"
+        )
+    try:
+        earlier = read_history(() if history is None else history)
+    except TypeError as error:
+        raise ChatRequestError(str(error)) from None
+    chosen = None if collections is None else tuple(_collection(named, stores) for named in collections)
+    return ChatRequest(user_message=scrub(message), history=earlier, topic=topic, collections=chosen)
+
+
+def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:
+    if isinstance(named, str):
+        service, _, collection = named.partition("/")
+        named = CollectionChoice(service=service, collection=collection or None)
+    if named.service not in stores:
+        hint, known = did_you_mean(named.service, stores), ", ".join(stores) or "none"
+        raise ChatRequestError(f"no document store is called '{named.service}'{hint} (configured: {known})")
+    return named
