@@ -50,6 +50,8 @@ BATCH = 256
 RERANKED = 50
 """Hits a reranker reads again; those behind keep their order."""
 
+Hit = tuple[Document, float]
+
 _log = logging.getLogger("flexchat.documents")
 
 
@@ -89,7 +91,7 @@ class SqliteStore:
         question = Question(
             text=text,
             collection=None if collection is None else storable(collection),
-            top_k=max(0, top_k),
+            top_k=max(top_k, RERANKED if self._reranker is not None else 0),
             condition=condition,
             by_words=self._config.search != "vector",
             vector=vector,
@@ -98,11 +100,11 @@ class SqliteStore:
         matrices = self._matrices
         found = await self._database.read(lambda connection: search(connection, matrices, question))
         self._check_vectors(found, question)
-        hits = await self._reranked(text, list(zip(found.documents, found.distances, strict=True)))
+        hits = await self._reranked(text, tuple(zip(found.documents, found.distances, strict=True)))
         told = found.collections[0] if collection is not None else Collection(name="")
         return RetrievalHits(
-            documents=tuple(document for document, _ in hits[: question.top_k]),
-            distances=tuple(distance for _, distance in hits[: question.top_k]),
+            documents=tuple(document for document, _ in hits[: max(0, top_k)]),
+            distances=tuple(distance for _, distance in hits[: max(0, top_k)]),
             description=told.description,
             match_threshold=told.match_threshold,
             partial_threshold=told.partial_threshold,
@@ -232,7 +234,8 @@ class SqliteStore:
                 raise RetrievalError(f"{self._name}: no vector could be made of the question: {error}") from error
             _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, error)
             return None
-        return rows[0]
+        vector: Floats = rows[0]
+        return vector
 
     def _check_vectors(self, found: Found, question: Question) -> None:
         """Say once which collections have vectors that do not compare with the question's."""
@@ -259,7 +262,7 @@ class SqliteStore:
                     *(self._name, collection.name[:100], has, question.embedder),
                 )
 
-    async def _reranked(self, text: str, hits: list[tuple[Document, float]]) -> list[tuple[Document, float]]:  # type: ignore[valid-type]
+    async def _reranked(self, text: str, hits: Sequence[Hit]) -> Sequence[Hit]:
         best = hits[:RERANKED]
         if self._reranker is None or not best:
             return hits
@@ -271,7 +274,7 @@ class SqliteStore:
             _log.warning("%s: hits keep their order, as the reranker failed: %s", self._name, error)
             return hits
         order = sorted(range(len(best)), key=lambda place: -scores[place])
-        return [best[place] for place in order] + hits[RERANKED:]
+        return [*(best[place] for place in order), *hits[RERANKED:]]
 
 
 def _checked(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:

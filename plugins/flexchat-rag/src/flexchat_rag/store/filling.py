@@ -65,7 +65,7 @@ def plan_adding(connection: sqlite3.Connection, name: str, rows: Sequence[Row], 
             f"the collection '{name}' has vectors of {embedding}, which do not compare with those of"
             f" {embedder or 'no embedder'}: configure that embedding, or delete its documents and add them again"
         )
-    there = _there(connection, number, rows) if filled else {}
+    there = _there(connection, number, rows) if filled and number is not None else {}
     missing = dict.fromkeys(
         row.read_as for row in rows if row.id not in there or there[row.id][1:3] != (row.title, row.text)
     )

@@ -78,7 +78,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
                 cosines |= similar.of(words)
         near = sorted(near, key=lambda pair: (-pair[1], pair[0]))[:depth]
         cosines |= dict(near)
-    ranked = merged([[number for number, _ in near], [*words]])[:depth]
+    ranked = merged([[number for number, _ in near], [*words]])[: max(0, question.top_k)]
     documents = fetch_documents(connection, ranked)
     best = best_score(connection, terms) if any(number not in cosines for number in ranked) else 1.0
     hits = []

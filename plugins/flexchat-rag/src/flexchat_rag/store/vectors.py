@@ -39,7 +39,7 @@ def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) 
     largest = np.abs(rows).max(axis=1, keepdims=True)
     rows = rows / np.where(largest > 0, largest, 1)  # squares of large numbers would not be finite
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
 @attrs.frozen(kw_only=True)
@@ -80,16 +80,18 @@ class Similarities:
 
     def _places(self, numbers: Sequence[int]) -> Numbers:
         wanted = np.asarray(numbers, dtype=np.int64)
-        places = np.searchsorted(self.numbers, wanted)
+        places: Numbers = np.searchsorted(self.numbers, wanted)
         inside = places < len(self.numbers)
         places, wanted = places[inside], wanted[inside]
-        return places[self.numbers[places] == wanted]
+        there: Numbers = places[self.numbers[places] == wanted]
+        return there
 
     @staticmethod
     def _best(cosines: Floats, top: int) -> Numbers:
         places = np.argpartition(-cosines, top)[:top] if top < len(cosines) else np.arange(len(cosines))
         places = places[np.isfinite(cosines[places])]
-        return places[np.lexsort((places, -cosines[places]))]
+        ordered: Numbers = places[np.lexsort((places, -cosines[places]))]
+        return ordered
 
     def _pairs(self, places: Numbers) -> list[tuple[int, float]]:
         return list(zip(self.numbers[places].tolist(), self.cosines[places].tolist(), strict=True))

@@ -19,10 +19,10 @@ _BEST_REPETITION = 2.2  # the most one term's frequency counts for in FTS5's BM2
 
 _TERM = re.compile(r"[^\W_]+")
 _STOP_WORDS = frozenset(
-    """a about all also am an and any are as at be been but by can could did do does for from had has have he her his how
-    i if in into is it its may me might must my no not of on or our shall she should so some such than that the their
-    them then there these they this those to too us was we were what when where which while who whom whose why will
-    with would you your""".split()  # noqa: SIM905  words are read more easily so
+    """a about all also am an and any are as at be been but by can could did do does for from had has have he
+    her his how i if in into is it its may me might must my no not of on or our shall she should so some such
+    than that the their them then there these they this those to too us was we were what when where which
+    while who whom whose why will with would you your""".split()  # noqa: SIM905  words are read more easily so
 )
 
 

@@ -1,0 +1,93 @@
+"""What was acknowledged is there after kill -9, at whatever moment it comes."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+from flexchat.plugin import RetrieverContext
+from flexchat.testing import HashingEmbedder
+from flexchat_rag.config import SqliteConfig
+from flexchat_rag.retriever import SqliteStore
+
+KILLS = int(os.environ.get("FLEXCHAT_KILLS", "10"))
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from flexchat.plugin import Document, RetrieverContext, Source
+from flexchat.testing import HashingEmbedder
+from flexchat_rag.config import SqliteConfig
+from flexchat_rag.retriever import SqliteStore
+
+async def main(folder, start):
+    store = SqliteStore(SqliteConfig(path="k.db"), RetrieverContext(folder=Path(folder), embedder=HashingEmbedder()))
+    for number in range(start, start + 100_000):
+        documents = [Document(id=f"{number}-{part}", text=f"word{number} part {part}") for part in range(5)]
+        await store.add(documents, collection="c", source=Source(name=f"s{number}", digest="1"))
+        print(number, flush=True)
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+"""
+
+
+def killed(folder, start, rng):
+    """Let a process add until it is killed, and return the last number it said was stored."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), str(start)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    said = writer.stdout.readline()
+    time.sleep(rng.uniform(0, 0.1))  # the moment of the kill, not a wait for something
+    os.kill(writer.pid, signal.SIGKILL)
+    said += writer.stdout.read()
+    writer.wait()
+    writer.stdout.close()
+    return int(said.rpartition("\n")[0].rpartition("\n")[2])
+
+
+async def check(folder, last):
+    """Every acknowledged source has its five documents, none has a part of them, and all are found."""
+    store = SqliteStore(SqliteConfig(path="k.db"), RetrieverContext(folder=folder, embedder=HashingEmbedder()))
+    try:
+        sources = {s.name: s.documents for s in await store.sources(collection="c", limit=1_000_000)}
+        assert {f"s{number}" for number in range(last + 1)} <= set(sources)
+        assert set(sources.values()) == {5}
+        (collection,) = await store.collections()
+        assert collection.documents == 5 * len(sources)
+        found = await store.query(f"word{last}", collection="c", top_k=5)
+        assert {d.source for d in found.documents} == {f"s{last}"}
+        return len(sources)
+    finally:
+        await store.aclose()
+
+
+def test_nothing_acknowledged_is_lost(tmp_path):
+    """Killed again and again, the same file is readable each time and holds all that was said to be stored."""
+    rng, start = random.Random(), 0
+    for _ in range(KILLS):
+        last = killed(tmp_path, start, rng)
+        start = asyncio.run(check(tmp_path, last))
+        assert start > last
+
+
+def test_two_processes_fill_one_file(tmp_path):
+    """Neither loses a document, and neither waits for the other for long."""
+    script = WRITER.replace("100_000", "30")
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(start)], stdout=subprocess.DEVNULL)
+        for start in (0, 1000)
+    ]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+
+    async def names():
+        store = SqliteStore(SqliteConfig(path="k.db"), RetrieverContext(folder=tmp_path))
+        try:
+            return {s.name for s in await store.sources(collection="c")}
+        finally:
+            await store.aclose()
+
+    assert asyncio.run(names()) == {f"s{start + number}" for start in (0, 1000) for number in range(30)}
