@@ -2,7 +2,11 @@
 
 import json
 
+import pytest
+from flexchat.cli import main as main_module
 from flexchat.cli.demo import QUESTION
+from flexchat.plugin import Command, hookimpl
+from flexchat.plugin.host import PluginHost
 
 
 def test_the_demo_shows_question_calls_results_answer_and_the_next_step(run):
@@ -32,7 +36,7 @@ def test_the_demo_does_not_depend_on_the_folder(run, tmp_path):
 def test_the_demo_of_a_named_configuration_is_that_configurations(run, script):
     script('{ text = "line one\\nline two" }', name="mine.toml")
 
-    ran = run("demo", "-c", "mine.toml", "hello")
+    ran = run("demo", "--config", "mine.toml", "hello")
 
     assert ran.out == "You:   hello\nModel: line one\n       line two\n"
 
@@ -41,3 +45,59 @@ def test_the_demo_as_json_is_the_whole_turn(run):
     turn = json.loads(run("demo", "--json").out)
 
     assert {call["tool"] for call in turn["tool_calls"]} == {"calculator", "get_current_datetime"}
+
+
+class Fruit:
+    """A plugin with commands of two words, one of which begins as the demo does."""
+
+    @hookimpl
+    def flexchat_register_commands(self):
+        def add_arguments(parser):
+            parser.add_argument("rest", nargs="*")
+            parser.add_argument("--loud", action="store_true")
+
+        def run(args):
+            print("fruit", args.rest, args.loud)
+            return 0
+
+        yield Command(name="demo fruit", summary="see fruit", add_arguments=add_arguments, run=run)
+
+
+@pytest.fixture
+def _fruit(monkeypatch):
+    def plugins(args, file=None):
+        host = PluginHost()
+        host.register(Fruit(), "fruit")
+        return host
+
+    monkeypatch.setattr(main_module, "load_plugins", plugins)
+
+
+@pytest.mark.usefixtures("_fruit")
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (("demo", "fruit"), "fruit [] False\n"),
+        (("demo", "fruit", "a", "b", "--loud"), "fruit ['a', 'b'] True\n"),
+        (("-v", "demo", "--no-color", "fruit", "--loud"), "fruit [] True\n"),
+    ],
+)
+def test_a_plugins_demo_goes_before_a_message_that_is_its_name(run, words, out):
+    ran = run(*words)
+
+    assert (ran.status, ran.out) == (0, out)
+
+
+@pytest.mark.usefixtures("_fruit")
+@pytest.mark.parametrize("words", [("demo", "fruit", "--help"), ("help", "demo", "fruit")])
+def test_a_plugins_demo_has_help_of_its_own(run, words):
+    assert "See fruit." in run(*words).out
+
+
+@pytest.mark.usefixtures("_fruit")
+@pytest.mark.parametrize("message", [("fruit salad",), ("--", "fruit"), ("What", "fruit"), ()])
+def test_every_other_message_of_the_demo_is_a_message(run, message):
+    ran = run("demo", *message)
+
+    assert ran.status == 0
+    assert (message[-1] if message else QUESTION) in ran.out.splitlines()[0]

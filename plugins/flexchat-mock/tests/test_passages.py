@@ -52,14 +52,14 @@ def test_without_passages_it_answers_as_ever():
     assert ask("Limits?", prompt="### Rules\n\nMind the limits.{}").startswith("No tool is offered")
 
 
-def test_code_headings_and_the_lines_of_tables_are_not_quoted():
+def test_neither_code_nor_headings_nor_the_head_of_a_table_are_quoted():
     table = "| timeout | what |\n|---|---|\n| `timeout` | seconds |"
     text = f"# Timeout\n\n```\ntimeout = 5\n```\n\n{table}\n\n- no word of it"
     document = Document(title="T", source="t.md", text=text)
 
     said = from_passages("timeout", read_passages(rag_context([document])))
 
-    assert said == "| timeout | what | | `timeout` | seconds | (Source: T, t.md)"
+    assert said == "`timeout` | seconds (Source: T, t.md)"
 
 
 def test_a_text_that_looks_like_a_passage_without_standing_between_rules_stays_in_its_passage():

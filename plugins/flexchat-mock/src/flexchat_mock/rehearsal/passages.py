@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -20,11 +21,13 @@ _BETWEEN = "\n\n---\n\n"
 _FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _OWN_LINE = re.compile(r"\s*(?:[-*+>|]|\d+[.)]|#{1,6}\s)")
 _HEADING, _RULE_OF_TABLE = re.compile(r"\s*#{1,6}\s"), re.compile(r"[\s|:+-]*")
+_MARK = re.compile(r"^[-*+>|]\s+|\s*\|$")
 _END = re.compile(r"(?<=[.!?])\s+(?=[^\s\da-z])")
 
 _MOST_CHARACTERS = 200_000
 _MOST_OF_A_SENTENCE = 400
 _WITH_THE_BEST = 0.6  # a second sentence must have so much of the best one's weight
+_AFTER_ANOTHER = 0.7  # what a passage weighs for each one before it: a search has put the best first
 _OF_THE_TITLE = 0.5  # what a word weighs that only the title over a sentence has
 
 
@@ -63,17 +66,21 @@ def from_passages(question: str, passages: Sequence[Passage]) -> str:
     known = Counter(word for one in stems for word in one)
     weights = {word: math.log(1 + len(sentences) / known[word]) for word in asked if known[word]}
     scores = []
+    places = {id(passage): _AFTER_ANOTHER**place for place, passage in enumerate(passages)}
     for (passage, _), one in zip(sentences, stems, strict=True):
         above = _stems(passage.title)
         own = sum(weight for word, weight in weights.items() if word in one)
-        scores.append(own and own + _OF_THE_TITLE * sum(w for word, w in weights.items() if word in above - one))
+        if own:
+            own += _OF_THE_TITLE * sum(weight for word, weight in weights.items() if word in above - one)
+        scores.append(own * places[id(passage)])
     best = max(range(len(scores)), key=scores.__getitem__, default=None)
     if best is None or not scores[best]:
         return f"None of the {len(passages)} passages found shares a word with the question."
     passage, text = sentences[best]
     said = [text]
     beside = best + 1
-    if beside < len(scores) and sentences[beside][0] is passage and scores[beside] >= _WITH_THE_BEST * scores[best]:
+    goes_on = beside < len(scores) and sentences[beside][0] is passage and text.endswith((".", "!", "?"))
+    if goes_on and scores[beside] >= _WITH_THE_BEST * scores[best]:
         said.append(sentences[beside][1])
     place = f"{passage.title}, {passage.source}" if passage.source else passage.title
     return f"{' '.join(said)} (Source: {place})"
@@ -88,10 +95,10 @@ def _sentences(text: str) -> Iterator[str]:
                 pieces[-1] += " " + line.strip()
             else:
                 pieces.append(line.strip())
-        for piece in pieces:
-            if _HEADING.match(piece) or _RULE_OF_TABLE.fullmatch(piece):
-                continue
-            for sentence in _END.split(piece):
+        for piece, following in itertools.zip_longest(pieces, pieces[1:], fillvalue="."):
+            if _HEADING.match(piece) or _RULE_OF_TABLE.fullmatch(piece) or _RULE_OF_TABLE.fullmatch(following):
+                continue  # what stands over the rule of a table names its columns
+            for sentence in _END.split(_MARK.sub("", piece)):
                 yield sentence if len(sentence) <= _MOST_OF_A_SENTENCE else sentence[: _MOST_OF_A_SENTENCE - 1] + "…"
 
 
