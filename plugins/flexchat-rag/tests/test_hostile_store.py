@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 QUESTIONS = (
-    '"', '""', "AND", "OR", "NOT", "a AND", "NEAR(a b)", "title:x", "{title text}: x", "a*", "^a", "-a", "a + b", "(", ")",
-    "fox' OR 1=1 --", "collection : 1", "\0", "a\0b", "\ud800", "fox \ud800", "_", "__a__", "🦊", "狐", "é", "ﬁ", "²",
-    "x" * 100_000, "fox " * 20_000, "", "   ", "\n", "%s", "{}", "؀", "a\u0301", "\u200b",
+    '"', '""', "AND", "OR", "NOT", "a AND", "NEAR(a b)", "title:x", "{title text}: x", "a*", "^a", "-a", "a + b", "(",
+    ")", "fox' OR 1=1 --", "collection : 1", "\0", "a\0b", "\ud800", "fox \ud800", "_", "__a__", "🦊", "狐", "é",
+    "ﬁ", "²", "x" * 100_000, "fox " * 20_000, "", "   ", "\n", "%s", "{}", "؀", "a\u0301", "\u200b",
 )  # fmt: skip
 
 

@@ -27,16 +27,22 @@ def collection_number(connection: sqlite3.Connection, name: str) -> int:
     return int(row[0])
 
 
-def read_collections(connection: sqlite3.Connection, name: str | None = None) -> dict[int, Collection]:
+def read_collections(
+    connection: sqlite3.Connection, name: str | None = None, *, counted: bool = True
+) -> dict[int, Collection]:
     """Return the collections by their numbers, in the order of their names; or only the one of this name.
+
+    Args:
+        counted: Whether to count their documents, 3 ms for 100,000; else ``documents`` is 1 where there are any.
 
     Raises:
         UnknownCollectionError: There is none of that name.
     """
     only = "" if name is None else "WHERE number = ?"
+    how_many = "SELECT count(*)" if counted else "SELECT EXISTS (SELECT 1"
     rows = connection.execute(
         "SELECT number, name, description, match_threshold, partial_threshold, title_field, source_field, metadata,"
-        " embedding, dimensions, (SELECT count(*) FROM documents WHERE collection = c.number)"
+        f" embedding, dimensions, ({how_many} FROM documents WHERE collection = c.number{'' if counted else ')'})"
         f" FROM collections AS c {only} ORDER BY name",
         () if name is None else (collection_number(connection, name),),
     )

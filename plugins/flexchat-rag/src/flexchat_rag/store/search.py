@@ -61,7 +61,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
     Raises:
         UnknownCollectionError: There is no such collection.
     """
-    collections = read_collections(connection, question.collection)
+    collections = read_collections(connection, question.collection, counted=False)
     where = filter_sql(question.condition) if question.condition.conditions else None
     depth = max(DEPTH, question.top_k)
     terms = terms_of(question.text) if question.by_words else ()
