@@ -1,0 +1,178 @@
+"""From the entries of rag_services to open stores: what each is handed, and what is told where that cannot be had."""
+
+import attrs
+import pytest
+from flexchat.config.load import read_config
+from flexchat.plugin import ProviderType, RerankerType, RetrieverType, hookimpl
+from flexchat.plugin.host import PluginHost
+from flexchat.services.build import read_services
+from flexchat.services.retrievers import StoreOpener
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    colour: str = "green"
+
+
+class Chatting:
+    """A provider without embeddings."""
+
+    def __init__(self, config=None):
+        pass
+
+    name = "chatting"
+
+
+class Embedding(Chatting):
+    name = "embedding"
+
+    async def embed(self, texts, model, **rest):
+        raise NotImplementedError
+
+
+class Local(Embedding):
+    name = "local"
+
+
+@attrs.frozen
+class Store:
+    settings: Settings
+    context: object
+
+
+class Reranker:
+    pass
+
+
+def provider(cls, **rest):
+    return ProviderType(name=cls.name, config_class=Settings, create=cls, tool_formats={}, summary="x", **rest)
+
+
+class Plugin:
+    def __init__(self, *, local):
+        self.local = local
+
+    @hookimpl
+    def flexchat_register_providers(self):
+        yield provider(Chatting)
+        yield provider(Embedding)
+        if self.local:
+            yield provider(Local, local_embeddings="tiny")
+
+    @hookimpl
+    def flexchat_register_retrievers(self):
+        yield RetrieverType(name="shelf", config_class=Settings, create=Store, summary="x")
+
+    @hookimpl
+    def flexchat_register_rerankers(self):
+        yield RerankerType(name="careful", create=Reranker, summary="x")
+
+
+LLMS = """
+[[responses]]
+llm = "talk"
+model = "any"
+[llms.talk]
+provider = "chatting"
+[llms.vectors]
+provider = "embedding"
+default_model = "large"
+[llms.bare]
+provider = "embedding"
+"""
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Open the stores of a configuration; returns them, the opener, and what is wrong."""
+
+    def opened(text, *, local=True):
+        file = tmp_path / "config.toml"
+        file.write_text(LLMS + text, encoding="utf-8")
+        draft, host = read_config(file), PluginHost(strict=True)
+        host.register(Plugin(local=local), "own")
+        read_services(draft, "llms", host.providers)
+        stores = read_services(draft, "rag_services", host.retrievers)
+        config = draft.finish()
+        providers = {"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}
+        opener = StoreOpener(draft, config, host, providers)
+        return opener.open(stores), opener, [(p.path, p.text) for p in draft.problems]
+
+    return opened
+
+
+SHELF = '[rag_services.docs]\nprovider = "shelf"\n'
+
+
+def test_a_store_is_handed_its_settings_its_name_and_the_folder_of_the_config(opened, tmp_path):
+    """Paths in its entry are meant from there."""
+    stores, _, problems = opened(SHELF + 'colour = "red"\n')
+
+    assert not problems
+    assert stores["docs"].settings == Settings(colour="red")
+    assert (stores["docs"].context.name, stores["docs"].context.folder) == ("docs", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (SHELF, "local/tiny"),
+        (SHELF + 'embedding = { llm = "vectors" }\n', "embedding/large"),
+        (SHELF + 'embedding = { llm = "vectors", model = "other" }\n', "embedding/other"),
+        (SHELF + 'embedding = { llm = "local" }\n', "local/tiny"),
+        (SHELF + 'embedding = { llm = "local", model = "own" }\n', "local/own"),
+        (SHELF + '[embedding]\nllm = "vectors"\n', "embedding/large"),
+        (SHELF + 'embedding = { llm = "bare", model = "x" }\n[embedding]\nllm = "vectors"\n', "embedding/x"),
+    ],
+)
+def test_the_embedder_is_the_entrys_else_the_configs_else_a_local_one(opened, text, name):
+    """By the name of an llm, or of a provider that brings a model of its own."""
+    stores, _, problems = opened(text)
+
+    assert not problems
+    assert stores["docs"].context.embedder.name == name
+
+
+def test_without_any_embedder_a_store_has_none(opened):
+    """It then searches by words."""
+    stores, opener, problems = opened(SHELF, local=False)
+
+    assert not problems
+    assert stores["docs"].context.embedder is None
+    assert stores["docs"].context.reranker is None
+    assert opener.held == []
+
+
+def test_stores_share_a_local_model_and_it_is_closed_with_them(opened):
+    """It is opened once, however many stores there are."""
+    stores, opener, _ = opened(SHELF + '[rag_services.more]\nprovider = "shelf"\nrerank = "careful"\n')
+
+    assert len(stores) == 2
+    assert [type(thing) for thing in opener.held] == [Local, Reranker]
+    assert isinstance(stores["more"].context.reranker, Reranker)
+
+
+@pytest.mark.parametrize(
+    ("entry", "place", "words"),
+    [
+        (
+            'embedding = { llm = "vector" }',
+            "rag_services.docs.embedding.llm",
+            "(did you mean 'vectors'?); there is talk",
+        ),
+        (
+            'embedding = { llm = "talk" }',
+            "rag_services.docs.embedding.llm",
+            "talk (provider chatting) makes no embeddings",
+        ),
+        ('embedding = { llm = "bare" }', "rag_services.docs.embedding", "or 'default_model' in llms.bare"),
+        ('rerank = "carefull"', "rag_services.docs.rerank", "(did you mean 'careful'?)"),
+        ('[embedding]\nllm = "vektors"', "embedding.llm", "did you mean 'vectors'?"),
+    ],
+)
+def test_what_cannot_be_had_is_a_problem_of_the_config(opened, entry, place, words):
+    """With its place and what to write instead."""
+    _, _, problems = opened(f"{SHELF}{entry}\n")
+
+    assert [path for path, _ in problems] == [place]
+    assert words in problems[0][1]
