@@ -109,7 +109,7 @@ def test_new_handlers_implementation_types_and_retrievers_are_used(packages):
     """At the command line, configured as the README of each says."""
     base = '[llms.main]\nprovider = "rehearsal"\n[[responses]]\nllm = "main"\nmodel = "any"\n'
     (packages / "handler.toml").write_text(base + '[[tools.registry]]\nname = "acme_handler"\n')
-    commands = [["tools", "call", "acme_handler", "text=one two three", "-c", "handler.toml"]]
+    commands = [["tools", "call", "acme_handler", "text=one two three", "--config", "handler.toml"]]
     for kind, command in (
         ("implementation", ["tools", "call", "greet", "city=Oslo"]),
         ("retriever", ["tools", "call", "search_documents", "query=shade"]),
@@ -118,7 +118,7 @@ def test_new_handlers_implementation_types_and_retrievers_are_used(packages):
         config = readme.split("```toml\n")[1].split("```")[0]
         extra = '[[tools.registry]]\nname = "search_documents"\n' if kind == "retriever" else ""
         (packages / f"{kind}.toml").write_text(base + config + extra)
-        commands.append([*command, "-c", f"{kind}.toml"])
+        commands.append([*command, "--config", f"{kind}.toml"])
 
     out = succeeded(
         run("-c", f"from flexchat.cli.main import main\nfor w in {commands}: assert main(w) == 0", folder=packages)

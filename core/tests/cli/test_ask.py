@@ -185,7 +185,7 @@ def test_a_json_file_in_the_folder_is_found(run, tmp_path):
 
 
 def test_a_file_that_is_not_there_is_an_error_and_not_the_rehearsal(run):
-    ran = run("ask", "-c", "nope.toml", "hello")
+    ran = run("ask", "--config", "nope.toml", "hello")
 
     assert ran.status == 2
     assert "nope.toml" in ran.err

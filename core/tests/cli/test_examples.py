@@ -26,7 +26,7 @@ def test_every_example_passes_check(run, monkeypatch, name):
     [("What is the weather in Paris?", "light rain"), ("What is the weather in Atlantis?", "no city called Atlantis")],
 )
 def test_the_weather_example_answers_by_city(run, question, answer):
-    ran = run("ask", "-c", str(EXAMPLES / "weather.toml"), question)
+    ran = run("ask", "--config", str(EXAMPLES / "weather.toml"), question)
 
     assert ran.status == 0
     assert answer in ran.out

@@ -70,8 +70,8 @@ def test_config_names_another_file_and_the_next_steps_name_it_too(run, tmp_path)
     ("words", "text"),
     [
         (["opneai"], "did you mean 'openai'?"),
-        (["-c", "chat.json"], ".toml"),
-        (["-c", "no/such/folder.toml"], "cannot be written"),
+        (["--config", "chat.json"], ".toml"),
+        (["--config", "no/such/folder.toml"], "cannot be written"),
     ],
 )
 def test_what_cannot_be_written_is_a_usage_error(run, words, text):

@@ -60,7 +60,7 @@ def test_half_a_command_names_its_other_halves(run):
         (["ask", "-5+3"], "write -- before a message that begins with a dash"),
         (["--verbos"], "did you mean '--verbose'?"),
         (["check", "one.toml", "two.toml"], "unknown argument 'two.toml'"),
-        (["-c"], "expected one argument"),
+        (["--config"], "expected one argument"),
         (["--json"], "a command is missing"),
         (["--no-plugin", "mok", "plugins"], "did you mean 'mock'?"),
     ],

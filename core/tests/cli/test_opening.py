@@ -113,7 +113,7 @@ def test_a_function_beside_the_configuration_is_found_from_anywhere(run, script,
         name="elsewhere/chat.toml",
     )
 
-    ran = run("tools", "call", "book", "-c", "elsewhere/chat.toml")
+    ran = run("tools", "call", "book", "--config", "elsewhere/chat.toml")
 
     assert (ran.status, ran.out) == (0, '"booked"\n')
     assert sys.path[-1] == str(folder.resolve())

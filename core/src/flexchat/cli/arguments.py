@@ -10,7 +10,7 @@ from ..errors import did_you_mean
 from .usage import UsageError
 
 _HIDDEN = "\0"
-_WITH_VALUE = ("-c", "--config", "--no-plugin")
+_WITH_VALUE = ("--config", "--no-plugin")
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,7 +43,6 @@ def new_parser(prog: str, description: str, version: str, usage: str | None = No
     )
     common = parser.add_argument_group("options of every command")
     common.add_argument(
-        "-c",
         "--config",
         metavar="FILE",
         help="configuration; else FLEXCHAT_CONFIG, else flexchat.toml or flexchat.json here",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import sys
 
 from ..app import FlexChat
 from ..plugin.contracts import Command
+from .conversations_store import add_keeping_arguments, open_kept, say_continued
 from .opening import config_file, introduce, open_chat
 from .transcript import show_turn
 from .usage import OK, UsageError
@@ -19,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-stream", action="store_true", help="print the answer when it is complete, and nothing but the answer"
     )
+    add_keeping_arguments(parser, "absent: if the configuration has [conversations]")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,11 +59,16 @@ def read_message(words: list[str]) -> str:
 
 
 async def _ask(chat: FlexChat, message: str, args: argparse.Namespace) -> None:
-    async with chat:
+    async with contextlib.AsyncExitStack() as closing:
+        await closing.enter_async_context(chat)
+        kept = await open_kept(chat, args, by_default=False)
+        if kept is not None:
+            closing.push_async_callback(kept.aclose)
+            say_continued(kept, args)
         if args.json:
-            args.terminal.json((await chat.respond(message)).to_dict())
+            args.terminal.json((await (kept or chat).respond(message)).to_dict())
         else:
-            await show_turn(chat.stream(message), args.terminal, streamed=not args.no_stream)
+            await show_turn((kept or chat).stream(message), args.terminal, streamed=not args.no_stream)
 
 
 COMMANDS = (Command(name="ask", summary="answer one message", add_arguments=add_arguments, run=run),)

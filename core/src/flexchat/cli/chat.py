@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
 
 from ..app import FlexChat
-from ..domain import Message, Turn
-from ..errors import FlexChatError, did_you_mean
+from ..domain import ChatRequest, Message, Turn
+from ..errors import FlexChatError, StorageError, did_you_mean
 from ..plugin.contracts import Command
+from .conversations_store import KeptChat, add_keeping_arguments, conversation_store, open_kept, say_continued
 from .opening import config_file, introduce, open_chat
 from .terminal import StreamError, Terminal
 from .tool_text import signature, summary
@@ -23,11 +25,13 @@ _HELP = {
     "/help": "show this",
     "/quit": "end (so do exit, quit and Ctrl-D)",
 }
+_NO_KEEP = "FLEXCHAT_NO_KEEP"
 _ENDS = ("/quit", "quit", "exit", None)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what chat takes: nothing of its own."""
+    """Say what chat takes."""
+    add_keeping_arguments(parser, f"absent: at a terminal, unless {_NO_KEEP} is set, or if it is configured")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,20 +49,49 @@ def run(args: argparse.Namespace) -> int:
         _edit_lines()
         terminal.say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends", "dim")
     with asyncio.Runner() as runner:
+        kept = None
         try:
-            failures = _Talk(chat, terminal, runner, as_json=args.json, interactive=interactive).go()
+            kept = runner.run(_open_kept(chat, args, interactive=interactive))
+            failures = _Talk(chat, kept, terminal, runner, as_json=args.json, interactive=interactive).go()
         finally:
+            if kept is not None:
+                runner.run(kept.aclose())
             runner.run(chat.aclose())
     return FAILED if failures and not interactive else OK
 
 
+async def _open_kept(chat: FlexChat, args: argparse.Namespace, *, interactive: bool) -> KeptChat | None:
+    by_default = interactive and not os.environ.get(_NO_KEEP)
+    try:
+        kept = await open_kept(chat, args, by_default=by_default)
+    except StorageError as error:
+        _, configured = conversation_store(args)
+        if configured or args.keep or args.go_on or args.conversation is not None:
+            raise
+        args.terminal.say(f"note: this conversation is not kept: {error}", "dim")
+        return None
+    if kept is not None:
+        say_continued(kept, args)
+        if interactive and kept.continued is None:
+            args.terminal.say("this conversation is kept on this machine; --no-keep keeps nothing", "dim")
+    return kept
+
+
 class _Talk:
-    """A conversation: what was said so far, and the event loop it is held on."""
+    """A conversation: what was said so far, where it is kept, and the event loop it is held on."""
 
     def __init__(
-        self, chat: FlexChat, terminal: Terminal, runner: asyncio.Runner, *, as_json: bool, interactive: bool
+        self,
+        chat: FlexChat,
+        kept: KeptChat | None,
+        terminal: Terminal,
+        runner: asyncio.Runner,
+        *,
+        as_json: bool,
+        interactive: bool,
     ) -> None:
         self._chat = chat
+        self._kept = kept
         self._terminal = terminal
         self._runner = runner
         self._json = as_json
@@ -97,6 +130,8 @@ class _Talk:
                     self._terminal.say("no tools")
             case "/new":
                 self._history, self._topic = (), None
+                if self._kept is not None:
+                    self._kept.begin()
                 self._terminal.say("a new conversation", "dim")
             case "/help":
                 for name, what in _HELP.items():
@@ -119,16 +154,18 @@ class _Talk:
             if self._json:
                 self._terminal.json({"error": str(error), "type": type(error).__name__}, one_line=True)
             return False
-        self._history += turn.response.messages
-        self._topic = turn.profile.topic
+        if self._kept is None:
+            self._history += turn.response.messages
+            self._topic = turn.profile.topic
         return True
 
     async def _answer(self, message: str) -> Turn:
+        request = ChatRequest(user_message=message, history=self._history, topic=self._topic)
         if self._json:
-            turn = await self._chat.respond(message, history=self._history, topic=self._topic)
+            turn = await (self._kept or self._chat).respond(request)
             self._terminal.json(turn.to_dict(), one_line=True)
             return turn
-        return await show_turn(self._chat.stream(message, history=self._history, topic=self._topic), self._terminal)
+        return await show_turn((self._kept or self._chat).stream(request), self._terminal)
 
 
 def _hint(unknown: str) -> str:

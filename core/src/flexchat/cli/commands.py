@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from . import ask, chat, check, demo, explain, init, models, new, plugins, schema, tools, tools_lint, verify
+from . import (
+    ask,
+    chat,
+    check,
+    conversations,
+    demo,
+    explain,
+    init,
+    models,
+    new,
+    plugins,
+    schema,
+    tools,
+    tools_lint,
+    verify,
+)
 
 OWN = {
     command.name: command
-    for module in (ask, chat, explain, demo, init, tools, tools_lint, models, plugins, verify, new, check, schema)
+    for module in (
+        ask,
+        chat,
+        conversations,
+        explain,
+        demo,
+        init,
+        tools,
+        tools_lint,
+        models,
+        plugins,
+        verify,
+        new,
+        check,
+        schema,
+    )
     for command in module.COMMANDS
 }
 
 GROUPS = {name.split()[0] for name in OWN if " " in name}
-"""First words of commands that have two: tools, config."""
+"""First words of commands that have two: tools, conversations."""

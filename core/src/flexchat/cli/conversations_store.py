@@ -1,0 +1,176 @@
+"""Commands and kept conversations: where they are, which one is meant, and turns that are kept."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncGenerator
+
+from ..app import FlexChat
+from ..conversations.keeping import Keeper, new_conversation_id
+from ..conversations.opening import open_conversations
+from ..conversations.sqlite_store import SqliteSettings, sqlite_conversations
+from ..conversations.view import Conversations
+from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, StreamEvent, Turn
+from ..errors import ConfigError, UnknownConversationError
+from ..plugin.contracts import ConversationStore
+from ..plugin.host import PluginHost
+from .opening import config_file, load_plugins
+from .terminal import one_line
+from .usage import UsageError
+
+_PAGE = 200
+_SHORT_ID = 8
+
+
+def add_keeping_arguments(parser: argparse.ArgumentParser, kept: str) -> None:
+    """Add the options of commands whose turns may be kept; kept says when they are without an option."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="go on with the last conversation")
+    which.add_argument("--conversation", metavar="ID", help="go on with this one; the beginning of its id is enough")
+    parser.add_argument("--keep", action=argparse.BooleanOptionalAction, help=f"keep what is said or not; {kept}")
+    add_tenant_argument(parser)
+
+
+def add_tenant_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says whose conversations are meant."""
+    parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose conversations are meant")
+
+
+def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, bool]:
+    """Return the store that the configuration names, else the default one; and whether it names one.
+
+    Raises:
+        ConfigError: What is wrong with the table [conversations]; the rest of the configuration does not matter.
+    """
+    file = config_file(args)
+    if file is not None:
+        from ..config.load import read_config
+
+        draft = read_config(file)
+        table = draft.document.data.get("conversations")
+        if table is not None:
+            foreign = isinstance(table, dict) and table.get("provider", "sqlite") != "sqlite"
+            store = open_conversations(draft, load_plugins(args, file) if foreign else PluginHost())
+            if store is not None:
+                return store, True
+            raise ConfigError([problem for problem in draft.problems if problem.path.startswith("conversations")])
+    return sqlite_conversations(SqliteSettings(), None), False
+
+
+def short_id(info: ConversationInfo) -> str:
+    """Return the beginning of a conversation's id, which is enough to name it; an id of the user's own whole."""
+    return info.id[:_SHORT_ID] if len(info.id) == len(new_conversation_id()) else info.id
+
+
+async def find(conversations: Conversations, id: str) -> ConversationInfo:
+    """Return the conversation with this id, or the only one whose id begins so.
+
+    Raises:
+        UnknownConversationError: There is none.
+        UsageError: There are several.
+    """
+    if not id:
+        raise UnknownConversationError(id)
+    try:
+        return await conversations.get(id)
+    except UnknownConversationError:
+        found = [info async for info in every(conversations) if info.id.startswith(id)]
+        if not found:
+            raise
+    if len(found) > 1:
+        some = ", ".join(info.id for info in found[:3]) + (", …" if len(found) > 3 else "")
+        raise UsageError(f"{len(found)} conversations begin with '{id}': {some}")
+    return found[0]
+
+
+async def every(conversations: Conversations, search: str | None = None) -> AsyncGenerator[ConversationInfo, None]:
+    """Yield all conversations, the last used one first."""
+    before = None
+    while True:
+        page = await conversations.search(search or "", limit=_PAGE, before=before)
+        for info in page:
+            yield info
+        if len(page) < _PAGE:
+            return
+        before = page[-1].id
+
+
+class KeptChat:
+    """A chat whose turns are kept in a conversation.
+
+    Attributes:
+        continued: What is known of the conversation; None if it begins.
+    """
+
+    def __init__(self, chat: FlexChat, conversations: Conversations, continued: ConversationInfo | None) -> None:
+        self.continued = continued
+        self._chat = chat
+        self._conversations = conversations
+        self._keeper = Keeper(conversations.store)
+        self._id = continued.id if continued else new_conversation_id()
+
+    async def respond(self, message: str | ChatRequest) -> Turn:
+        """Answer a message and keep the turn."""
+        request, tenant = _request(message), self._conversations.tenant
+        return await self._keeper.respond(request, self._chat.respond, conversation=self._id, tenant=tenant)
+
+    def stream(self, message: str | ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Answer a message piece by piece; with its last event the turn is kept."""
+        request, tenant = _request(message), self._conversations.tenant
+        return self._keeper.stream(request, self._chat.stream, conversation=self._id, tenant=tenant)
+
+    def begin(self) -> None:
+        """Begin another conversation with the next message."""
+        self._id = new_conversation_id()
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._conversations.store.aclose()
+
+
+def _request(message: str | ChatRequest) -> ChatRequest:
+    return ChatRequest(user_message=message) if isinstance(message, str) else message
+
+
+async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: bool) -> KeptChat | None:
+    """Return the chat with its turns kept, as the options want it; None if nothing is to be kept.
+
+    Args:
+        by_default: Whether turns are kept if neither the options nor the configuration say so.
+
+    Raises:
+        UsageError: The options contradict each other.
+        UnknownConversationError, StorageError: The conversation cannot be continued.
+    """
+    asked = args.go_on or args.conversation is not None or args.keep
+    if args.keep is False:
+        if args.go_on or args.conversation is not None:
+            raise UsageError("a conversation that goes on is kept: leave out --no-keep")
+        return None
+    store, configured = conversation_store(args)
+    try:
+        if not (asked or configured or by_default):
+            await store.aclose()
+            return None
+        conversations = Conversations(store, args.tenant)
+        continued = None
+        if args.conversation is not None:
+            continued = await find(conversations, args.conversation)
+        else:  # also where a new one begins: a store that cannot be used is to be heard of before the first answer
+            last = await conversations.list(limit=1)
+            if args.go_on:
+                continued = last[0] if last else None
+        return KeptChat(chat, conversations, continued)
+    except BaseException:
+        await store.aclose()
+        raise
+
+
+def say_continued(kept: KeptChat, args: argparse.Namespace) -> None:
+    """Say on standard error which conversation goes on, if one was to."""
+    if kept.continued is not None:
+        turns = "1 turn" if kept.continued.turns == 1 else f"{kept.continued.turns} turns"
+        title = one_line(kept.continued.title, 60)
+        args.terminal.say(f"going on with {short_id(kept.continued)} ({turns}): {title}", "dim")
+    elif args.go_on:
+        args.terminal.say("no conversation is kept yet: a new one begins", "dim")
