@@ -165,6 +165,19 @@ async def test_a_question_finds_what_another_store_has_just_added_and_deleted(op
     assert len(await ids(two, "word3", top_k=100)) == 6
 
 
+async def test_what_is_deleted_takes_no_place_among_the_nearest(opened):
+    """Hundreds of near documents that are gone do not hide a farther one, however many vectors are left."""
+    one, two = opened("vector", HashingEmbedder()), opened("vector", HashingEmbedder())
+    near = [Document(id=f"near{i}", text=f"fox number{i}") for i in range(200)]
+    far = [Document(id=f"far{i}", text=f"owl in the night number{i}") for i in range(800)]
+    await one.add([*near, *far], collection="c")
+    assert (await ids(two, "fox", top_k=1))[0].startswith("near")
+    await one.delete(collection="c", ids=[d.id for d in near])
+    assert len(await ids(two, "fox", top_k=10)) == 10
+    await one.delete(collection="c", ids=[d.id for d in far[10:]])  # most are gone: memory is cleared up
+    assert len(await ids(two, "fox", top_k=100)) == 10
+
+
 async def test_a_rare_document_behind_a_filter_is_found(opened):
     """A filter that lets one of thousands through is searched for among all of them."""
     store = opened("vector", HashingEmbedder(dimensions=8))
