@@ -35,13 +35,10 @@ class Server:
 
     def start(self) -> None:
         log = (self.folder / "log").open("ab")
-        self._process = subprocess.Popen(
-            [
-                self._binaries / "postgres", "-D", self.folder / "data", "-k", self.folder, "-h", "",
-                "-c", f"fsync={'on' if self._fsync else 'off'}", "-c", "shared_buffers=32MB", "-c", "max_connections=60",
-            ],
-            stdout=log, stderr=log, start_new_session=True, **self._who,
-        )  # fmt: skip
+        settings = (f"fsync={'on' if self._fsync else 'off'}", "shared_buffers=32MB", "max_connections=60")
+        command = [self._binaries / "postgres", "-D", self.folder / "data", "-k", self.folder, "-h", ""]
+        command += [word for setting in settings for word in ("-c", setting)]
+        self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **self._who)
         log.close()
         deadline = time.monotonic() + 20
         while True:

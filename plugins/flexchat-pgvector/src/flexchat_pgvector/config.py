@@ -18,8 +18,9 @@ def _address(instance: object, attribute: attrs.Attribute[Any], value: str) -> N
 
 
 def _schema(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    if not value or "\0" in value or len(value.encode("utf-8", "replace")) > 63 or value.startswith("pg_"):
-        raise ValueError("must be a name of 1 to 63 bytes that does not begin with pg_")
+    too_long = len(value.encode("utf-8", "replace")) > 63
+    if not value or too_long or "\0" in value or "%" in value or value.startswith("pg_"):
+        raise ValueError("must be a name of 1 to 63 bytes, without %, that does not begin with pg_")
 
 
 @attrs.frozen(kw_only=True)
@@ -28,7 +29,9 @@ class PostgresConfig:
 
     dsn: str = _key("postgresql://USER:PASSWORD@HOST:5432/DATABASE.", secret=True, validator=_address)
     schema: str = _key("Schema of the tables; made if it is not there.", default="flexchat", validator=_schema)
-    pool_size: int = _key("Connections at most.", default=5, validator=[attrs.validators.ge(1), attrs.validators.le(100)])
+    pool_size: int = _key(
+        "Connections at most.", default=5, validator=[attrs.validators.ge(1), attrs.validators.le(100)]
+    )
     connect_timeout_s: float = _key(
         "For a connection.", default=5.0, validator=[attrs.validators.gt(0), attrs.validators.le(300)]
     )

@@ -174,7 +174,8 @@ class Connections:
                 await connection.execute(self.sql(step))
             await connection.execute(
                 self.sql(
-                    "INSERT INTO {s}.versions VALUES (%s, %s) ON CONFLICT (part) DO UPDATE SET version = excluded.version"
+                    "INSERT INTO {s}.versions VALUES (%s, %s) "
+                    "ON CONFLICT (part) DO UPDATE SET version = excluded.version"
                 ),
                 (self._part, len(self._steps)),
             )

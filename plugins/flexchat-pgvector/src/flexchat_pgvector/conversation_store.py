@@ -19,8 +19,8 @@ from .config import PostgresqlConfig
 from .connections import Connections
 from .tables import CONVERSATIONS
 
-LONGEST_KEY = 1000
-"""Bytes of a tenant's name or an id: an entry of an index holds three of them, some 2,700 bytes, after compression."""
+LONGEST_KEY = 800
+"""Bytes of a tenant's name or an id: an entry of an index holds three of them, and some 2,700 bytes."""
 
 _INFO = "SELECT id, title, turns, started_at, used_at, topic FROM {s}.conversations c WHERE tenant = %s"
 
@@ -63,9 +63,7 @@ class PostgresqlConversations:
                     UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
                         used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
                 sequence = self._connections.sql("{s}.conversation_uses").as_string(connection)
-                await connection.execute(
-                    self._connections.sql(used), (at, storable(turn.topic), sequence, who, which)
-                )
+                await connection.execute(self._connections.sql(used), (at, storable(turn.topic), sequence, who, which))
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return its turns, oldest first; the last so many of them, if that is given."""
@@ -109,7 +107,7 @@ class PostgresqlConversations:
         who = storable(tenant)
         words = ["%" + _escaped(word) + "%" for word in storable(search or "").split()]
         statement = _INFO
-        given: list[object] = [who]  # type: ignore[valid-type]  # list is a method here
+        given: list[object] = [who]
         if words:
             statement += """ AND (title ILIKE ALL(%s) OR EXISTS (
                 SELECT FROM {s}.turns t WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.said ILIKE ALL(%s)

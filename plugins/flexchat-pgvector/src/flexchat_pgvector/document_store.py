@@ -51,7 +51,8 @@ class PgvectorStore:
     ) -> RetrievalHits:
         """Return the passages that fit text best; see Retriever.
 
-        The distance of a hit is the cosine distance; where there are no vectors, 1 - score / best possible score.
+        The distance of a hit is the cosine distance; where there are no vectors, it tells how many of
+        the question's words are there, rare ones counting more: 0 for all, 1 for none.
         """
         condition = condition_sql(read_filter(where))
         text = storable(text)
@@ -220,9 +221,7 @@ class PgvectorStore:
         """Delete a collection with all its documents."""
         async with self._connections.transaction(write=True) as connection:
             stored = await lock_collection(self._connections, connection, storable(name))
-            await connection.execute(
-                self._connections.sql("DELETE FROM {s}.collections WHERE id = %s"), (stored.id,)
-            )
+            await connection.execute(self._connections.sql("DELETE FROM {s}.collections WHERE id = %s"), (stored.id,))
             await self._drop_index(connection, stored.id)
 
     async def aclose(self) -> None:
@@ -233,7 +232,7 @@ class PgvectorStore:
         if self._config.search == "vector" and self._embedder is None:
             raise RetrievalError(
                 f"{self._name}: search = \"vector\" needs vectors, and nothing makes them: configure 'embedding', "
-                f"install flexchat-minilm, or write search = \"keyword\""
+                f'install flexchat-minilm, or write search = "keyword"'
             )
 
     async def _drop_index(self, connection: Connection, collection_id: int) -> None:

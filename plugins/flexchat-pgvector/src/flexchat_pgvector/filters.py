@@ -15,6 +15,13 @@ from psycopg import sql
 
 _OPERATORS = {"$gt": sql.SQL(">"), "$gte": sql.SQL(">="), "$lt": sql.SQL("<"), "$lte": sql.SQL("<=")}
 _EQUAL = sql.SQL("=")
+# CASE, because the parts of an AND may be computed in any order, and the cast fails for a text.
+_OF_TEXT = sql.SQL(
+    "CASE jsonb_typeof(d.facts -> %s) WHEN 'string' THEN convert_to(d.facts ->> %s, 'UTF8') {} %s ELSE false END"
+)
+_OF_NUMBER = sql.SQL(
+    "CASE jsonb_typeof(d.facts -> %s) WHEN 'number' THEN (d.facts ->> %s)::numeric {} %s::numeric ELSE false END"
+)
 _NEVER, _ALWAYS = sql.SQL("false"), sql.SQL("true")
 
 
@@ -56,12 +63,9 @@ def _test(field: str, operator: sql.SQL, value: Any) -> tuple[sql.Composable, li
     if isinstance(value, bool):
         test = "coalesce(d.facts -> %s = %s::jsonb, false)"
         return sql.SQL(test), [field, json.dumps(value)]
-    # CASE, because the parts of an AND may be computed in any order, and the cast fails for a text.
     if isinstance(value, str):
-        test = "CASE jsonb_typeof(d.facts -> %s) WHEN 'string' THEN convert_to(d.facts ->> %s, 'UTF8') {} %s ELSE false END"
-        return sql.SQL(test).format(operator), [field, field, value.encode("utf-8", "surrogatepass")]
-    test = "CASE jsonb_typeof(d.facts -> %s) WHEN 'number' THEN (d.facts ->> %s)::numeric {} %s::numeric ELSE false END"
-    return sql.SQL(test).format(operator), [field, field, repr(_exact(value))]
+        return _OF_TEXT.format(operator), [field, field, value.encode("utf-8", "surrogatepass")]
+    return _OF_NUMBER.format(operator), [field, field, repr(_exact(value))]
 
 
 def _exact(value: Any) -> Any:

@@ -95,9 +95,7 @@ def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int
 
 def document_of(collection: str, id: str, title: str, source: str | None, text: str, metadata: str) -> Document:
     """Return what was stored."""
-    return Document(
-        id=id, collection=collection, title=title, source=source, text=text, metadata=json.loads(metadata)
-    )
+    return Document(id=id, collection=collection, title=title, source=source, text=text, metadata=json.loads(metadata))
 
 
 def _row(document: Document, source: Source | None) -> Row:

@@ -38,6 +38,8 @@ class Place:
             found = conninfo_to_dict(dsn)
         except psycopg.Error:
             return None
+        if "@" in f"{found.get('host')}{found.get('user')}{found.get('dbname')}":
+            return None  # an @ of the password, not written %40: what follows it was taken for something else
         host, port = found.get("host") or found.get("hostaddr") or "local", found.get("port") or 5432
         user = f"{found['user']}@" if found.get("user") else ""
         password = found.get("password")
