@@ -198,7 +198,7 @@ def test_list_shows_a_line_each_and_search_narrows_it(run, kept):
 
     ran = run("conversations", "list")
     lines = ran.out.splitlines()
-    assert [line.split("  ")[-1] for line in lines] == ["about dogs", "about cats"]
+    assert [line.split("  ")[-1].strip() for line in lines] == ["about dogs", "about cats"]
     assert "1 turn" in lines[0]
     assert run("conversations", "list", "--search", "CAT answer").out == lines[1] + "\n"
     assert run("conversations", "list", "--limit", "1").out == lines[0] + "\n"

@@ -7,8 +7,6 @@ from collections.abc import AsyncGenerator
 
 from ..app import FlexChat
 from ..conversations.keeping import Keeper, new_conversation_id
-from ..conversations.opening import open_conversations
-from ..conversations.sqlite_store import SqliteSettings, sqlite_conversations
 from ..conversations.view import Conversations
 from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, StreamEvent, Turn
 from ..errors import ConfigError, UnknownConversationError
@@ -42,6 +40,9 @@ def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, boo
     Raises:
         ConfigError: What is wrong with the table [conversations]; the rest of the configuration does not matter.
     """
+    from ..conversations.opening import open_conversations  # imports sqlite3: not every command needs it
+    from ..conversations.sqlite_store import SqliteSettings, sqlite_conversations
+
     file = config_file(args)
     if file is not None:
         from ..config.load import read_config

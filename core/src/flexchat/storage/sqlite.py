@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sqlite3
 import threading
 import time
@@ -221,8 +222,8 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
 def _statements(script: str) -> list[str]:
     """Split a script at the semicolons that end its statements (executescript would commit in between)."""
     found, statement = [], ""
-    for line in script.splitlines(keepends=True):
-        statement += line
+    for piece in re.split("(?<=;)", script):
+        statement += piece
         if sqlite3.complete_statement(statement):
             found.append(statement.strip())
             statement = ""

@@ -1,0 +1,75 @@
+"""A conversation as Markdown and as JSON."""
+
+import json
+
+from flexchat.conversations.export import to_json, to_markdown
+from flexchat.domain import (
+    AssistantMessage,
+    Citation,
+    ConversationInfo,
+    ConversationTurn,
+    MediaPart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from flexchat.domain.message_json import turn_from_dict
+
+INFO = ConversationInfo(id="c", title="Sums", turns=1, started_at="2026-01-01", used_at="2026-01-02")
+TURN = ConversationTurn(
+    id="1",
+    messages=(
+        UserMessage(content="What is this?", media=(MediaPart(kind="image", mime_type="image/png", data=b"\0"),)),
+        AssistantMessage(
+            parts=(
+                ReasoningPart(text="hidden thought"),
+                TextPart(text="Let me see."),
+                ToolCall(name="calc", arguments={"expression": "1 + 1"}),
+                ToolCall(name="broken", arguments=None, raw_arguments="{"),
+            )
+        ),
+        ToolMessage(tool_call_id="x", name="calc", content="``` 2 " + "x" * 1000, is_error=True),
+        AssistantMessage(parts=(TextPart(text="Two."), RefusalPart(text="No more."))),
+    ),
+    service="main",
+    model="small",
+    citations=(Citation(title="Book", source="book.md", collection=None),),
+    at="2026-01-02",
+)
+
+
+def test_markdown_shows_what_was_said_and_done_in_its_order_and_no_thoughts():
+    text = to_markdown(INFO, [TURN])
+
+    order = [
+        "# Sums\n",
+        "## user, 2026-01-02",
+        "What is this?",
+        "[image: image/png]",
+        "## main / small",
+        "Let me see.",
+        'calc(expression="1 + 1")',
+        "broken({)",
+        "calc failed: ``` 2",
+        "Two.",
+        "No more.",
+        "- Book (book.md)",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert "hidden thought" not in text
+    assert text.count("## main") == 1
+
+
+def test_what_a_tool_said_cannot_leave_its_block():
+    assert "````\ncalc failed: ``` 2" in to_markdown(INFO, [TURN])
+
+
+def test_json_has_everything():
+    data = json.loads(json.dumps(to_json(INFO, [TURN])))
+
+    assert turn_from_dict(data["turns"][0]) == TURN
+    assert data["title"] == "Sums"
