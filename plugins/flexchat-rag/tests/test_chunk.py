@@ -1,5 +1,7 @@
 """Cutting texts into passages."""
 
+import itertools
+
 from flexchat_rag.ingest.chunk import documents_of, spans
 from flexchat_rag.ingest.sections import Record, Section
 from hypothesis import given
@@ -19,7 +21,7 @@ def test_no_text_is_lost_order_is_kept_and_sizes_are_bounded(text, size, overlap
         assert 0 < end - start <= size
         covered.update(range(start, end))
     assert all(place in covered for place, char in enumerate(text) if not char.isspace())
-    for (start, end), (next_start, next_end) in zip(found, found[1:], strict=False):
+    for (start, end), (next_start, next_end) in itertools.pairwise(found):
         assert start < next_start
         assert end < next_end
         assert end - next_start <= min(overlap, size // 4)

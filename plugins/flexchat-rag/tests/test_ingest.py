@@ -85,6 +85,10 @@ def write(**files):
             file.write(text)
 
 
+def write_bytes(name, content):
+    Path(name).write_bytes(content)
+
+
 async def fill(store, *paths, watch=None, **options):
     return await ingest(store, paths or ("d",), collection="c", options=IngestOptions(**options), watch=watch)
 
@@ -130,7 +134,7 @@ async def test_another_way_to_read_is_a_change(store):
 
 async def test_a_large_file_comes_in_several_parts(store):
     """Only the last one says that the source is complete; a run that was killed before it is made good."""
-    Path("a.jsonl").write_text("".join(f'{{"text": "row {n}"}}\n' for n in range(2 * MOST_AT_ONCE + 1)))
+    write_bytes("a.jsonl", "".join(f'{{"text": "row {n}"}}\n' for n in range(2 * MOST_AT_ONCE + 1)).encode())
     report = await fill(store, "a.jsonl")
     assert report.passages == 2 * MOST_AT_ONCE + 1
     parts = [(source.complete, number) for source, number in store.adds]
@@ -145,7 +149,7 @@ async def test_a_file_that_cannot_be_read_keeps_what_is_stored(store):
     """It is told, the others are stored, and the old passages stay."""
     write(d__a="One.", d__b="Two.")
     await fill(store)
-    Path("d/a.md").write_bytes(b"\0binary")
+    write_bytes("d/a.md", b"\0binary")
     report = await fill(store)
     assert counts(report) == (0, 0, 1, 0, 1)
     assert report.failures == ["d/a.md is no text: it holds binary data"]
@@ -154,7 +158,7 @@ async def test_a_file_that_cannot_be_read_keeps_what_is_stored(store):
 
 async def test_a_file_with_broken_parts_is_told_each_time(store):
     """What can be read is stored; the next run reads it again, because it is not all there."""
-    Path("a.jsonl").write_text('{"text": "a"}\nbroken\n')
+    write_bytes("a.jsonl", b'{"text": "a"}\nbroken\n')
     for _ in range(2):
         report = await fill(store, "a.jsonl")
         assert report.failed == 1

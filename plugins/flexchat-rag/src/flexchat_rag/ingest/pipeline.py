@@ -187,15 +187,18 @@ class _Run:
         self._watch(self.report, failure)
 
     async def _store_file(self, found: FoundFile) -> tuple[Outcome, str]:
-        kind = kind_of(found.path)
-        digest = await run_in_thread(_digest, found.path, kind, self._options)
-        known = self._known.get(found.source)
-        if known is not None and known.complete and known.digest == digest:
-            return "unchanged", ""
-        troubles = _Troubles()
+        kind, known, troubles = kind_of(found.path), self._known.get(found.source), _Troubles()
         documents = _documents(found, kind, self._options, troubles)
-        batch = await run_in_thread(_take_batch, documents)
-        while following := await run_in_thread(_take_batch, documents):
+
+        def begin() -> tuple[str, list[Document]]:
+            digest = _digest(found.path, kind, self._options)
+            is_known = known is not None and known.complete and known.digest == digest
+            return ("", []) if is_known else (digest, _take_batch(documents))
+
+        digest, batch = await run_in_thread(begin)
+        if not digest:
+            return "unchanged", ""
+        while _may_go_on(batch) and (following := await run_in_thread(_take_batch, documents)):
             await self._add(batch, Source(name=found.source, digest=digest, complete=False))
             batch = following
         # What is not all there is read again the next time, so that what is missing is told again.
@@ -274,6 +277,11 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
     except Exception as error:
         raise UnreadableFileError(f"cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
     return batch
+
+
+def _may_go_on(batch: Sequence[Document]) -> bool:
+    """Return whether a batch ended because it was full."""
+    return len(batch) >= MOST_AT_ONCE or sum(len(document.text) for document in batch) >= MOST_CHARS_AT_ONCE
 
 
 def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:

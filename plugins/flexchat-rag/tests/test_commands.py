@@ -1,0 +1,293 @@
+"""flexchat rag …, as it is typed, with the store "sqlite"."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+from flexchat.cli.main import main
+
+CONFIG = """
+[rag_services.{name}]
+provider = "{provider}"
+"""
+MODEL = """
+[llms.r]
+provider = "rehearsal"
+
+[[responses]]
+llm = "r"
+model = "rehearsal"
+"""
+SQLITE = 'path = "{name}.db"\nsearch = "keyword"\n'
+GUIDE = "# Guide\n\n## Install\n\nRun the installer on Linux.\n\n## Use\n\nStart the engine.\n"
+
+
+@attrs.frozen
+class Ran:
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Run a command line in a folder with a config, documents and a store."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("FLEXCHAT_CONFIG", "FLEXCHAT_BLOCK_PLUGINS", "FLEXCHAT_STRICT_PLUGINS"):
+        monkeypatch.delenv(name, raising=False)
+    configure("documents")
+    Path("docs").mkdir()
+    Path("docs/guide.md").write_text(GUIDE)
+    Path("docs/notes.txt").write_text("Tea is served at five.")
+
+    def call(*words, stdin="", terminal=False):
+        typed = io.StringIO(stdin)
+        typed.isatty = lambda: terminal
+        monkeypatch.setattr(sys, "stdin", typed)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
+        status = main(words)
+        captured = capsys.readouterr()
+        return Ran(status, captured.out, captured.err)
+
+    return call
+
+
+def configure(*names, provider="sqlite"):
+    extra = SQLITE if provider == "sqlite" else ""
+    stores = "".join((CONFIG + extra).format(name=name, provider=provider) for name in names)
+    Path("flexchat.toml").write_text(stores + MODEL)
+
+
+def data(ran):
+    assert ran.status == 0, ran.err
+    return json.loads(ran.out)
+
+
+def test_files_are_added_and_found(run):
+    """Scenario of every first user: add a folder, ask, see where it stands."""
+    ran = run("rag", "add", "docs")
+    assert ran.status == 0, ran.err
+    assert ran.out.startswith("documents: 2 added; 3 passages in ")
+    ran = run("rag", "query", "installer", "--top-k", "1")
+    assert "1. Guide › Install" in ran.out
+    assert "docs/guide.md, line 5" in ran.out
+    assert "Run the installer on Linux." in ran.out
+    (hit,) = data(run("rag", "query", "tea", "--json"))
+    assert (hit["title"], hit["source"], hit["collection"]) == ("notes.txt", "docs/notes.txt", "documents")
+    assert 0 <= hit["distance"] <= 2
+
+
+def test_a_second_run_changes_nothing(run):
+    """And says so; what changed is replaced, what is gone goes with --prune."""
+    run("rag", "add", "docs")
+    assert "2 unchanged; 0 passages" in run("rag", "add", "docs").out
+    Path("docs/notes.txt").write_text("Tea is served at six.")
+    os.remove("docs/guide.md")
+    report = data(run("rag", "add", "docs", "--prune", "--json"))
+    assert (report["changed"], report["removed"], report["passages"], report["stored"]) == (1, 1, 1, 1)
+    assert [hit["text"] for hit in data(run("rag", "query", "tea", "--json"))] == ["Tea is served at six."]
+    assert data(run("rag", "query", "installer", "--json")) == []
+
+
+def test_a_failed_file_makes_the_status_1(run):
+    """The others are stored, the reason is told."""
+    Path("docs/a.txt").write_bytes(b"\0\1\2")
+    ran = run("rag", "add", "docs", "nowhere")
+    assert ran.status == 1
+    assert "failed: docs/a.txt is no text: it holds binary data" in ran.err
+    assert "failed: nowhere does not exist" in ran.err
+    assert "2 added, 2 failed" in ran.out
+
+
+def test_an_export_is_read_back_as_it_was(run):
+    """Round trip: id, title, text, source and metadata."""
+    Path("rows.csv").write_text("text,year\n" + "word " * 400 + ",2024\nshort,1.5\n")
+    run("rag", "add", "docs", "rows.csv", "--collection", "one", "--metadata", "lang=en")
+    ran = run("rag", "export", "--collection", "one", "--output", "out.jsonl")
+    assert (ran.status, ran.out) == (0, "")
+    assert run("rag", "add", "out.jsonl", "--collection", "two").status == 0
+    first, second = (run("rag", "export", "--collection", name).out for name in ("one", "two"))
+    assert first == second == Path("out.jsonl").read_text()
+    assert {json.loads(line)["metadata"]["lang"] for line in first.splitlines()} == {"en"}
+    assert not Path("out.jsonl.part").exists()
+
+
+def test_an_export_has_a_name_that_is_read_back(run):
+    """Another ending would be read as something else."""
+    run("rag", "add", "docs")
+    ran = run("rag", "export", "--output", "out.txt")
+    assert (ran.status, "jsonl" in ran.err) == (2, True)
+    assert "cannot be written" in run("rag", "export", "--output", "no/where.jsonl").err
+
+
+def test_collections_and_sources_are_listed(run):
+    """With counts; a description and thresholds stay when more is added."""
+    about = ("--description", "How to use it", "--match-threshold", "0.3", "--partial-threshold", "0.6")
+    run("rag", "add", "docs", "--collection", "help", *about)
+    run("rag", "add", "docs", "--collection", "help")
+    assert run("rag", "list").out == "documents\n  help  (3 passages)  How to use it\n"
+    (collection,) = data(run("rag", "list", "--json"))["documents"]
+    assert (collection["match_threshold"], collection["partial_threshold"]) == (0.3, 0.6)
+    assert (
+        run("rag", "list", "--collection", "help").out == "docs/guide.md  (2 passages)\ndocs/notes.txt  (1 passage)\n"
+    )
+    sources = data(run("rag", "list", "--collection", "help", "--json"))
+    assert [(source["name"], source["complete"]) for source in sources] == [
+        ("docs/guide.md", True),
+        ("docs/notes.txt", True),
+    ]
+
+
+def test_a_source_is_shown_in_its_order_and_a_document_by_its_id(run):
+    """As rag list and --json name them."""
+    run("rag", "add", "docs")
+    shown = data(run("rag", "show", "docs/guide.md", "--json"))
+    assert [document["title"] for document in shown] == ["Guide › Install", "Guide › Use"]
+    ran = run("rag", "show", shown[1]["id"])
+    assert ran.out.startswith(f"Guide › Use\ndocs/guide.md, line 9  [{shown[1]['id']}]\nStart the engine.")
+    ran = run("rag", "show", "docs/gide.md")
+    assert (ran.status, "neither a source nor an id" in ran.err) == (1, True)
+
+
+def test_figures_are_counted(run):
+    """What there is of what."""
+    run("rag", "add", "docs")
+    figures = data(run("rag", "stats", "--json"))["documents"]
+    assert (figures["passages"], figures["sources"], figures["incomplete_sources"]) == (3, 2, 0)
+    assert figures["characters"] == sum(
+        map(len, ("Run the installer on Linux.Start the engine.Tea is served at five.",))
+    )
+    assert "passages" in run("rag", "stats").out
+
+
+def test_what_is_deleted_is_asked_for(run):
+    """On a terminal the number is shown first; elsewhere --yes is needed."""
+    run("rag", "add", "docs")
+    delete = ("rag", "delete", "--collection", "documents")
+    assert "--yes" in run(*delete, "--all").err
+    ran = run(*delete, "--source", "docs/guide.md", stdin="n\n", terminal=True)
+    assert "delete 2 passages of 'documents'?" in ran.out
+    assert "nothing was deleted" in ran.err
+    assert "2 passages deleted" in run(*delete, "--source", "docs/guide.md", stdin="y\n", terminal=True).out
+    assert data(run("rag", "stats", "--json"))["documents"]["passages"] == 1
+    assert data(run(*delete, "--all", "--yes", "--json")) == {"collection": "documents", "deleted": 1}
+    assert data(run("rag", "list", "--json")) == {"documents": []}
+
+
+def test_documents_are_deleted_by_filter_and_id(run):
+    """All that is said must fit."""
+    Path("a.jsonl").write_text("".join(f'{{"text": "row {n}", "year": {2000 + n}, "k": "id{n}"}}\n' for n in range(5)))
+    run("rag", "add", "a.jsonl", "--id-field", "k")
+    delete = ("rag", "delete", "--collection", "documents", "--yes")
+    assert "2 passages deleted" in run(*delete, "--where", '{"year": {"$lt": 2002}}').out
+    assert "1 passages deleted" in run(*delete, "--id", "id4", "--id", "id0").out
+    left = [json.loads(line)["id"] for line in run("rag", "export").out.splitlines()]
+    assert left == ["id2", "id3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rag", "delete", "--all", "--yes"), "--collection NAME is needed"),
+        (("rag", "delete", "--collection", "documents", "--yes"), "say what to delete"),
+        (("rag", "delete", "--collection", "documents", "--all", "--id", "x", "--yes"), "say what to delete"),
+        (("rag", "query", "x", "--where", "{"), "--where is no JSON"),
+        (("rag", "query", "x", "--where", "[]"), "--where takes a JSON object"),
+        (("rag", "query", " "), "the question is empty"),
+        (("rag", "query", "x", "--top-k", "0"), "--top-k is at least 1"),
+        (("rag", "add", "docs", "--max-file-size", "large"), "write a size like 100MB"),
+        (("rag", "add", "docs", "--chunk-size", "5"), "--chunk-size is at least 100"),
+        (("rag", "add", "docs", "--overlap", "500"), "--overlap is 0 to 225"),
+        (("rag", "add", "docs", "--metadata", "lang"), "write NAME=VALUE"),
+        (("rag", "add", "docs", "--match-threshold", "7"), "0 to 2"),
+        (("rag", "add"), "PATH"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(run, words, said):
+    """The status is 2, and nothing is done."""
+    ran = run(*words)
+    assert ran.status == 2
+    assert said in ran.err
+
+
+def test_an_unknown_collection_or_filter_is_an_error(run):
+    """With what there is."""
+    run("rag", "add", "docs")
+    ran = run("rag", "list", "--collection", "document")
+    assert (ran.status, "did you mean 'documents'" in ran.err) == (1, True)
+    assert "$gtt" in run("rag", "query", "x", "--where", '{"a": {"$gtt": 1}}').err
+
+
+def test_the_store_is_the_one_that_is_meant(run):
+    """--service, else the only one, else the one with the collection, else an error that lists them."""
+    configure("first", "second")
+    ran = run("rag", "add", "docs")
+    assert (ran.status, "--service NAME says it (there are: first, second)" in ran.err) == (1, True)
+    assert run("rag", "add", "docs", "--service", "second", "--collection", "help").status == 0
+    assert len(data(run("rag", "query", "tea", "--collection", "help", "--json"))) == 1
+    assert "(there are: first, second)" in run("rag", "add", "docs", "--service", "third").err
+    assert set(data(run("rag", "list", "--json"))) == {"first", "second"}
+
+
+def test_a_store_that_cannot_be_filled_says_so(run):
+    """The documents of "memory" stand in the config."""
+    configure("documents", provider="memory")
+    ran = run("rag", "add", "docs")
+    assert ran.status == 1
+    assert "'documents' (provider memory) can be searched, but not filled" in ran.err
+
+
+def test_without_a_store_the_next_step_is_said(run):
+    """A config of its own may have none."""
+    Path("flexchat.toml").write_text(MODEL)
+    for words in (("add", "docs"), ("list",), ("query", "x"), ("stats",)):
+        ran = run("rag", *words)
+        assert (ran.status, "[rag_services.documents]" in ran.err) == (1, True)
+
+
+def test_a_bar_is_shown_on_a_terminal_only(run, monkeypatch):
+    """Elsewhere a line now and then, and each failure at once."""
+    assert run("rag", "add", "docs").err == ""
+    from flexchat_rag.commands import progress
+
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    assert "1 of 2 files" in run("rag", "add", "docs", "--chunk-size", "500").err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert "files" in run("rag", "add", "docs", "--chunk-size", "600").err
+
+
+def test_stopping_is_no_failure(run, tmp_path):
+    """Ctrl-C: what is stored is kept, and the same command goes on."""
+    for n in range(3000):
+        Path(f"docs/f{n}.md").write_text(f"# Title {n}\n\n" + f"Words of file {n}. " * 40)
+    program = "import sys; from flexchat.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    words = ["rag", "add", "docs", "--exclude", "guide.md"]
+    started = subprocess.Popen([sys.executable, "-c", program, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    database = tmp_path / "documents.db-wal"
+    while started.poll() is None and not (database.exists() and database.stat().st_size > 100_000):
+        pass
+    started.send_signal(signal.SIGINT)
+    _, err = started.communicate(timeout=30)
+    assert started.returncode == 130, err
+    assert b"the same command goes on from there" in err
+    assert b"Traceback" not in err
+    listed = data(run("rag", "list", "--collection", "documents", "--json"))
+    assert 0 < len(listed) < 3000
+    Path("docs/f2999.md").write_text("Other.")
+    report = data(run("rag", "add", "docs/f0.md", "--json"))
+    assert report["unchanged"] == 1
+
+
+def test_loading_the_commands_loads_nothing_heavy():
+    """Every command line loads every plugin."""
+    heavy = "numpy pypdf docx lxml selectolax charset_normalizer tqdm sqlite3 argparse"
+    program = f"import sys, flexchat_rag.plugin; print([m for m in '{heavy}'.split() if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
