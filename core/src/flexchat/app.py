@@ -69,6 +69,7 @@ class FlexChat:
         retrievers: Mapping[str, Retriever] | None = None,
         held: Iterable[ChatProvider | Reranker] = (),
         conversations: ConversationStore | None = None,
+        usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         notes: Iterable[Problem] = (),
     ) -> None:
         events = events or EventHooks()
@@ -90,7 +91,7 @@ class FlexChat:
         generator = ResponseGenerator(
             self._providers, tools, events, limits=config.limits, default_models=default_models
         )
-        router = Router(config, self._providers, self.retrievers, default_models, events)
+        router = Router(config, self._providers, self.retrievers, default_models, events, usual_thresholds)
         self._conversation = Conversation(router, generator, events)
 
     @classmethod
@@ -169,6 +170,7 @@ class FlexChat:
             retrievers=parts.retrievers,
             held=parts.held,
             conversations=parts.conversations,
+            usual_thresholds=parts.usual_thresholds,
             notes=parts.notes,
         )
 

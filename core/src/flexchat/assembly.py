@@ -36,6 +36,7 @@ class Parts:
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
     held: tuple[ChatProvider | Reranker, ...] = ()
     conversations: ConversationStore | None = None
+    usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     notes: tuple[Problem, ...] = ()
 
 
@@ -89,6 +90,11 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
         retrievers=retrievers,
         held=tuple(opener.held),
         conversations=conversations,
+        usual_thresholds={
+            f"{type_.name}/{model}": thresholds
+            for type_ in host.providers.by_name.values()
+            for model, thresholds in type_.embedding_thresholds.items()
+        },
         notes=tuple(draft.notes),
     )
 

@@ -76,6 +76,28 @@ async def test_thresholds_decide_the_collections_before_the_services(distance, k
     assert found.result == result
 
 
+@pytest.mark.parametrize(
+    ("embedding", "keys", "result"),
+    [
+        ("minilm/m", {}, "match"),
+        ("minilm/m", {"match_threshold": 0.3}, "partial"),
+        ("other/m", {}, "partial"),
+        (None, {}, "partial"),
+    ],
+)
+async def test_where_nobody_says_otherwise_the_thresholds_are_those_of_the_embedding_model(embedding, keys, result):
+    collector = DocumentCollector(
+        {"docs": Shelf({"faq": 0.4}, embedding=embedding)},
+        {"docs": entry(**keys)},
+        {"minilm/m": (0.5, 0.7)},
+        timeout_s=5,
+    )
+
+    found = await collector.collect(ChatRequest(user_message="x"), TOPIC, PhaseNotes())
+
+    assert found.result == result
+
+
 async def test_the_nearest_match_of_all_wins_not_the_first():
     stores = {"a": Shelf({"x": 0.2, "y": 0.4}), "b": Shelf({"z": 0.1})}
 

@@ -80,6 +80,7 @@ class RetrievalHits:
         distances: One per document; 0 means identical, smaller is nearer. The measure is the store's own: the cosine
             distance where it has vectors. A store that ranks by more than distance need not have them in order.
         description, match_threshold, partial_threshold: Of the collection, as far as the store knows them.
+        embedding: Name of the embedder whose cosine distances these are; None if they are something else.
     """
 
     documents: tuple[Document, ...]
@@ -87,6 +88,7 @@ class RetrievalHits:
     description: str = ""
     match_threshold: float | None = None
     partial_threshold: float | None = None
+    embedding: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -18,9 +18,8 @@ from .phase1_topic import Topic, reason
 
 log = logging.getLogger(__name__)
 
-MATCH_THRESHOLD = 0.25
-PARTIAL_THRESHOLD = 0.5
-"""Distances below which a hit is a match or a partial one, where neither collection nor service says.
+USUAL = (0.25, 0.5)
+"""Distances below which a hit is a match or a partial one, where nobody says otherwise: collection, service, embedder.
 
 Source: what the original documents."""
 
@@ -31,14 +30,21 @@ class DocumentCollector:
     Args:
         stores: By their name in rag_services, in the order of the config.
         entries: Their entries.
+        usual: Thresholds (match, partial) that suit an embedder, by its name.
         timeout_s: Seconds one store may take.
     """
 
     def __init__(
-        self, stores: Mapping[str, Retriever], entries: Mapping[str, RagServiceEntry], *, timeout_s: float
+        self,
+        stores: Mapping[str, Retriever],
+        entries: Mapping[str, RagServiceEntry],
+        usual: Mapping[str, tuple[float, float]] | None = None,
+        *,
+        timeout_s: float,
     ) -> None:
         self._stores = stores
         self._entries = entries
+        self._usual = usual or {}
         self._timeout_s = timeout_s
 
     async def collect(self, request: ChatRequest, topic: Topic, notes: PhaseNotes) -> RagResults:
@@ -86,7 +92,7 @@ class DocumentCollector:
                 found = await self._stores[choice.service].query(
                     question, collection=choice.collection, top_k=entry.top_k
                 )
-            return judged(found, choice, entry)
+            return judged(found, choice, entry, self._usual.get(found.embedding or "", USUAL))
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(_spoken(choice), error, notes)
             return None
@@ -112,7 +118,9 @@ def search_text(message: str, topic: Topic) -> str:
     return f"{topic.text}: {message}"
 
 
-def judged(found: RetrievalHits, choice: CollectionChoice, entry: RagServiceEntry) -> CollectionHits | None:
+def judged(
+    found: RetrievalHits, choice: CollectionChoice, entry: RagServiceEntry, usual: tuple[float, float] = USUAL
+) -> CollectionHits | None:
     """Return what one collection's hits amount to; None if even the nearest is too far away.
 
     The collection's own thresholds go before the service's, and 0 is a threshold: nothing is below it.
@@ -125,8 +133,8 @@ def judged(found: RetrievalHits, choice: CollectionChoice, entry: RagServiceEntr
     if not found.documents:
         return None
     nearest = min(found.distances)
-    match = _first(found.match_threshold, entry.match_threshold, MATCH_THRESHOLD)
-    partial = _first(found.partial_threshold, entry.partial_threshold, PARTIAL_THRESHOLD)
+    match = _first(found.match_threshold, entry.match_threshold, usual[0])
+    partial = _first(found.partial_threshold, entry.partial_threshold, usual[1])
     if nearest >= match and nearest >= partial:
         return None
     collection = choice.collection

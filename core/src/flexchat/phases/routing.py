@@ -71,13 +71,14 @@ class Router:
         retrievers: Mapping[str, Retriever],
         default_models: Mapping[str, str],
         events: EventHooks,
+        usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         timeout_s = config.limits.phase_timeout_ms / 1000
         asker = Asker(providers, default_models, events, timeout_s=timeout_s)
         self.rules = config.responses
         self._needs = needs_of(config, retrievers)
         self._topics = TopicDetector(asker, topic_model(config), config.topic.prompt, config.topic.max_tokens)
-        self._documents = DocumentCollector(retrievers, config.rag_services, timeout_s=timeout_s)
+        self._documents = DocumentCollector(retrievers, config.rag_services, usual_thresholds, timeout_s=timeout_s)
         self._intents = IntentDetector(asker, config.intent.provider, config.intent.detection, config.intent.max_tokens)
 
     async def profile(self, request: ChatRequest, records: PhaseRecords) -> tuple[Profile, RagResults]:

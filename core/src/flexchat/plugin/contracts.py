@@ -302,6 +302,8 @@ class ProviderType:
             ``flexchat tools lint``, and by the encoders, which rewrite schemas with them.
         local_embeddings: A model of this provider that makes embeddings without key, settings or network: document
             stores use it where the config names none.
+        embedding_thresholds: Distances that suit models which make embeddings, by their names: (match, partial), what
+            is used where a config says nothing. Measure them.
         summary: One line for ``flexchat plugins``.
     """
 
@@ -311,6 +313,7 @@ class ProviderType:
     tool_formats: Mapping[str, ToolEncoder]
     schema_dialects: Mapping[str, SchemaDialect] = attrs.field(factory=dict)
     local_embeddings: str | None = None
+    embedding_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     summary: str = ""
 
 

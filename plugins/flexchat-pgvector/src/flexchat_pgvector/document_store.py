@@ -24,7 +24,7 @@ from .collections import all_collections, known_collection, lock_collection
 from .config import PgvectorConfig
 from .connections import Connection, Connections
 from .filters import condition_sql
-from .rows import document_of, metadata_text, rows_of, stored_name
+from .rows import document_of, metadata_text, read_as, rows_of, stored_name
 from .searching import DEPTH, Question, Ranking, by_vector, by_words, fused, hits_of, question_vector
 from .tables import DOCUMENTS
 
@@ -51,8 +51,7 @@ class PgvectorStore:
     ) -> RetrievalHits:
         """Return the passages that fit text best; see Retriever.
 
-        The distance of a hit is the cosine distance; where there are no vectors, it tells how many of
-        the question's words are there, rare ones counting more: 0 for all, 1 for none.
+        The distance of a hit is the cosine distance; where there are no vectors, 1 - score / best possible score.
         """
         condition = condition_sql(read_filter(where))
         text = storable(text)
@@ -94,6 +93,7 @@ class PgvectorStore:
             description=about.description,
             match_threshold=about.match_threshold,
             partial_threshold=about.partial_threshold,
+            embedding=about.embedding if compared else None,
         )
 
     async def collections(self) -> Sequence[Collection]:
@@ -246,7 +246,7 @@ class PgvectorStore:
             return hits
         best, rest = hits[:RERANKED], hits[RERANKED:]
         try:
-            scores = await self._reranker.rerank(text, [document.text for document, _ in best])
+            scores = await self._reranker.rerank(text, [read_as(document.title, document.text) for document, _ in best])
         except Exception as error:  # noqa: BLE001  a plugin's: the hits are good without it
             _LOG.warning("%s: hits stay as they were, the reranker failed: %s", self._name, error)
             return hits

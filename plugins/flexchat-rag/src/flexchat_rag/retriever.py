@@ -108,6 +108,7 @@ class SqliteStore:
             description=told.description,
             match_threshold=told.match_threshold,
             partial_threshold=told.partial_threshold,
+            embedding=told.embedding if vector is not None and told.embedding == question.embedder else None,
         )
 
     async def collections(self) -> Sequence[Collection]:
