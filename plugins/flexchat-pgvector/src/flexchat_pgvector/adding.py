@@ -50,11 +50,11 @@ class Adder:
             try:
                 stored = await known_collection(self._connections, connection, collection)
             except UnknownCollectionError:
-                return list({row.text: None for row in rows.values()}) if self._embedder else []
+                return list({row.read_as: None for row in rows.values()}) if self._embedder else []
             if not self._makes_vectors(stored):
                 return []
             kept = await self._kept(connection, stored.id, rows)
-        return list({r.text: None for r in rows.values() if kept.get(r.id, (b"", b""))[0] != r.text_hash})
+        return list({r.read_as: None for r in rows.values() if kept.get(r.id, (b"", b""))[0] != r.text_hash})
 
     def _makes_vectors(self, collection: StoredCollection) -> bool:
         """Return whether documents of this collection have vectors: all have, or none."""
@@ -110,9 +110,9 @@ class Adder:
         changed = [row for row in rows.values() if kept.get(row.id, (b"", b""))[1] != row.hash]
         new = [row for row in changed if kept.get(row.id, (b"", b""))[0] != row.text_hash]
         if self._makes_vectors(collection):
-            if any(row.text not in vectors for row in new):
+            if any(row.read_as not in vectors for row in new):
                 return None
-            await self._check_dimensions(connection, collection, [vectors[row.text] for row in new])
+            await self._check_dimensions(connection, collection, [vectors[row.read_as] for row in new])
         else:
             vectors = {}
         digest = None if source is None else source.digest
@@ -132,7 +132,7 @@ class Adder:
                         "hash": row.hash,
                         "digest": digest,
                         "language": collection.language,
-                        "words": f"{row.title}\n{row.text}"[:WORDS_OF],
+                        "words": row.read_as[:WORDS_OF],
                     }
                     for row in changed
                 ],
@@ -140,7 +140,7 @@ class Adder:
             if vectors:
                 await cursor.executemany(
                     self._connections.sql(_UPSERT_VECTOR),
-                    [(vectors[row.text], collection.id, row.id) for row in new],
+                    [(vectors[row.read_as], collection.id, row.id) for row in new],
                 )
         delta = sum(row.id not in kept for row in changed)
         if source is not None:

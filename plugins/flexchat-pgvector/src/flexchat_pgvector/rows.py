@@ -13,13 +13,19 @@ from flexchat.plugin import Document, RetrievalError, Source, storable
 
 from .filters import facts
 
+UNTITLED = "Untitled"
 LONGEST_NAME = 2000
 """Bytes of a name, an id or a source: an entry of an index holds some 2,700."""
 
 
 @attrs.frozen(kw_only=True)
 class Row:
-    """A document as it is stored."""
+    """A document as it is stored.
+
+    Attributes:
+        text_hash: Of what its vector is made of.
+        hash: Of all that is stored of it.
+    """
 
     id: str
     title: str
@@ -29,6 +35,16 @@ class Row:
     facts: str
     text_hash: bytes
     hash: bytes
+
+    @property
+    def read_as(self) -> str:
+        """What is searched for words, and what its vector is made of."""
+        return read_as(self.title, self.text)
+
+
+def read_as(title: str, text: str) -> str:
+    """Return a passage as models and searches read it: under its title, if it has one."""
+    return text if title in ("", UNTITLED) else f"{title}\n{text}"
 
 
 def rows_of(documents: Sequence[Document], source: Source | None) -> dict[str, Row]:
@@ -116,7 +132,7 @@ def _row(document: Document, source: Source | None) -> Row:
         text=text,
         metadata=written,
         facts=facts(metadata),
-        text_hash=hashlib.sha256(text.encode()).digest(),
+        text_hash=hashlib.sha256(read_as(title, text).encode()).digest(),
         hash=hashlib.sha256(json.dumps([title, name, text, written]).encode()).digest(),
     )
 

@@ -127,7 +127,7 @@ async def by_vector(connections: Connections, connection: Connection, question: 
 async def by_words(connections: Connections, connection: Connection, question: Question) -> Ranking:
     """Return the documents that share words with the question, ranked by BM25.
 
-    A distance is 1 - score / the score of having every word once, and 0 for more.
+    A distance is 1 - score / best possible score.
     """
     condition, parameters = question.filter
     scored: list[tuple[float, float, int]] = []
@@ -192,8 +192,8 @@ _OF_SEVERAL = """
     SELECT key, embedding <=> %s::vector AS distance FROM ({parts}) nearest ORDER BY distance, key LIMIT %s"""
 # PostgreSQL's own rankings know nothing of how rare a word is. ts_rank of one word is, with all weights 1, the sum of
 # 1/j² for j up to the number n of its places, times 6/π²; what is missing to 1 is near 6/π² / (n + 1/2), and so n is
-# had back without unpacking every word of every document. k1 is 1.2 and b 0.75, as usual. With them a word that
-# occurs once in a document of usual length scores its weight: having all words so is what counts as a perfect fit.
+# had back without unpacking every word of every document. k1 is 1.2 and b 0.75, as usual. What a word can add
+# is its weight times k1 + 1.
 _BM25 = """
     WITH terms AS MATERIALIZED (
         SELECT (E'\\'' || replace(replace(lexeme, E'\\\\', E'\\\\\\\\'), E'\\'', E'\\'\\'') || E'\\'')::tsquery AS term
@@ -210,7 +210,7 @@ _BM25 = """
         FROM terms t LEFT JOIN matches m ON m.term = t.term::text GROUP BY t.term
     ), usual AS (SELECT avg(size) AS size FROM matches)
     SELECT m.key, sum(r.weight * 2.2 * m.count / (m.count + 1.2 * (0.25 + 0.75 * m.size / u.size))) AS score,
-        (SELECT sum(weight) FROM rare) AS best
+        (SELECT sum(weight) * 2.2 FROM rare) AS best
     FROM matches m JOIN rare r USING (term) CROSS JOIN usual u
     GROUP BY m.key ORDER BY score DESC, m.key LIMIT %s"""
 _HITS = """
