@@ -90,6 +90,16 @@ async def test_hybrid_ranks_first_what_both_find(opened):
     assert hits.distances[0] == pytest.approx(0, abs=1e-6)
 
 
+async def test_a_word_far_from_the_meaning_has_its_cosine_distance(opened):
+    """What only words find is told with the distance of its vector, however many vectors are nearer."""
+    store = opened("hybrid", Meaning())
+    near = [Document(id=f"n{i}", text=f"fox {i}") for i in range(150)]
+    await store.add([*near, Document(id="far", text="unheard-of")], collection="c")
+    hits = await store.query("vulpine unheard", collection="c", top_k=100)
+    (distance,) = [x for d, x in zip(hits.documents, hits.distances, strict=True) if d.id == "far"]
+    assert distance == pytest.approx(1 - 0.2 / 1.01, abs=1e-6)
+
+
 async def test_a_distance_of_words_is_between_0_and_1(opened):
     """Without vectors it is 1 - score / best possible score: what has more of the words is nearer."""
     store = opened()

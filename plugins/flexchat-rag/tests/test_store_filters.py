@@ -5,7 +5,7 @@ import sqlite3
 
 from flexchat.plugin import holds, read_filter
 from flexchat_rag.store.filters import filter_sql
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 FIELDS = st.sampled_from(("a", "b.c", 'say "x"', "back\\slash", "$eq", "ä", "", "[0]"))
@@ -40,6 +40,9 @@ def cases(draw):
     return metadata, where
 
 
+@example(({"a": True}, {"a": 1}))
+@example(({"a": False}, {"a": {"$gte": 0}}))
+@example(({"a": "1"}, {"a": {"$lt": 2}}))
 @settings(max_examples=300)
 @given(cases())
 def test_sql_and_holds_agree(case):

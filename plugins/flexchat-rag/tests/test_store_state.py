@@ -1,6 +1,7 @@
 """Whatever is done to a store, it holds what a plain dict would."""
 
 import asyncio
+import sqlite3
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,11 @@ class Machine(RuleBasedStateMachine):
         self.run(self.store.aclose())
         self.run(self.loop.shutdown_default_executor())
         self.loop.close()
+        connection = sqlite3.connect(Path(self.folder.name) / "state.db")
+        try:  # raises where the index of words is not that of the texts
+            connection.execute("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
+        finally:
+            connection.close()
         self.folder.cleanup()
 
     @rule(name=NAMES, rows=st.lists(st.tuples(IDS, TEXTS, st.integers(0, 2)), max_size=4, unique_by=lambda r: r[0]))
