@@ -147,20 +147,25 @@ async def test_without_categories_or_model_there_is_no_intent(categories, choice
 
 
 @pytest.mark.parametrize(
-    ("reply", "warning"),
-    [
-        (ProviderOverloadedError("bot: overloaded", provider="scripted"), "intent detection: bot: overloaded; "),
-        (says("refunds, I would say"), "intent detection: no category is called 'refunds, I would say'; "),
-        (says("x" * 500), "intent detection: no category is called '" + "x" * 60 + "…'; "),
-    ],
+    ("answer", "quoted"), [("refunds, I would say", "'refunds, I would say'"), ("x" * 500, f"'{'x' * 60}…'")]
 )
-async def test_a_model_that_does_not_choose_leaves_no_intent_and_a_warning(reply, warning):
-    intents, _ = detector(reply, categories={"billing": ""})
+async def test_an_invented_category_is_taken_for_other_with_a_warning(answer, quoted):
+    intents, _ = detector(says(answer), says(answer), categories={"billing": ""})
+
+    alone, notes = await detect(intents)
+    beside, _ = await detect(intents, RagResults(result="partial", hits=(hit("a", 0.4), hit("b", 0.3))))
+
+    assert (alone, beside) == ("other", "docs/b")
+    assert notes.warnings == [f"intent detection: no category is called {quoted}; taken for 'other'"]
+
+
+async def test_a_model_that_does_not_answer_leaves_no_intent_and_a_warning():
+    intents, _ = detector(ProviderOverloadedError("bot: overloaded", provider="scripted"), categories={"billing": ""})
 
     intent, notes = await detect(intents)
 
     assert intent is None
-    assert notes.warnings == [f"{warning}the message has no intent"]
+    assert notes.warnings == ["intent detection: bot: overloaded; the message has no intent"]
 
 
 def test_the_question_names_the_topic_only_where_it_says_more():

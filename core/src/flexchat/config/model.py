@@ -61,8 +61,8 @@ class RagServiceEntry:
     description: str | None = _key("What is in it, for people and for the model that chooses.", default=None)
     collection: str | None = _key("The only collection used; absent for all it has.", default=None)
     match_threshold: float | None = _key(
-        "Distance below which a hit is a match; what a collection says goes before it. Absent: what suits the embedding "
-        "model, else 0.25.",
+        "Distance below which a hit is a match; what a collection says goes before it. Absent: what suits the "
+        "embedding model, else 0.25.",
         min=0,
         max=2,
         default=None,

@@ -40,8 +40,8 @@ class IntentDetector:
 
         A match needs no model: its collection is the intent. Else the model chooses between the configured
         categories, one for each partial result, and "other"; where only one answer is possible it is not asked.
-        "other" beside partial results means the nearest of them. If the model does not answer, there is no intent,
-        with a warning.
+        "other" beside partial results means the nearest of them, and an invented name means "other". If the model does
+        not answer, there is no intent, with a warning.
         """
         if rag.result == "match":
             notes.skipped = "a document matches"
@@ -55,7 +55,7 @@ class IntentDetector:
             return None
         categories.setdefault(OTHER, "none of these")
         notes.input = {"message": message, "topic": topic.text, "categories": list(categories), "llm": self._choice.llm}
-        prompt = intent_prompt(message, topic.text, categories)
+        prompt = intent_prompt(message, topic.text if topic.status == "continuation" else "", categories)
         try:
             answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
         except (FlexChatError, TimeoutError) as error:
@@ -63,10 +63,8 @@ class IntentDetector:
             return None
         named = read_category(answer, tuple(categories))
         if named is None:
-            notes.warnings.append(
-                f"intent detection: no category is called {_short(answer)}; the message has no intent"
-            )
-            return None
+            notes.warnings.append(f"intent detection: no category is called {_short(answer)}; taken for {OTHER!r}")
+            named = OTHER
         return _nearest(rag.hits) if named == OTHER and rag.hits else named
 
 
