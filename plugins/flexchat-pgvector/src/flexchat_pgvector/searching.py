@@ -205,10 +205,10 @@ _BM25 = """
             greatest(1 / (1.6449340668 * (1.0000001 - ts_rank('{{1,1,1,1}}', d.words, t.term))) - 0.5, 1) AS count
         FROM {s}.documents d, anything a, terms t
         WHERE d.collection_id = ANY(%s) AND d.words @@ a.term AND d.words @@ t.term AND {condition}
-    ), rare AS (
+    ), rare AS MATERIALIZED (
         SELECT t.term::text, ln(1 + greatest(%s::float8 - count(m.key) + 0.5, 0.5) / (count(m.key) + 0.5)) AS weight
         FROM terms t LEFT JOIN matches m ON m.term = t.term::text GROUP BY t.term
-    ), usual AS (SELECT avg(size) AS size FROM matches)
+    ), usual AS MATERIALIZED (SELECT avg(size) AS size FROM matches)
     SELECT m.key, sum(r.weight * 2.2 * m.count / (m.count + 1.2 * (0.25 + 0.75 * m.size / u.size))) AS score,
         (SELECT sum(weight) * 2.2 FROM rare) AS best
     FROM matches m JOIN rare r USING (term) CROSS JOIN usual u
