@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import attrs
 
 from .check import PROFILE_FIELDS, RAG_RESULTS
-from .model import Config, ImplementationEntry, LLMEntry, RagServiceEntry, ResponseRule, ToolEntry, own_keys
+from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, ResponseRule, ToolEntry, own_keys
 from .structure import is_list_type, is_names_type
 
 Schema = dict[str, Any]
@@ -36,6 +36,7 @@ def config_schema(
     providers: Mapping[str, type],
     implementations: Mapping[str, type],
     retrievers: Mapping[str, type],
+    conversation_stores: Mapping[str, type],
     tool_names: Sequence[str],
 ) -> Schema:
     """Return the schema of a configuration.
@@ -44,11 +45,13 @@ def config_schema(
         providers: Config classes of the installed kinds of LLM service, by name; attrs classes.
         implementations: Settings classes of the installed ways to run a tool, by name.
         retrievers: Config classes of the installed kinds of document store, by name.
+        conversation_stores: Config classes of the places to keep conversations, by name.
         tool_names: Ready-made tools, which a name alone switches on.
     """
     plugins = {
         LLMEntry: ("provider", providers),
         RagServiceEntry: ("provider", retrievers),
+        ConversationsTable: ("provider", conversation_stores),
         ImplementationEntry: ("type", implementations),
     }
     builder = _Builder(plugins, sorted(tool_names))
@@ -153,7 +156,7 @@ class _Builder:
 
     def _tool(self, schema: Schema) -> Schema:
         """Add what a tool needs: an implementation with its description and parameters, or a ready-made tool's name."""
-        schema["properties"]["name"]["pattern"] = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+        schema["properties"]["name"]["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$"
         known: Schema = {"properties": {"name": {"enum": self._tool_names}}}
         return {
             **schema,
