@@ -56,7 +56,6 @@ HOMES = {
     "pypdf": ("flexchat_rag/ingest/",),
     "docx": ("flexchat_rag/ingest/",),
     "selectolax": ("flexchat_rag/ingest/",),
-    "markdown_it": ("flexchat_rag/ingest/",),
     "charset_normalizer": ("flexchat_rag/ingest/",),
     "tqdm": ("flexchat_rag/commands/",),
     "numexpr": ("flexchat_builtin/",),
