@@ -220,7 +220,8 @@ class Reranker(Protocol):
 class ConversationStore(Protocol):
     """Keeps conversations. Each belongs to a tenant, and no method ever looks beyond the one it is told.
 
-    What a method was told to keep is durable when it returns. Every method may raise StorageError.
+    What a method was told to keep is durable when it returns. Every method may raise StorageError. A name (of a tenant,
+    a conversation, a turn) that cannot be kept as it is, is refused with it: two names made one would let tenants meet.
     """
 
     async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
@@ -249,8 +250,12 @@ class ConversationStore(Protocol):
         """Return conversations, the last used one first.
 
         Args:
-            search: Words that must all occur in one of its texts or in its title.
+            search: Words that must all occur in one of its texts (ConversationTurn.text) or in its title, also inside
+                longer words, compared by str.casefold.
             before: Id of a conversation: only those used before it; for the next page.
+
+        Raises:
+            UnknownConversationError: There is no conversation ``before``.
         """
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:

@@ -9,7 +9,7 @@ and is imported when it is asked for.
     sockets.py        forbid_sockets: no test talks to a real service by accident
     plugin.py         fixtures for pytest: pytest_plugins = ["flexchat.testing.plugin"]
     hashing_embedder.py  HashingEmbedder: vectors without a model, for tests of document stores
-    conformance/      the laws of a provider, a handler, an implementation type, a retriever and a document store
+    conformance/      the laws of each kind of plugin: providers, handlers, implementation types, stores
 """
 
 import importlib
@@ -21,6 +21,7 @@ from .scripted import ScriptedProvider, calls, says
 from .sockets import NetworkForbiddenError, forbid_sockets
 
 if TYPE_CHECKING:
+    from .conformance.conversation_store import ConversationStoreConformance
     from .conformance.document_store import DocumentStoreConformance
     from .conformance.handler import HandlerConformance
     from .conformance.implementation import ImplementationConformance
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Imported when they are asked for: they need httpx or hypothesis, or what those need.
 _LATER = {
+    "ConversationStoreConformance": "conformance.conversation_store",
     "DocumentStoreConformance": "conformance.document_store",
     "HandlerConformance": "conformance.handler",
     "ImplementationConformance": "conformance.implementation",
@@ -41,6 +43,7 @@ _LATER = {
 }
 
 __all__ = [
+    "ConversationStoreConformance",
     "DocumentStoreConformance",
     "HandlerConformance",
     "HashingEmbedder",

@@ -29,6 +29,7 @@ _KITS = {
     "handlers": "HandlerConformance",
     "implementation_types": "ImplementationConformance",
     "retrievers": "RetrieverConformance",
+    "conversation_stores": "ConversationStoreConformance",
 }
 _OF_THE_EXTRA = ("aiohttp", "httpx", "hypothesis", "pytest", "yarl")
 

@@ -28,7 +28,7 @@ from ...plugin import (
 )
 from ..hashing_embedder import HashingEmbedder
 from .filter_samples import filters_about
-from .laws import law, require, shown
+from .laws import law, refused, require, shown
 from .retriever import NOWHERE, RetrieverConformance
 
 QUESTION = "Who likes water?"
@@ -217,7 +217,7 @@ class DocumentStoreConformance(RetrieverConformance):
                 found = [d.id for d in await store.list(collection="notes", where=where)]
                 require(found == wanted, f"where={where!r} fits {wanted}, list gave {found}")
             for act in (store.list, store.delete):
-                await _refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
+                await refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
             require(
                 len(await store.list(collection="notes")) == len(documents), "a delete that was refused deletes nothing"
             )
@@ -321,7 +321,7 @@ class DocumentStoreConformance(RetrieverConformance):
         async with self.opened(embedder=embedder) as store:
             for what, spoil in _BAD_VECTORS.items():
                 embedder.spoil = lambda texts, vectors, spoil=spoil: spoil(vectors)
-                await _refused(store.add(documents, collection="plants"), RetrievalError, what)
+                await refused(store.add(documents, collection="plants"), RetrievalError, what)
                 count = len(await store.list(collection="plants"))
                 require(count == 3, f"{what}: nothing must be stored, and {count - 3} documents were")
                 with contextlib.suppress(RetrievalError):
@@ -339,7 +339,7 @@ class DocumentStoreConformance(RetrieverConformance):
         embedder.spoil = _fails_at("text 599")
         async with self.opened(empty=True, embedder=embedder) as store:
             await store.save_collection(Collection(name="notes"))
-            await _refused(store.add(documents, collection="notes"), FlexChatError, "an embedder that fails")
+            await refused(store.add(documents, collection="notes"), FlexChatError, "an embedder that fails")
             listed = await store.list(collection="notes")
             require(not listed, f"the embedder failed at one of 600 texts, and {len(listed)} are stored")
 
@@ -357,7 +357,7 @@ class DocumentStoreConformance(RetrieverConformance):
                 store = self.make_store(_context(folder, other))
                 try:
                     what = "adding with another embedder"
-                    await _refused(store.add([Document(id="b", text="fire")], collection="notes"), RetrievalError, what)
+                    await refused(store.add([Document(id="b", text="fire")], collection="notes"), RetrievalError, what)
                     require(len(await store.list(collection="notes")) == 1, "what was refused is not stored")
                     with contextlib.suppress(RetrievalError):
                         await self.ask(store, "water", collection="notes")
@@ -372,7 +372,7 @@ class DocumentStoreConformance(RetrieverConformance):
             bad = attrs.evolve(documents[3], metadata={"bad": value})
             async with self.opened() as store:
                 given = [*documents[:3], bad, documents[4]]
-                await _refused(store.add(given, collection="plants"), RetrievalError, f"metadata {value!r}")
+                await refused(store.add(given, collection="plants"), RetrievalError, f"metadata {value!r}")
                 count = len(await store.list(collection="plants"))
                 require(count == 3, f"nothing of an add that was refused is stored, {count - 3} documents were")
 
@@ -461,7 +461,7 @@ class DocumentStoreConformance(RetrieverConformance):
             if "sources" in self.supports:
                 asked["sources"] = lambda: store.sources(collection=NOWHERE)
             for name, ask in asked.items():
-                text = await _refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
+                text = await refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
                 require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {shown(text)}")
 
     @law()
@@ -541,18 +541,6 @@ class DocumentStoreConformance(RetrieverConformance):
 
 def _context(folder: str, embedder: Embedder | None = None) -> RetrieverContext:
     return RetrieverContext(name="kit", folder=Path(folder), embedder=embedder or HashingEmbedder())
-
-
-async def _refused(asked: Awaitable[Any], wanted: type[Exception], what: str) -> str:
-    """Return the text of the error that something is refused with."""
-    try:
-        value = await asked
-    except wanted as error:
-        require(str(error).strip(), f"{what}: {type(error).__name__} without a text")
-        return str(error)
-    except Exception as error:
-        raise AssertionError(f"{what} raised {type(error).__name__}, not {wanted.__name__}: {error}") from error
-    raise AssertionError(f"{what} must raise {wanted.__name__}, and returned {shown(value)}")
 
 
 async def _texts(store: DocumentStore) -> set[str]:

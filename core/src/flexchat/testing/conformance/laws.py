@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import unittest
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from ...errors import ProviderError, did_you_mean
@@ -84,6 +84,26 @@ def require(truth: object, text: str) -> None:
     """
     if not truth:
         raise AssertionError(text)
+
+
+async def refused(asked: Awaitable[Any], wanted: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
+    """Check that something is refused with an error that says why, and return its text.
+
+    Args:
+        what: What was asked, for the author: "query of an unknown collection".
+
+    Raises:
+        AssertionError: It was not refused, or with another error.
+    """
+    names = " or ".join(error.__name__ for error in (wanted if isinstance(wanted, tuple) else (wanted,)))
+    try:
+        value = await asked
+    except wanted as error:
+        require(str(error).strip(), f"{what}: {type(error).__name__} without a text")
+        return str(error)
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}, not {names}: {error}") from error
+    raise AssertionError(f"{what} must raise {names}, and returned {shown(value)}")
 
 
 def shown(value: object, most: int = 300) -> str:
