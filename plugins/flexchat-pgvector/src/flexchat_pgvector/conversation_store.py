@@ -26,7 +26,10 @@ _INFO = "SELECT id, title, turns, started_at, used_at, topic FROM {s}.conversati
 
 
 class PostgresqlConversations:
-    """Conversations in PostgreSQL; see ConversationStore. Opens the database at the first use."""
+    """Conversations in PostgreSQL; see ConversationStore. Opens the database at the first use.
+
+    Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused.
+    """
 
     def __init__(self, config: PostgresqlConfig) -> None:
         self._connections = Connections(
@@ -40,24 +43,24 @@ class PostgresqlConversations:
         conversation.
         """
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
-        at = storable(turn.at) or _now()
+        at, title = storable(turn.at) or _now(), turn.title
         try:
             written = turn_to_json(turn)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
         async with self._connections.transaction(write=True) as connection:
             begun = """
-                INSERT INTO {s}.conversations (tenant, id, title, topic, turns, started_at, used_at, used)
-                VALUES (%s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
-            await connection.execute(self._connections.sql(begun), (who, which, storable(turn.title), at, at))
+                INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
+                VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
+            await connection.execute(self._connections.sql(begun), (who, which, title, title.casefold(), at, at))
             locked = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
             row = await (await connection.execute(self._connections.sql(locked), (who, which))).fetchone()
             if row is None:
                 raise StorageError(f"conversations: '{which}' was deleted in this instant: append the turn again")
             added = """
-                INSERT INTO {s}.turns (tenant, conversation, number, id, said, turn) VALUES (%s, %s, %s, %s, %s, %s)
-                ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-            given = (who, which, row[0] + 1, id, turn.text, written)
+                INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn)
+                VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
+            given = (who, which, row[0] + 1, id, turn.text.casefold(), written)
             if (await connection.execute(self._connections.sql(added), given)).rowcount:
                 used = """
                     UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
@@ -67,7 +70,7 @@ class PostgresqlConversations:
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return its turns, oldest first; the last so many of them, if that is given."""
-        who, which = storable(tenant), storable(conversation)
+        who, which = _key("tenant", tenant), _key("conversation", conversation)
         async with self._connections.transaction() as connection:
             asked = self._connections.sql(
                 """
@@ -87,9 +90,10 @@ class PostgresqlConversations:
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return what is known of a conversation."""
+        given = (_key("tenant", tenant), _key("conversation", conversation))
         async with self._connections.transaction() as connection:
             asked = self._connections.sql(_INFO + " AND id = %s")
-            row = await (await connection.execute(asked, (storable(tenant), storable(conversation)))).fetchone()
+            row = await (await connection.execute(asked, given)).fetchone()
         if row is None:
             raise UnknownConversationError(conversation)
         return _info(row)
@@ -103,38 +107,47 @@ class PostgresqlConversations:
             search: Words, or pieces of them, that must all occur in what was said in one turn, or in the title;
                 small and capital letters are the same.
             before: Only those used before this conversation.
+
+        Raises:
+            UnknownConversationError: There is no conversation ``before``.
         """
-        who = storable(tenant)
-        words = ["%" + _escaped(word) + "%" for word in storable(search or "").split()]
         statement = _INFO
-        given: list[object] = [who]
+        given: list[object] = [_key("tenant", tenant)]
+        words = ["%" + _escaped(word) + "%" for word in storable(search or "").casefold().split()]
         if words:
-            statement += """ AND (title ILIKE ALL(%s) OR EXISTS (
-                SELECT FROM {s}.turns t WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.said ILIKE ALL(%s)
+            statement += """ AND (folded_title LIKE ALL(%s) OR EXISTS (
+                SELECT FROM {s}.turns t
+                WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.folded_text LIKE ALL(%s)
             ))"""
             given += [words, words]
-        if before is not None:
-            statement += " AND used < (SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s)"
-            given += [who, storable(before)]
-        statement += " ORDER BY used DESC LIMIT %s"
-        given.append(max(limit, 0))
         async with self._connections.transaction() as connection:
+            if before is not None:
+                asked = self._connections.sql("SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s")
+                key = (given[0], _key("conversation", before))
+                used = await (await connection.execute(asked, key)).fetchone()
+                if used is None:
+                    raise UnknownConversationError(before)
+                statement += " AND used < %s"
+                given += used
+            statement += " ORDER BY used DESC LIMIT %s"
+            given.append(max(limit, 0))
             rows = await (await connection.execute(self._connections.sql(statement), given)).fetchall()
         return [_info(row) for row in rows]
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
         """Give it another title."""
-        renamed = "UPDATE {s}.conversations SET title = %s WHERE tenant = %s AND id = %s"
+        renamed = "UPDATE {s}.conversations SET title = %s, folded_title = %s WHERE tenant = %s AND id = %s"
+        kept = storable(title)
+        given = (kept, kept.casefold(), _key("tenant", tenant), _key("conversation", conversation))
         async with self._connections.transaction(write=True) as connection:
-            given = (storable(title), storable(tenant), storable(conversation))
             if not (await connection.execute(self._connections.sql(renamed), given)).rowcount:
                 raise UnknownConversationError(conversation)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
         """Delete it with all its turns."""
         deleted = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s"
+        given = (_key("tenant", tenant), _key("conversation", conversation))
         async with self._connections.transaction(write=True) as connection:
-            given = (storable(tenant), storable(conversation))
             if not (await connection.execute(self._connections.sql(deleted), given)).rowcount:
                 raise UnknownConversationError(conversation)
 
@@ -143,11 +156,13 @@ class PostgresqlConversations:
         await self._connections.aclose()
 
 
-def _key(what: str, value: str) -> str:
-    stored = storable(value)
-    if not stored or len(stored.encode()) > LONGEST_KEY:
-        raise StorageError(f"conversations: the name of a {what} has 1 to {LONGEST_KEY} bytes, got '{stored[:50]}'")
-    return stored
+def _key(what: str, name: str) -> str:
+    if not name or name != storable(name) or len(name.encode()) > LONGEST_KEY:
+        raise StorageError(
+            f"conversations: {name[:50]!r} cannot name a {what}: a name has 1 to {LONGEST_KEY} bytes, without NUL and "
+            "halves of surrogate pairs"
+        )
+    return name
 
 
 def _escaped(word: str) -> str:

@@ -60,6 +60,7 @@ DOCUMENTS: tuple[LiteralString, ...] = (
     """,
 )
 
+# What is searched is folded before it is stored: what a database takes for the same letter depends on its locale.
 CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     CREATE SEQUENCE {s}.conversation_uses;
@@ -67,6 +68,7 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         tenant text COLLATE "C" NOT NULL,
         id text COLLATE "C" NOT NULL,
         title text NOT NULL,
+        folded_title text COLLATE "C" NOT NULL,
         topic text NOT NULL,
         turns bigint NOT NULL,
         started_at text NOT NULL,
@@ -80,7 +82,7 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         conversation text COLLATE "C" NOT NULL,
         number bigint NOT NULL,
         id text COLLATE "C" NOT NULL,
-        said text NOT NULL,
+        folded_text text COLLATE "C" NOT NULL,
         turn text NOT NULL,
         PRIMARY KEY (tenant, conversation, number),
         UNIQUE (tenant, conversation, id),
