@@ -74,6 +74,22 @@ def test_only_look_around_and_back_references_are_not_linear():
     assert LONGEST_MS <= 50
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["(ab|c)d" * 1_500_000, "(" * 4000 + ")" * 4000, "((((a{1,1000}){1,1000}){1,1000}){1,1000})", "a" * 9_999],
+)
+def test_a_hostile_pattern_is_answered_soon(pattern):
+    """Refused or compiled, whatever its length and depth."""
+    started = time.process_time()
+
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        assert len(str(error)) < 200  # noqa: PT017
+
+    assert time.process_time() - started < 1
+
+
 def test_without_the_engine_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "regex", None)
 

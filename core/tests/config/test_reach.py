@@ -1,15 +1,28 @@
 """Rules that can never answer."""
 
+import time
+
 import pytest
 from flexchat.config.load import read_config
 from flexchat.config.model import ResponseRule
-from flexchat.config.reach import contradiction, shadowed_by
+from flexchat.config.reach import EarlierRules, contradiction
 from flexchat.domain import Profile
-from flexchat.phases.phase5_matching import fits
+from flexchat.phases.phase5_matching import verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
 BASE = {"llms": {"bot": {"provider": "scripted", "default_model": "m"}}}
+
+
+def shadowed_by(match, earlier):
+    rules = EarlierRules()
+    for each in earlier:
+        rules.add(each)
+    return rules.taking(match)
+
+
+def fits(profile, rule):
+    return verdicts(profile, [rule])[0].fits
 
 
 def notes(*matches, **tables):
@@ -85,6 +98,14 @@ def test_what_is_said_to_be_never_is_never(match, earlier, profile):
         assert fits(profile, ResponseRule(llm="bot", match=earlier[first]))
 
 
+@given(MATCHES, st.lists(MATCHES, max_size=3))
+def test_the_first_that_takes_all_is_named(match, earlier):
+    """It is found among many as it is found alone."""
+    taking = [index for index, each in enumerate(earlier) if shadowed_by(match, [each]) is not None]
+
+    assert shadowed_by(match, earlier) == (taking[0] if taking else None)
+
+
 @pytest.mark.parametrize(
     ("matches", "tables", "expected"),
     [
@@ -143,3 +164,26 @@ def test_an_intent_that_may_be_is_not_noted(match):
 @pytest.mark.parametrize("match", [{"intent": "docs/faq"}, {"intent_contains": "docs/"}, {"intent": "docs"}])
 def test_a_collection_may_be_an_intent(match):
     assert notes(match, rag_services={"docs": {"provider": "memory"}}) == []
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [{"topic": "t{}"}],
+        [{"topic_contains": "t{}."}],
+        [{"topic_regexp": "/^t{}[.]/i"}],
+        [{"topic_regexp": "/^q{}[.]/i"}, {"topic": "t{}"}],
+        [{"user_message_regexp": "(?=a)?(a+)+{}$"}, {"user_message": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!{}"}],
+    ],
+)
+def test_a_thousand_rules_are_checked_in_a_second(kinds):
+    count = 1000 // len(kinds)
+    matches = [{k: v.replace("{}", str(i)) for k, v in kind.items()} for kind in kinds for i in range(count)]
+    rules = EarlierRules()
+    started = time.process_time()
+
+    for match in matches:
+        assert rules.taking(match) is None
+        rules.add(match)
+
+    assert time.process_time() - started < 1

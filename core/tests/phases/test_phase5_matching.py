@@ -1,10 +1,12 @@
 """The first rule whose conditions all hold, as the original decides it."""
 
+import time
+
 import pytest
 from flexchat.config.model import ResponseRule
 from flexchat.domain import Profile
 from flexchat.errors import NoMatchingRuleError
-from flexchat.phases.phase5_matching import first_failures, match_response_rule, verdicts
+from flexchat.phases.phase5_matching import match_response_rule, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +68,8 @@ def test_the_first_that_fits_answers(topics, topic):
     """Its index is the first one's; without any the error says what to add."""
     rules = [rule(topic=t) for t in topics]
     if topic in topics:
-        assert match_response_rule(Profile(topic=topic), rules) == (topics.index(topic), rules[topics.index(topic)])
+        index = topics.index(topic)
+        assert match_response_rule(Profile(topic=topic), rules)[:2] == (index, rules[index])
     else:
         with pytest.raises(NoMatchingRuleError, match="without 'match' at the end"):
             match_response_rule(Profile(topic=topic), rules)
@@ -118,7 +121,7 @@ def test_reasons_are_told_for_the_conditions_that_fail():
     assert told[0].failed == (f'topic = "x": topic is "{"t" * 59}…"', 'intent = "y": intent is not set')
     assert told[1].failed == ('user_message_contains = "snow": user_message is "Will it rain?"',)
     assert told[2].fits
-    assert [each.failed for each in first_failures(profile, rules)] == [told[0].failed[:1], told[1].failed, ()]
+    assert match_response_rule(profile, rules) == (2, rules[2], (told[0].failed[0], told[1].failed[0]))
 
 
 def test_a_pattern_that_takes_too_long_does_not_fit_and_says_so():
@@ -127,3 +130,29 @@ def test_a_pattern_that_takes_too_long_does_not_fit_and_says_so():
 
     assert not fits(profile, **slow)
     assert verdicts(profile, [rule(**slow)])[0].failed[0].endswith(", and the pattern took too long on it")
+
+
+def test_patterns_that_are_slow_on_a_message_take_a_tenth_of_a_second_together():
+    """However many there are; one that is not slow is still searched for."""
+    slow = [rule(user_message_regexp=f"(a|b|ab)*(?=c{number})") for number in range(20)]
+    quick = rule(user_message_regexp="(?=abd)ab")
+    profile = Profile(topic="x", user_message="ab" * 60 + "d")
+    match_response_rule(Profile(topic="x", user_message="x"), [*slow, quick, rule()])  # compiles them
+    started = time.process_time()
+
+    index, _, passed_over = match_response_rule(profile, [*slow, quick])
+
+    assert time.process_time() - started < 0.1
+    assert index == 20
+    assert all(failed.endswith(", and the pattern took too long on it") for failed in passed_over)
+
+
+def test_a_long_message_and_many_rules_are_no_trouble():
+    """What is told of a rule is cut before it is made readable."""
+    profile = Profile(topic="x", user_message="word " * 20_000)
+    started = time.process_time()
+
+    _, _, passed_over = match_response_rule(profile, [*[rule(user_message=str(n)) for n in range(1000)], rule()])
+
+    assert time.process_time() - started < 0.2
+    assert passed_over[0] == f'user_message = "0": user_message is "{("word " * 12)[:59]}…"'

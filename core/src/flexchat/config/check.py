@@ -15,9 +15,9 @@ import attrs
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
 from .document import Document, walk
-from .patterns import LONGEST_MS, MISSING, PatternError, compile_pattern
+from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
-from .reach import contradiction, impossible_intent, shadowed_by
+from .reach import EarlierRules, contradiction, impossible_intent
 from .wording import is_secret_place, shortened, spoken_path, spoken_value
 
 PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
@@ -90,15 +90,16 @@ class _Checker:
 
     def rules(self) -> None:
         """Check each rule, and that every one can be reached."""
-        earlier: list[tuple[Place, dict[str, Any]]] = []
+        earlier, places = EarlierRules(), list[Place]()
         for place, rule in self._rules:
             self._model_choice(place, rule)
             self._fallback_services(place, rule)
             match = rule.get("match", {})
             if isinstance(match, dict):
                 self._match((*place, "match"), match)
-                self._reach(place, match, earlier)
-                earlier.append((place, match))
+                self._reach(place, match, earlier, places)
+                earlier.add(match)
+                places.append(place)
             if isinstance(rule.get("tools"), dict):
                 self._rule_tools((*place, "tools"), rule["tools"])
 
@@ -184,19 +185,19 @@ class _Checker:
         )
         return True
 
-    def _reach(self, place: Place, match: dict[str, Any], earlier: list[tuple[Place, dict[str, Any]]]) -> None:
+    def _reach(self, place: Place, match: dict[str, Any], earlier: EarlierRules, places: list[Place]) -> None:
         """Say of a rule that it can never answer."""
         never = contradiction(match)
         if never is not None:
             self._note((*place, "match"), f"this rule never fits: {shortened(never, 200)}")
             return
-        first = shadowed_by(match, [other for _, other in earlier])
+        first = earlier.taking(match)
         if first is None:
             return
-        taker, conditions = earlier[first]
+        taker = places[first]
         line = self._document.line(taker)
         where = f" on line {line}" if line else ""
-        if conditions:
+        if self._document.data["responses"][taker[1]].get("match"):
             text = f"never reached: whatever it fits, {spoken_path(taker)}{where} has answered before it"
         else:
             text = f"never reached: the rule without 'match'{where} answers everything before it"
@@ -219,7 +220,8 @@ class _Checker:
                 self._note((*place, "partial_threshold"), text)
 
     def _pattern(self, place: Place, pattern: str) -> None:
-        if re.fullmatch(r"/.+/[a-z]*[a-fhj-ln-tv-xz][a-z]*", pattern):
+        body, _, flags = pattern.rpartition("/")
+        if body[:1] == "/" and len(body) > 1 and flags.isalpha() and flags.islower() and not {*flags} <= {*FLAGS}:
             self._note(
                 place, "the flags after the last / are g, i, m, u and y; with any other both / are taken literally"
             )

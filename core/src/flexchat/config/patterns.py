@@ -17,9 +17,14 @@ from ..domain.text import scrub
 LONGEST_MS = 50
 """Milliseconds one search may take."""
 
+LONGEST_PATTERN = 10_000
+"""Characters of a pattern: one of a million takes seconds to compile."""
+
 MISSING = "rules with _regexp need their engine: pip install 'flexchat-core[regex]'"
 
-_FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
+FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
+"""Those of the original, and what they mean here."""
+
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z_])")
 _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
@@ -54,18 +59,18 @@ class Pattern:
         """Whether RE2 knows it."""
         return self._linear is not None
 
-    def found_in(self, text: str) -> bool | None:
+    def found_in(self, text: str, longest_s: float = LONGEST_MS / 1000) -> bool | None:
         """Return whether it occurs in the text, line ends at its end left out; None if that took too long to say."""
         text = scrub(text).rstrip("\r\n")
         if self._linear is not None and text.isascii():  # of other scripts RE2 knows no letters and word ends
             return self._linear.search(text) is not None
         try:
-            return self._patient.search(text, timeout=LONGEST_MS / 1000) is not None
+            return self._patient.search(text, timeout=longest_s) is not None
         except TimeoutError:
             return self._linear.search(text) is not None if self._linear is not None else None
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=8192)  # all of a configuration: each is searched for in every turn
 def compile_pattern(text: str) -> Pattern:
     """Return the pattern of a match rule. Flags are g, i, m, u and y; with any other the slashes are literal.
 
@@ -76,9 +81,11 @@ def compile_pattern(text: str) -> Pattern:
 
     Source: the original's rule matching (FIELD_regexp).
     """
+    if len(text) > LONGEST_PATTERN:
+        raise PatternError(f"it has {len(text):,} characters, at most {LONGEST_PATTERN:,} are taken")
     slashed = _SLASHED.fullmatch(text)
     body, letters = slashed.groups() if slashed is not None else (text, "")
-    flags = "".join(sorted({_FLAGS[letter] for letter in letters}))
+    flags = "".join(sorted({FLAGS[letter] for letter in letters}))
     return Pattern(_NAMED_GROUP.sub("(?P<", body), flags)
 
 

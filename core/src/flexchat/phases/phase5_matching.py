@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
 
 from ..config.model import ResponseRule
-from ..config.patterns import compile_pattern
+from ..config.patterns import LONGEST_MS, compile_pattern
 from ..domain import Profile
 from ..errors import NoMatchingRuleError
 
 _SHOWN = 60
+_LEAST_S = 0.001  # what a pattern gets when others have used the time up: enough for one that is not slow
 
 
 @attrs.frozen
@@ -33,8 +35,51 @@ class RuleVerdict:
         return not self.failed
 
 
-def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule]:
-    """Return the first rule that fits, and its index.
+class Conditions:
+    """Looks whether conditions hold for one profile. All searches with patterns share one time.
+
+    A user's text can make a pattern slow, and a configuration can have many patterns.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self._left_s = LONGEST_MS / 1000
+
+    def hold(self, key: str, wanted: Any) -> bool | None:
+        """Return whether one holds; None if its pattern took too long to say, so that it counts as one that fails."""
+        field, _, kind = key.rpartition("_")
+        if kind == "contains" and field:
+            value = getattr(self.profile, field, None)
+            return isinstance(value, str) and str(wanted) in value
+        if kind == "regexp" and field:
+            value = getattr(self.profile, field, None)
+            return isinstance(value, str) and self._found(str(wanted), value)
+        if key == "rag_results" and wanted == "any":
+            return self.profile.rag_results in ("match", "partial")
+        value = getattr(self.profile, key, None)
+        return value is not None and type(value) is type(wanted) and bool(value == wanted)
+
+    def failures(self, rule: ResponseRule) -> Iterator[str]:
+        """Yield a sentence for each condition of a rule that fails."""
+        for key, wanted in rule.match.items():
+            held = self.hold(key, wanted)
+            if not held:
+                yield self._sentence(key, wanted) + (", and the pattern took too long on it" if held is None else "")
+
+    def _found(self, pattern: str, text: str) -> bool | None:
+        started = time.perf_counter()
+        found = compile_pattern(pattern).found_in(text, max(self._left_s, _LEAST_S))
+        self._left_s -= time.perf_counter() - started
+        return found
+
+    def _sentence(self, key: str, wanted: Any) -> str:
+        field, _, kind = key.rpartition("_")
+        base = field if kind in ("contains", "regexp") and field else key
+        return f"{key} = {_shown(wanted)}: {base} is {_shown(getattr(self.profile, base, None))}"
+
+
+def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule, tuple[str, ...]]:
+    """Return the first rule that fits, its index, and of each rule before it the first condition that fails.
 
     A rule without conditions fits always. ``FIELD`` compares, ``FIELD_contains`` looks for a part of the text,
     ``FIELD_regexp`` searches with a pattern (``/body/flags`` or the body alone), and ``rag_results = "any"`` means a
@@ -45,62 +90,26 @@ def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tupl
 
     Source: the original's rule matching.
     """
+    conditions, passed_over = Conditions(profile), list[str]()
     for index, rule in enumerate(rules):
-        if fits(profile, rule):
-            return index, rule
+        failed = next(conditions.failures(rule), None) if rule.match else None
+        if failed is None:
+            return index, rule, tuple(passed_over)
+        passed_over.append(failed)
     raise NoMatchingRuleError(profile.topic)
-
-
-def fits(profile: Profile, rule: ResponseRule) -> bool:
-    """Return whether all conditions of a rule hold."""
-    return all(_holds(profile, key, wanted) for key, wanted in rule.match.items())
-
-
-def first_failures(profile: Profile, rules: Sequence[ResponseRule]) -> Iterator[RuleVerdict]:
-    """Yield for each rule the first of its conditions that fails; of one that fits, nothing failed."""
-    for index, rule in enumerate(rules):
-        failed = next((c for c in rule.match.items() if not _holds(profile, *c)), None)
-        yield RuleVerdict(index, () if failed is None else (_sentence(profile, *failed),))
 
 
 def verdicts(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[RuleVerdict, ...]:
     """Return for each rule every condition that fails."""
-    return tuple(
-        RuleVerdict(
-            index,
-            tuple(_sentence(profile, k, wanted) for k, wanted in rule.match.items() if not _holds(profile, k, wanted)),
-        )
-        for index, rule in enumerate(rules)
-    )
-
-
-def _holds(profile: Profile, key: str, wanted: Any) -> bool:
-    field, _, kind = key.rpartition("_")
-    if kind == "contains" and field:
-        value = getattr(profile, field, None)
-        return isinstance(value, str) and str(wanted) in value
-    if kind == "regexp" and field:
-        value = getattr(profile, field, None)
-        return isinstance(value, str) and compile_pattern(str(wanted)).found_in(value) is True
-    if key == "rag_results" and wanted == "any":
-        return profile.rag_results in ("match", "partial")
-    value = getattr(profile, key, None)
-    return value is not None and type(value) is type(wanted) and bool(value == wanted)
-
-
-def _sentence(profile: Profile, key: str, wanted: Any) -> str:
-    field, _, kind = key.rpartition("_")
-    base = field if kind in ("contains", "regexp") and field else key
-    value = getattr(profile, base, None)
-    text = f"{key} = {_shown(wanted)}: {base} is {_shown(value)}"
-    if kind == "regexp" and isinstance(value, str) and compile_pattern(str(wanted)).found_in(value) is None:
-        return f"{text}, and the pattern took too long on it"
-    return text
+    conditions = Conditions(profile)
+    return tuple(RuleVerdict(index, tuple(conditions.failures(rule))) for index, rule in enumerate(rules))
 
 
 def _shown(value: Any) -> str:
     if value is None:
         return "not set"
-    text = str(value) if not isinstance(value, str) else f'"{value}"'
-    text = " ".join(text.split())
+    text = str(value)
+    text = " ".join(text[: 4 * _SHOWN].split())  # a message may be long, and there may be a thousand rules
+    if isinstance(value, str):
+        text = f'"{text}"'
     return text if len(text) <= _SHOWN else f'{text[:_SHOWN]}…"'

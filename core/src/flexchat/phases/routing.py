@@ -18,7 +18,7 @@ from .phase1_topic import Topic, TopicDetector
 from .phase2_retrieval import DocumentCollector
 from .phase3_intent import IntentDetector
 from .phase4_profile import build_profile
-from .phase5_matching import first_failures, match_response_rule
+from .phase5_matching import match_response_rule
 
 NOT_ASKED = "no rule asks for it"
 
@@ -116,11 +116,10 @@ class Router:
         Raises:
             NoMatchingRuleError: No rule fits.
         """
-        index, rule = match_response_rule(profile, self.rules)
+        index, rule, passed_over = match_response_rule(profile, self.rules)
         outcome = {"rule": index, "match": dict(rule.match), "llm": rule.llm}
-        if index:
-            earlier = first_failures(profile, self.rules[:index])
-            outcome["passed_over"] = [{"rule": each.rule, "failed": each.failed[0]} for each in earlier]
+        if passed_over:
+            outcome["passed_over"] = [{"rule": at, "failed": failed} for at, failed in enumerate(passed_over)]
         await records.done("response matching", (index, rule), outcome)
         return index, rule
 
