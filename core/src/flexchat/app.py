@@ -26,6 +26,7 @@ from .domain import (
     ToolResult,
     Turn,
 )
+from .domain.masking import Mask
 from .domain.text import scrub
 from .errors import ChatRequestError, Problem, ProviderError
 from .phases.phase6_generation import ResponseGenerator
@@ -70,6 +71,7 @@ class FlexChat:
         held: Iterable[ChatProvider | Reranker] = (),
         conversations: ConversationStore | None = None,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
+        mask: Mask | None = None,
         notes: Iterable[Problem] = (),
     ) -> None:
         events = events or EventHooks()
@@ -91,7 +93,7 @@ class FlexChat:
         generator = ResponseGenerator(
             self._providers, tools, events, limits=config.limits, default_models=default_models
         )
-        router = Router(config, self._providers, self.retrievers, default_models, events, usual_thresholds)
+        router = Router(config, self._providers, self.retrievers, default_models, events, usual_thresholds, mask)
         self._conversation = Conversation(router, generator, events)
 
     @classmethod
@@ -171,6 +173,7 @@ class FlexChat:
             held=parts.held,
             conversations=parts.conversations,
             usual_thresholds=parts.usual_thresholds,
+            mask=parts.mask,
             notes=parts.notes,
         )
 

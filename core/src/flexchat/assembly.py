@@ -37,6 +37,7 @@ class Parts:
     held: tuple[ChatProvider | Reranker, ...] = ()
     conversations: ConversationStore | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
+    mask: Mask = attrs.field(factory=Mask)
     notes: tuple[Problem, ...] = ()
 
 
@@ -95,6 +96,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
             for type_ in host.providers.by_name.values()
             for model, thresholds in type_.embedding_thresholds.items()
         },
+        mask=mask,
         notes=tuple(draft.notes),
     )
 
@@ -126,9 +128,10 @@ def assemble_rule(
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     events = host.events()
-    manager = _manager(config, host, Mask(secret_values({provider: service})), events, {})
+    mask = Mask(secret_values({provider: service}))
+    manager = _manager(config, host, mask, events, {})
     manager.add(tools)
-    return Parts(config=config, providers={provider: opened}, tools=manager, events=events)
+    return Parts(config=config, providers={provider: opened}, tools=manager, events=events, mask=mask)
 
 
 def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:

@@ -51,6 +51,9 @@ class Conversation:
         """Run the phases up to the choice of a rule, and say why it is chosen. The plugins hear of it as of a turn.
 
         A model or a store that does not answer is a warning of its phase.
+
+        Raises:
+            TurnTimeoutError: limits.turn_timeout_ms is over.
         """
         with _Turn():
             records = PhaseRecords(self._events)

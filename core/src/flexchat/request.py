@@ -45,14 +45,21 @@ def read_request(
         earlier = read_history(() if history is None else history)
     except TypeError as error:
         raise ChatRequestError(str(error)) from None
+    if topic is not None and not isinstance(topic, str):
+        raise ChatRequestError(f"a topic is a text, not {type(topic).__name__}")
+    if isinstance(collections, str):
+        collections = (collections,)
     chosen = None if collections is None else tuple(_collection(named, stores) for named in collections)
-    return ChatRequest(user_message=scrub(message), history=earlier, topic=topic, collections=chosen)
+    about = None if topic is None else scrub(topic)
+    return ChatRequest(user_message=scrub(message), history=earlier, topic=about, collections=chosen)
 
 
 def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:
     if isinstance(named, str):
         service, _, collection = named.partition("/")
         named = CollectionChoice(service=service, collection=collection or None)
+    if not isinstance(named, CollectionChoice):
+        raise ChatRequestError(f'a collection is "SERVICE/COLLECTION" or "SERVICE", not {type(named).__name__}')
     if named.service not in stores:
         hint, known = did_you_mean(named.service, stores), ", ".join(stores) or "none"
         raise ChatRequestError(f"no document store is called '{named.service}'{hint} (configured: {known})")

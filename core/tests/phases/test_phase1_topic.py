@@ -152,6 +152,12 @@ async def test_thoughts_before_the_answer_are_no_part_of_it():
     assert (await topics.detect(ChatRequest(user_message=MESSAGE), PhaseNotes())).text == "fares"
 
 
+async def test_thoughts_that_began_in_the_prompt_are_no_part_of_it_either():
+    topics, _ = detector(says('{"topic_summary": "wrong"} maybe</think>\n{"topic_summary": "fares"}'))
+
+    assert (await topics.detect(ChatRequest(user_message=MESSAGE), PhaseNotes())).text == "fares"
+
+
 async def test_with_nobody_to_ask_the_message_is_the_topic():
     topics, provider = detector(choice=None)
 

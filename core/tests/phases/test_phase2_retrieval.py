@@ -1,5 +1,6 @@
 """Phase 2: which collections fit, and how well."""
 
+import asyncio
 import logging
 
 import anyio
@@ -237,3 +238,41 @@ async def test_the_result_is_that_of_the_nearest_document(distances, match, part
     else:
         assert [hit.distance for hit in found.hits] == sorted(d for d in distances if d < partial)
         assert found.result == ("partial" if found.hits else "none")
+
+
+async def test_a_pinned_service_has_no_other_collection():
+    """Whoever asks for one is told."""
+    shelf = Shelf({"faq": 0.1, "secret": 0.1})
+    choice = (CollectionChoice(service="docs", collection="secret"),)
+
+    found, notes = await collect({"docs": shelf}, {"docs": entry(collection="faq")}, choice=choice)
+
+    assert found == RagResults()
+    assert shelf.asked == []
+    assert notes.warnings == ["retrieval: docs/secret was left out: of docs only 'faq' is used"]
+
+
+async def test_listing_and_asking_share_the_time_of_the_phase():
+    class Slow(Shelf):
+        async def collections(self):
+            await anyio.sleep(0.06)
+            return await super().collections()
+
+    async def slowly():
+        await anyio.sleep(0.06)
+        return 0.1
+
+    found, notes = await collect({"docs": Slow({"faq": slowly})}, timeout_s=0.1)
+
+    assert found == RagResults()
+    assert notes.warnings[0].endswith("was left out: the answer took too long")
+
+
+async def test_a_store_that_is_cancelled_by_itself_is_left_out():
+    async def cancelled():
+        raise asyncio.CancelledError
+
+    found, notes = await collect({"docs": Shelf({"faq": cancelled, "web": 0.1})})
+
+    assert [hit.collection for hit in found.hits] == ["web"]
+    assert "it was cancelled, though the turn was not" in notes.warnings[0]

@@ -1,11 +1,14 @@
 """Phases 1 to 5 together: what runs, what is left out, and what is told of it."""
 
+import asyncio
+
+import anyio
 import attrs
 import pytest
 from flexchat import FlexChat
 from flexchat.domain import AssistantMessage, Collection, Document, RetrievalHits, TextPart, UserMessage
-from flexchat.errors import ChatRequestError, NoMatchingRuleError, ProviderConnectionError
-from flexchat.plugin import RetrieverType, ToolHandler, hookimpl
+from flexchat.errors import ChatRequestError, NoMatchingRuleError, ProviderConnectionError, TurnTimeoutError
+from flexchat.plugin import RetrieverType, ToolContext, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.testing.scripted import ScriptedProvider, calls, says
 
@@ -276,3 +279,190 @@ async def test_partial_results_name_service_and_collection_once_the_intent_has_c
     assert (chosen.rule, chosen.profile.service, len(chosen.profile.documents)) == (0, "docs", 1)
     assert (other.rule, other.profile.intent, other.profile.service) == (1, "billing", None)
     assert other.profile.rag_results == "partial"
+
+
+BILLING = {"intent": {"provider": {"llm": "bot"}, "detection": {"billing": "invoices"}}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "tables", "searched"),
+    [
+        ({"match": {"intent": "docs/faq"}}, BILLING, True),
+        ({"match": {"intent": "docs"}}, BILLING, True),
+        ({"match": {"intent": "docs_billing"}}, BILLING, False),
+        ({"match": {"intent": "billing"}}, BILLING, False),
+        ({"match": {"intent_contains": "faq"}}, BILLING, True),
+        ({"match": {"intent_regexp": "^(?:bil|x)"}}, BILLING, False),
+        ({"match": {"intent_regexp": "/FAQ$/i"}}, BILLING, True),
+        ({"match": {"intent_contains": "/"}}, {}, True),
+    ],
+)
+async def test_an_intent_that_may_be_a_collection_makes_the_documents_needed(rule, tables, searched):
+    """One that only a category can be does not."""
+    bot, _ = chat({**tables, "responses": [{"llm": "bot", **rule}, {"llm": "bot"}]}, *[says("billing")] * 2)
+
+    await bot.respond("Hello")
+
+    assert bool(bot.retrievers["docs"].asked) is searched
+
+
+async def test_no_model_is_asked_for_the_topic_of_an_intent_that_nobody_detects():
+    """The rule can never fit; a message must not cost more for that."""
+    bot, provider = chat(
+        {"responses": [{"match": {"intent": "billing"}, "llm": "bot"}, {"llm": "bot"}]}, says("hi"), stores=False
+    )
+
+    turn = await bot.respond("Hello", history=HISTORY)
+
+    assert len(provider.requests) == 1
+    assert phases(turn)["topic detection"].skipped == "no rule asks for it"
+
+
+async def test_no_model_is_asked_for_the_place_of_documents_that_are_not_there():
+    """Where no document is found there is neither service nor collection, whatever the intent."""
+    rules = [{"match": {"service": "docs"}, "llm": "bot"}, {"llm": "bot"}]
+    bot, provider = chat({**BILLING, "responses": rules}, says("hi"), distance=1.5)
+
+    turn = await bot.respond("Hello")
+
+    assert len(provider.requests) == 1
+    assert phases(turn)["intent detection"].skipped == "no rule asks for it"
+
+
+async def test_a_topic_alone_is_something_to_go_on_with():
+    """Also without a history, as flexchat explain --topic hands it over."""
+    reply = '{"topic_status": "continuation", "topic_summary": "tickets"}'
+    bot, _ = chat({"responses": [{"llm": "bot", "prompt": "{{rag_context}}"}]}, says(reply))
+
+    await bot.explain("And its price?", topic="tickets")
+
+    assert bot.retrievers["docs"].asked == ["tickets: And its price?"]
+
+
+class Odd:
+    """A provider that does not keep its contract."""
+
+    name = "odd"
+
+    def __init__(self, does):
+        self.does = does
+
+    async def generate_chat(self, messages, model, options):
+        if "message" not in messages[0].content:  # not a phase's prompt
+            return says("hi")
+        return await self.does()
+
+    def tool_format(self, model):
+        return "scripted"
+
+    async def aclose(self):
+        pass
+
+
+async def raises():
+    raise KeyError("password=hunter22222")
+
+
+async def cancels_itself():
+    task = asyncio.ensure_future(anyio.sleep_forever())
+    task.cancel()
+    await task
+
+
+async def answers_nothing():
+    return None
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        (raises, "KeyError: 'password=***"),
+        (cancels_itself, "it was cancelled, though the turn was not"),
+        (answers_nothing, "its answer is NoneType, not ChatResult"),
+    ],
+)
+async def test_a_provider_that_breaks_its_contract_in_a_phase_does_not_end_the_turn(does, told):
+    """It is told as a warning, without what looks like a secret."""
+    config = {
+        "llms": {"bot": {"provider": "scripted", "default_model": "m"}},
+        **BILLING,
+        "responses": [{"match": {"intent": "billing"}, "llm": "bot"}, {"llm": "bot"}],
+    }
+    bot = FlexChat.from_config(config, providers={"bot": Odd(does)})
+
+    explained = await bot.explain("Hello", history=HISTORY)
+
+    assert [len(record.warnings) for record in explained.phases[:3]] == [1, 0, 1]
+    assert "the provider odd does not keep its contract: " in explained.phases[0].warnings[0]
+    assert told in explained.phases[0].warnings[0]
+    assert "hunter" not in str([record.to_dict() for record in explained.phases])
+
+
+async def test_the_time_of_a_turn_is_also_that_of_its_phases():
+    """A phase ends with the turn's time, and the turn then fails at once."""
+    config = {
+        "llms": {"bot": {"provider": "scripted", "default_model": "m"}},
+        "limits": {"turn_timeout_ms": 30},
+        **BILLING,
+        "responses": [{"match": {"intent": "billing"}, "llm": "bot"}, {"llm": "bot"}],
+    }
+    bot = FlexChat.from_config(config, providers={"bot": Odd(anyio.sleep_forever)})
+
+    with anyio.fail_after(2), pytest.raises(TurnTimeoutError, match=r"after 30 ms \(during intent detection\)"):
+        await bot.respond("Hello")
+
+
+async def test_a_turn_that_is_cancelled_in_a_phase_ends_there():
+    """The model's request, too."""
+    ended = []
+
+    async def waits():
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    config = {
+        "llms": {"bot": {"provider": "scripted", "default_model": "m"}},
+        **BILLING,
+        "responses": [{"match": {"intent": "billing"}, "llm": "bot"}, {"llm": "bot"}],
+    }
+    bot = FlexChat.from_config(config, providers={"bot": Odd(waits)})
+    turn = asyncio.ensure_future(bot.respond("Hello"))
+    await anyio.wait_all_tasks_blocked()
+    turn.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert ended == [True]
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"collections": [7]}, 'a collection is "SERVICE/COLLECTION" or "SERVICE", not int'),
+        ({"topic": 7}, "a topic is a text, not int"),
+    ],
+)
+async def test_what_cannot_be_used_is_said_in_words(keys, told):
+    bot, _ = chat({"responses": [{"llm": "bot"}]})
+
+    with pytest.raises(ChatRequestError, match=told):
+        await bot.respond("Hello", **keys)
+
+
+async def test_one_collection_may_be_named_as_a_text():
+    bot, _ = chat({"responses": [{"llm": "bot", "prompt": "{{rag_context}}"}]}, says("fares"), says("a"))
+
+    assert (await bot.respond("Hello", collections="docs/faq", topic="\ud800")).profile.collection == "faq"
+
+
+def test_what_is_cited_needs_a_distance_each():
+    """Told to the tool, which can be blamed, and not found at the end of the turn."""
+    hits = RetrievalHits(documents=(Document(text="x"),), distances=())
+    context = ToolContext(tool=None)
+
+    with pytest.raises(ValueError, match="needs a distance"):
+        context.cite("docs", hits)
+    with pytest.raises(ValueError, match="needs a distance"):
+        context.cite("docs", attrs.evolve(hits, distances=(float("nan"),)))

@@ -4,33 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 
 from ..config.model import ModelChoice
-from ..domain import ChatOptions, Message, Usage, UserMessage
-from ..errors import UnknownServiceError
+from ..domain import ChatOptions, ChatResult, Message, Usage, UserMessage
+from ..errors import FlexChatError, ProviderProtocolError, UnknownServiceError
+from ..plugin.cancelling import is_being_cancelled
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
+
+T = TypeVar("T")
 
 TEMPERATURE = 0.1
 """Source: the original's topic and intent detection."""
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+# Some models' templates put the opening mark into the prompt: then the answer has only the closing one.
+_THOUGHTS_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 @attrs.define
 class PhaseNotes:
-    """What a phase has to tell beside its outcome; see PhaseRecord."""
+    """What a phase has to tell beside its outcome; see PhaseRecord.
+
+    Attributes:
+        until: When the turn's time is over, by time.perf_counter().
+        mask: Takes secrets out of warnings.
+    """
 
     input: object = None
     skipped: str = ""
     warnings: list[str] = attrs.field(factory=list)
     usage: Usage | None = None
+    until: float = math.inf
+    mask: Callable[[str], str] = str
+
+    def warn(self, text: str) -> None:
+        """Add a warning."""
+        self.warnings.append(self.mask(text))
+
+    def seconds(self, most: float) -> float:
+        """Return how long something may take that may take so long if the turn has the time."""
+        return min(most, self.until - time.perf_counter())
 
 
 class Asker:
@@ -60,7 +82,7 @@ class Asker:
 
         Raises:
             UnknownServiceError: The config has no such service.
-            ProviderError: It did not answer.
+            ProviderError: It did not answer, or does not keep its contract.
             TimeoutError: It took longer than it may.
         """
         provider = self._providers.get(choice.llm)
@@ -68,14 +90,42 @@ class Asker:
             raise UnknownServiceError(choice.llm, known=tuple(self._providers))
         model = choice.model or self._default_models.get(choice.llm, "")
         messages: tuple[Message, ...] = (UserMessage(content=prompt),)
-        options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE, timeout_s=self._timeout_s)
+        seconds = notes.seconds(self._timeout_s)
+        options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE, timeout_s=max(seconds, 0))
         await self._events.before_chat(choice.llm, model, messages, options)
         started = time.perf_counter()
-        async with asyncio.timeout(self._timeout_s):
-            result = await provider.generate_chat(messages, model, options)
+        try:
+            result: Any = await in_time(seconds, provider.generate_chat(messages, model, options))
+        except (FlexChatError, TimeoutError):
+            raise
+        except Exception as error:
+            raise _broken(provider, model, f"{type(error).__name__}: {error}") from error
+        if not isinstance(result, ChatResult):
+            raise _broken(provider, model, f"its answer is {type(result).__name__}, not ChatResult")
         await self._events.after_chat(choice.llm, model, result, (time.perf_counter() - started) * 1000)
         notes.usage = result.usage if notes.usage is None or result.usage is None else notes.usage + result.usage
-        return _THOUGHTS.sub("", result.content or "").strip()
+        return _THOUGHTS_BEFORE.sub("", _THOUGHTS.sub("", result.content or "")).strip()
+
+
+def _broken(provider: ChatProvider, model: str, how: str) -> ProviderProtocolError:
+    text = f"the provider {provider.name} does not keep its contract: {how}"
+    return ProviderProtocolError(text, provider=provider.name, model=model)
+
+
+async def in_time(seconds: float, work: Awaitable[T]) -> T:
+    """Return what a plugin's work returns.
+
+    Raises:
+        TimeoutError: It took longer.
+        RuntimeError: It was cancelled by itself; a cancellation of the turn is passed on.
+    """
+    async with asyncio.timeout(seconds):
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            raise RuntimeError("it was cancelled, though the turn was not") from None
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Collection
 import attrs
 
 from ..config.model import Config, ModelChoice
+from ..domain import Profile
+from .phase5_matching import Conditions
 
 _VARIABLE = re.compile(r"\{\{\s*(\w+)")
 _OF_DOCUMENTS = frozenset({"rag_results", "service", "collection", "rag_context", "documents"})
@@ -19,13 +21,17 @@ class Needs:
 
     Attributes:
         topic: Always, also for the first message.
-        documents, intent: Always. Either makes the topic needed as soon as there is a history: a follow-up question
-            says little without it.
+        documents, intent: Always.
+        categories: A model chooses the intent also where no document is found. This and documents make the topic
+            needed as soon as there is something before the message: a follow-up question says little without it.
+        place: Service and collection: the intent where documents are found.
     """
 
     topic: bool = False
     documents: bool = False
     intent: bool = False
+    categories: bool = False
+    place: bool = False
 
 
 def needs_of(config: Config, stores: Collection[str]) -> Needs:
@@ -35,21 +41,32 @@ def needs_of(config: Config, stores: Collection[str]) -> Needs:
         stores: Names of the document stores there are.
     """
     used: set[str] = set()
-    intents: list[str] = []
+    of_stores = False
     for rule in config.responses:
         for key, wanted in rule.match.items():
             field = key.removesuffix("_contains").removesuffix("_regexp")
             used.add(field)
-            if field == "intent":
-                intents.append(str(wanted))
+            of_stores = of_stores or (field == "intent" and _of_store(key, str(wanted), config, stores))
         used.update(_VARIABLE.findall(rule.prompt))
-    # An intent may be a store's collection: "docs/faq".
-    of_stores = any(name in wanted for wanted in intents for name in stores)
     return Needs(
         topic="topic" in used or config.topic.provider is not None or config.topic.prompt is not None,
         documents=bool(stores) and (of_stores or not used.isdisjoint(_OF_DOCUMENTS)),
-        intent=not used.isdisjoint({"intent", "service", "collection"}),
+        intent="intent" in used,
+        categories="intent" in used and config.intent.provider is not None and bool(config.intent.detection),
+        place=not used.isdisjoint({"service", "collection"}),
     )
+
+
+def _of_store(key: str, wanted: str, config: Config, stores: Collection[str]) -> bool:
+    """Return whether a condition on the intent means a store's collection: "docs/faq".
+
+    One that looks for a part of it means the categories if it fits one, unless it names a store.
+    """
+    if key == "intent":
+        return any(wanted == name or wanted.startswith(f"{name}/") for name in stores)
+    if any(name in wanted for name in stores):
+        return True
+    return not any(Conditions(Profile(topic="", intent=name)).hold(key, wanted) for name in config.intent.detection)
 
 
 def topic_model(config: Config) -> ModelChoice | None:

@@ -81,7 +81,7 @@ class TopicDetector:
 
     async def detect(self, request: ChatRequest, notes: PhaseNotes) -> Topic:
         """Return the topic. If the model does not answer, that is the message itself, with a warning."""
-        message, current = request.user_message, (request.topic or "").strip()
+        message, current = request.user_message, (request.topic or "").strip()[:LONGEST_TOPIC]
         if self._choice is None:
             return Topic(message, "new_topic")
         context = "\n".join(_shown(request.history, current)) or "(it begins with this message)"
@@ -96,7 +96,7 @@ class TopicDetector:
         try:
             answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
         except (FlexChatError, TimeoutError) as error:
-            notes.warnings.append(f"topic detection: {reason(error)}; the message itself stands for its topic")
+            notes.warn(f"topic detection: {reason(error)}; the message itself stands for its topic")
             return Topic(message, "new_topic")
         return read_topic(answer, message, current)
 

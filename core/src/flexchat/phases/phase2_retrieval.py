@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -13,7 +14,7 @@ from ..config.model import RagServiceEntry
 from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, RetrievalHits
 from ..errors import FlexChatError, RetrievalError, UnknownServiceError
 from ..plugin.contracts import Retriever
-from .asking import PhaseNotes
+from .asking import PhaseNotes, in_time
 from .phase1_topic import Topic, reason
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class DocumentCollector:
         stores: By their name in rag_services, in the order of the config.
         entries: Their entries.
         usual: Thresholds (match, partial) that suit an embedder, by its name.
-        timeout_s: Seconds one store may take.
+        timeout_s: Seconds all stores together may take.
     """
 
     def __init__(
@@ -53,45 +54,54 @@ class DocumentCollector:
         A store that fails is left out, with a warning.
         """
         question = search_text(request.user_message, topic)
-        chosen = await self._chosen(request.collections, notes)
+        until = time.perf_counter() + notes.seconds(self._timeout_s)
+        chosen = await self._chosen(request.collections, until, notes)
         notes.input = {"query": question, "collections": [_spoken(choice) for choice in chosen]}
-        found = await asyncio.gather(*(self._ask(choice, question, notes) for choice in chosen))
+        found = await asyncio.gather(*(self._ask(choice, question, until, notes) for choice in chosen))
         hits = sorted((hit for hit in found if hit is not None), key=lambda hit: hit.distance)
         matches = [hit for hit in hits if hit.result == "match"]
         if matches:
             return RagResults(result="match", hits=(matches[0],))
         return RagResults(result="partial" if hits else "none", hits=tuple(hits))
 
-    async def _chosen(self, wanted: Sequence[CollectionChoice] | None, notes: PhaseNotes) -> list[CollectionChoice]:
+    async def _chosen(
+        self, wanted: Sequence[CollectionChoice] | None, until: float, notes: PhaseNotes
+    ) -> list[CollectionChoice]:
         """Return the collections to ask, each once: those of a choice, or all; a service may be pinned to one."""
         if wanted is None:
             wanted = [CollectionChoice(service=name) for name in self._stores]
-        lists = await asyncio.gather(*(self._collections(choice, notes) for choice in wanted))
+        lists = await asyncio.gather(*(self._collections(choice, until, notes) for choice in wanted))
         return [*dict.fromkeys(choice for choices in lists for choice in choices)]
 
-    async def _collections(self, choice: CollectionChoice, notes: PhaseNotes) -> Iterable[CollectionChoice]:
+    async def _collections(
+        self, choice: CollectionChoice, until: float, notes: PhaseNotes
+    ) -> Iterable[CollectionChoice]:
         service = choice.service
         if service not in self._stores:
-            notes.warnings.append(f"retrieval: {UnknownServiceError(service, known=tuple(self._stores))}")
+            notes.warn(f"retrieval: {UnknownServiceError(service, known=tuple(self._stores))}")
             return []
-        pinned = choice.collection or self._entry(service).collection
+        pinned = self._entry(service).collection
+        if pinned is not None and choice.collection not in (None, pinned):
+            notes.warn(f"retrieval: {_spoken(choice)} was left out: of {service} only '{pinned}' is used")
+            return []
+        if choice.collection is not None:
+            return [choice]
         if pinned is not None:
             return [CollectionChoice(service=service, collection=pinned)]
         try:
-            async with asyncio.timeout(self._timeout_s):
-                known = await self._stores[service].collections()
+            known = await in_time(until - time.perf_counter(), self._stores[service].collections())
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(service, error, notes)
             return []
         return [CollectionChoice(service=service, collection=each.name) for each in known]
 
-    async def _ask(self, choice: CollectionChoice, question: str, notes: PhaseNotes) -> CollectionHits | None:
+    async def _ask(
+        self, choice: CollectionChoice, question: str, until: float, notes: PhaseNotes
+    ) -> CollectionHits | None:
         entry = self._entry(choice.service)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                found = await self._stores[choice.service].query(
-                    question, collection=choice.collection, top_k=entry.top_k
-                )
+            query = self._stores[choice.service].query(question, collection=choice.collection, top_k=entry.top_k)
+            found = await in_time(until - time.perf_counter(), query)
             return judged(found, choice, entry, self._usual.get(found.embedding or "", USUAL))
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(_spoken(choice), error, notes)
@@ -102,9 +112,11 @@ class DocumentCollector:
 
     def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
         known = isinstance(error, FlexChatError | TimeoutError)
-        log.warning("retrieval: %s: %s", what, error or type(error).__name__, exc_info=None if known else error)
-        text = reason(error) if known else f"{type(error).__name__}: {error}"
-        notes.warnings.append(f"retrieval: {what} was left out: {text}")
+        text = f"retrieval: {what} was left out: {reason(error) if known else f'{type(error).__name__}: {error}'}"
+        notes.warn(text)
+        log.warning("%s", notes.mask(text))
+        if not known:
+            log.debug("retrieval: %s", what, exc_info=error)
 
 
 def search_text(message: str, topic: Topic) -> str:

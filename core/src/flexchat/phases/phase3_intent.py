@@ -59,11 +59,11 @@ class IntentDetector:
         try:
             answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
         except (FlexChatError, TimeoutError) as error:
-            notes.warnings.append(f"intent detection: {reason(error)}; the message has no intent")
+            notes.warn(f"intent detection: {reason(error)}; the message has no intent")
             return None
         named = read_category(answer, tuple(categories))
         if named is None:
-            notes.warnings.append(f"intent detection: no category is called {_short(answer)}; taken for {OTHER!r}")
+            notes.warn(f"intent detection: no category is called {_short(answer)}; taken for {OTHER!r}")
             named = OTHER
         return _nearest(rag.hits) if named == OTHER and rag.hits else named
 

@@ -10,6 +10,8 @@ import attrs
 
 from ..config.model import Config, ResponseRule
 from ..domain import ChatRequest, PhaseRecord, Profile, RagResults
+from ..domain.masking import Mask
+from ..errors import TurnTimeoutError
 from ..plugin.contracts import ChatProvider, Retriever
 from ..plugin.events import EventHooks
 from .asking import Asker, PhaseNotes
@@ -25,11 +27,19 @@ NOT_ASKED = "no rule asks for it"
 
 @attrs.define
 class PhaseRecords:
-    """Measures phases, remembers them, and tells the plugins."""
+    """Measures the phases of a turn, remembers them, and tells the plugins.
+
+    Attributes:
+        started, since: When the turn began, and when its last phase ended, by time.perf_counter().
+    """
 
     events: EventHooks
-    since: float = attrs.field(factory=time.perf_counter)
+    started: float = attrs.field(factory=time.perf_counter)
+    since: float = attrs.field(init=False)
     records: list[PhaseRecord] = attrs.field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.since = self.started
 
     async def done(self, phase: str, outcome: Any, printable: Any, notes: PhaseNotes | None = None) -> None:
         """Note that a phase is done.
@@ -72,7 +82,10 @@ class Router:
         default_models: Mapping[str, str],
         events: EventHooks,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
+        mask: Mask | None = None,
     ) -> None:
+        self._turn_ms = config.limits.turn_timeout_ms
+        self._mask = mask or Mask()
         timeout_s = config.limits.phase_timeout_ms / 1000
         asker = Asker(providers, default_models, events, timeout_s=timeout_s)
         self.rules = config.responses
@@ -82,33 +95,44 @@ class Router:
         self._intents = IntentDetector(asker, config.intent.provider, config.intent.detection, config.intent.max_tokens)
 
     async def profile(self, request: ChatRequest, records: PhaseRecords) -> tuple[Profile, RagResults]:
-        """Run phases 1 to 4. What goes wrong in them is a warning in their record, and never an error."""
+        """Run phases 1 to 4. What goes wrong in them is a warning in their record.
+
+        Raises:
+            TurnTimeoutError: limits.turn_timeout_ms is over.
+        """
         needs = self._needs
         wants_documents = needs.documents if request.collections is None else bool(request.collections)
-        notes = PhaseNotes()
-        if needs.topic or ((wants_documents or needs.intent) and request.history):
+        notes = self._notes(records)
+        if needs.topic or ((wants_documents or needs.categories) and (request.history or request.topic)):
             topic = await self._topics.detect(request, notes)
         else:
             topic = Topic(request.user_message, "new_topic")
             notes.skipped = NOT_ASKED
         await records.done("topic detection", topic.text, {"topic": topic.text, "status": topic.status}, notes)
-        notes, rag = PhaseNotes(), RagResults()
+        notes, rag = self._notes(records), RagResults()
         if wants_documents:
             rag = await self._documents.collect(request, topic, notes)
         else:
             notes.skipped = NOT_ASKED if request.collections is None else "no collection is chosen"
         await records.done("rag collection", rag, _rag(rag), notes)
-        notes, intent = PhaseNotes(), None
-        if needs.intent:
+        notes, intent = self._notes(records), None
+        if needs.intent or (needs.place and rag.hits):
             intent = await self._intents.detect(request.user_message, topic, rag, notes)
         elif rag.result == "match":
             intent = rag.hits[0].category
         else:
             notes.skipped = NOT_ASKED
         await records.done("intent detection", intent, intent, notes)
+        self._notes(records)
         profile = build_profile(request, topic, rag, intent)
         await records.done("profile building", profile, _profile(profile))
         return profile, rag
+
+    def _notes(self, records: PhaseRecords) -> PhaseNotes:
+        until = records.started + self._turn_ms / 1000
+        if records.since >= until:
+            raise TurnTimeoutError(self._turn_ms, records.records[-1].phase if records.records else "its start")
+        return PhaseNotes(until=until, mask=self._mask)
 
     async def rule(self, profile: Profile, records: PhaseRecords) -> tuple[int, ResponseRule]:
         """Run phase 5.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -393,7 +394,13 @@ class ToolContext:
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
 
     def cite(self, service: str, hits: RetrievalHits) -> None:
-        """Say what was found in a document store: the turn names it among its citations."""
+        """Say what was found in a document store: the turn names it among its citations.
+
+        Raises:
+            ValueError: A document has no distance.
+        """
+        if len(hits.documents) != len(hits.distances) or not all(map(math.isfinite, hits.distances)):
+            raise ValueError("every document that is cited needs a distance, a finite number")
         found = found_in_turn.get()
         if found is not None:
             found.append(Found(self.tool.name, service, hits))
