@@ -93,3 +93,39 @@ def test_the_schema_is_a_schema_and_knows_the_installed_plugins(run, script):
     assert validator.is_valid(fine)
     assert not validator.is_valid({**fine, "llms": {"s": {"provider": "scripted", "repaet": True}}})
     assert not validator.is_valid({**fine, "llms": {"s": {"provider": "nobody"}}})
+
+
+STORE = '[rag_services.notes]\nprovider = "memory"\n'
+
+
+def test_a_store_that_no_rule_asks_is_noted(run, script):
+    path = script('{ text = "-" }')
+    path.write_text(path.read_text() + STORE)
+
+    assert "rag_services.notes: no rule asks for its documents: {{rag_context}}" in run("check").out
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tools"),
+    [("{{rag_context}}", ""), ("{{documents.0.text}}", ""), ("", '[[tools.registry]]\nname = "search_documents"\n')],
+)
+def test_a_store_that_a_prompt_or_a_tool_looks_into_is_not_noted(run, tmp_path, prompt, tools):
+    (tmp_path / "flexchat.toml").write_text(
+        f'[llms.a]\nprovider = "rehearsal"\n[[responses]]\nllm = "a"\nmodel = "x"\nprompt = "{prompt}"\n{STORE}{tools}'
+    )
+
+    assert "note:" not in run("check").out
+
+
+def test_a_misspelt_variable_of_a_prompt_is_noted_with_its_line(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.a]\nprovider = "rehearsal"\n[[responses]]\nllm = "a"\nmodel = "x"\nprompt = "{{rag_contxt}} {{topic}}"\n'
+    )
+
+    ran = run("check")
+
+    assert ran.status == 0
+    assert ran.out.splitlines()[0] == (
+        "note: flexchat.toml:6: responses[0].prompt: no variable is called 'rag_contxt' (did you mean 'rag_context'?); "
+        "it stays in the text"
+    )

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from ..assembly import check_config
-from ..errors import ConfigError, Problem
+from ..domain import Profile
+from ..errors import ConfigError, Problem, did_you_mean
 from ..plugin.contracts import Command
+from ..plugin.host import PluginHost
 from .opening import config_file, prepare
 from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
     from ..config.model import ToolsTable
+
+_VARIABLE = re.compile(r"\{\{\s*(\w+)[\w.-]*\s*\}\}")
+_VARIABLES = (*(field.name for field in attrs.fields(Profile)), "rag_context")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +59,39 @@ def _check(file: Path, args: argparse.Namespace) -> tuple[list[Problem], list[Pr
         host = prepare(args, file)
     except ConfigError as error:  # not even its plugins.block can be read
         return [*error.problems], []
-    return check_config(file, host)
+    problems, notes = check_config(file, host)
+    return problems, notes if problems else [*notes, *_notes(file, host)]
+
+
+def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
+    """Yield what a configuration that can be used does not do, though it looks as if it did."""
+    from ..config.load import read_config
+    from ..phases.needs import needs_of
+
+    draft = read_config(file)
+    config = draft.config
+    if config is None:
+        return
+    for index, rule in enumerate(config.responses):
+        for name in dict.fromkeys(_VARIABLE.findall(rule.prompt)):
+            if name not in _VARIABLES:
+                text = f"no variable is called '{name}'{did_you_mean(name, _VARIABLES)}; it stays in the text"
+                yield draft.document.problem(("responses", index, "prompt"), text)
+    if not needs_of(config, config.rag_services).documents and not _has_search(config.tools, host):
+        for service in config.rag_services:
+            text = "no rule asks for its documents: {{rag_context}} in a prompt shows them to the model"
+            yield draft.document.problem(("rag_services", service), text)
+
+
+def _has_search(table: ToolsTable, host: PluginHost) -> bool:
+    """Return whether a tool may look into document stores."""
+    offered = host.tools.by_name
+    kinds = [
+        entry.implementation.type if entry.implementation else offered[entry.name].implementation.type
+        for entry in table.registry
+        if entry.implementation or entry.name in offered
+    ]
+    return table.enabled is not False and any(kind not in ("builtin", "mock") for kind in kinds)
 
 
 def _contents(file: Path, notes: list[Problem]) -> str:

@@ -28,6 +28,8 @@ def _list_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def _list(conversations: Conversations, args: argparse.Namespace) -> None:
+    if args.limit < 1:
+        raise UsageError(f"--limit is at least 1, not {args.limit}")
     found: list[ConversationInfo] = []
     async with contextlib.aclosing(every(conversations, args.search)) as infos:
         async for info in infos:
@@ -76,6 +78,10 @@ async def _rename(conversations: Conversations, args: argparse.Namespace) -> Non
     if not title:
         raise UsageError("the title is empty")
     await conversations.rename(info.id, title)
+    if args.json:
+        args.terminal.json({"id": info.id, "title": title})
+    else:
+        args.terminal.say(f"{short_id(info)} is called: {one_line(title, 80)}", "dim")
 
 
 def _delete_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,12 +94,13 @@ async def _delete(conversations: Conversations, args: argparse.Namespace) -> Non
     found = {info.id: info for info in [await find(conversations, id) for id in args.ids]}
     for info in found.values():
         args.terminal.say(f"{short_id(info)}  {one_line(info.title, 80)}")
-    if not args.yes and not _confirmed(len(found), args):
-        args.terminal.say("nothing was deleted", "dim")
-        return
-    for id in found:
+    agreed = args.yes or _confirmed(len(found), args)
+    for id in found if agreed else ():
         await conversations.delete(id)
-    args.terminal.say("deleted", "dim")
+    if args.json:
+        args.terminal.json({"deleted": [*found] if agreed else []})
+    else:
+        args.terminal.say("deleted" if agreed else "nothing was deleted", "dim")
 
 
 def _confirmed(count: int, args: argparse.Namespace) -> bool:
@@ -125,6 +132,9 @@ async def _export(conversations: Conversations, args: argparse.Namespace) -> Non
                 write(json.dumps(await conversations.export_json(id)) + "\n")
             else:
                 write(("\n" if number else "") + await conversations.export_markdown(id))
+    if args.output is not None:
+        count = "1 conversation" if len(ids) == 1 else f"{len(ids):,} conversations"
+        args.terminal.say(f"{count} written to {args.output}", "dim")
 
 
 @contextlib.contextmanager

@@ -18,6 +18,12 @@ from .usage import OK, UsageError
 
 _TOOLS = ("calculator", "get_current_datetime")
 _SET = "set" if os.name == "nt" else "export"
+_KEPT = """
+# [conversations]                       # keep every turn, in your data folder; flexchat ask -c goes on with the last
+
+# [rag_services.documents]              # passages of your files: flexchat rag add FOLDER fills the store
+# provider = "sqlite"                   # and {{rag_context}} in the prompt above shows the model what is found
+""".splitlines()
 _TRY = 'flexchat ask "What is 17% of 230?"'
 
 
@@ -129,7 +135,7 @@ def text_of(starter: Starter, tools: Sequence[str]) -> str:
     ]
     for name in tools:
         lines += ["", "[[tools.registry]]", f'name = "{name}"']
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_KEPT]) + "\n"
 
 
 def _commented(line: str, comment: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from ..domain import (
+    Citation,
     StreamEnd,
     StreamEvent,
     TextDelta,
@@ -21,6 +23,8 @@ from ..domain import (
 from .terminal import Style, Terminal, one_line
 
 _LONGEST_STEP = 400
+_LONGEST_SOURCE = 80
+_MOST_SOURCES = 5
 _INDENT = " " * 8  # what a writer of steps may put before them
 
 
@@ -31,6 +35,8 @@ async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Termina
         async for event in events:
             transcript.show(event)
     assert transcript.turn is not None, "a turn ends with TurnEnd"
+    if transcript.turn.citations:
+        terminal.say(f"sources: {spoken_sources(transcript.turn.citations)}", "dim")
     for warning in transcript.turn.response.warnings:
         terminal.say(f"note: {warning}", "dim")
     return transcript.turn
@@ -102,6 +108,14 @@ def spoken_result(record: ToolCallRecord) -> str:
     return _spoken(_core_of(result.result)) if result.success else f"failed: {result.error}"
 
 
+def spoken_sources(citations: Sequence[Citation]) -> str:
+    """Return where an answer comes from: what it names; else all that the model had before it."""
+    named = [citation for citation in citations if citation.named] or citations
+    places = list(dict.fromkeys(map(_place, named)))
+    more = len(places) - _MOST_SOURCES
+    return ", ".join(places[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
+
+
 def time_of(record: ToolCallRecord) -> str:
     """Return what is said behind a result: how long it took, and what was adjusted on the way."""
     return "  (" + "; ".join([f"{record.result.execution_time_ms} ms", *record.result.notes]) + ")"
@@ -110,6 +124,13 @@ def time_of(record: ToolCallRecord) -> str:
 def _core_of(value: Any) -> Any:
     """A result that is one value in a wrapping of its own is shown as that value."""
     return value["result"] if isinstance(value, dict) and value.keys() == {"result"} else value
+
+
+def _place(citation: Citation) -> str:
+    title, source = (one_line(text, _LONGEST_SOURCE) for text in (citation.title, citation.source or ""))
+    if not source or not title:
+        return source or title
+    return source if title == PurePath(source).name else f"{title} ({source})"
 
 
 def _spoken(value: Any) -> str:
