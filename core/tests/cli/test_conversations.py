@@ -276,3 +276,23 @@ def test_a_wrong_table_is_a_sentence_with_its_place_and_other_trouble_does_not_m
 
 def test_the_short_option_c_names_no_configuration_any_more(run):
     assert "unknown option '-c'" in run("check", "-c", "x.toml").err
+
+
+def test_changes_are_told_and_with_json_as_json(run, kept):
+    run("ask", "x")
+    (info,) = listed(run)
+    id = info["id"]
+
+    assert "is called: Tea" in run("conversations", "rename", id, "Tea").err
+    assert json.loads(run("conversations", "rename", id, "Tea", "--json").out) == {"id": id, "title": "Tea"}
+    assert "1 conversation written to all.md" in run("conversations", "export", "--all", "--output", "all.md").err
+    assert json.loads(run("conversations", "delete", id, "--yes", "--json").out) == {"deleted": [id]}
+
+
+@pytest.mark.parametrize("limit", ["0", "-3"])
+def test_a_list_of_less_than_one_is_refused(run, kept, limit):
+    """It would say that nothing is kept."""
+    ran = run("conversations", "list", f"--limit={limit}")
+
+    assert ran.status == 2
+    assert "--limit is at least 1" in ran.err

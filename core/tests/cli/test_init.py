@@ -97,3 +97,19 @@ def test_without_the_tools_package_the_file_names_no_tools(run, tmp_path):
 
 def test_init_as_json_names_the_file(run):
     assert json.loads(run("init", "local", "--json").out) == {"file": "flexchat.toml", "kind": "local"}
+
+
+def test_what_init_writes_as_comments_switches_on_documents_and_conversations(run, tmp_path):
+    run("init", "rehearsal")
+    path = tmp_path / "flexchat.toml"
+    *settled, kept, stored, provider = [line for line in path.read_text().splitlines() if line]
+    assert all(line.startswith("# ") for line in (kept, stored, provider))
+    on = "\n".join([*settled, *(line.removeprefix("# ") for line in (kept, stored, provider))])
+    path.write_text(on.replace('prompt = "', 'prompt = "{{rag_context}} '))
+
+    ran = run("check")
+
+    assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 2 tools, 1 rule\n")
+    config = tomllib.loads(path.read_text())
+    assert config["conversations"] == {}
+    assert config["rag_services"] == {"documents": {"provider": "sqlite"}}

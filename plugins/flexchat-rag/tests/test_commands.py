@@ -285,9 +285,58 @@ def test_stopping_is_no_failure(run, tmp_path):
     assert report["unchanged"] == 1
 
 
+def test_a_second_ctrl_c_while_the_program_ends_is_not_heard(run):
+    """It would tear the thread that makes vectors from its batch: a traceback, and an abort."""
+    slow = """
+import asyncio, signal, sys, threading, time
+from flexchat.cli.main import main
+from flexchat_rag.ingest import pipeline
+
+async def ingest(*args, **kwargs):
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.5)
+    signal.raise_signal(signal.SIGINT)
+    await asyncio.sleep(60)
+
+pipeline.ingest = ingest
+threading._register_atexit(lambda: signal.raise_signal(signal.SIGINT))  # run where exit begins to wait for threads
+sys.exit(main(["rag", "add", "docs"]))
+"""
+    done = subprocess.run([sys.executable, "-c", slow], capture_output=True, text=True, timeout=30, check=False)
+
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.startswith("stopped: 0 files")
+    assert "Traceback" not in done.stderr
+
+
 def test_loading_the_commands_loads_nothing_heavy():
     """Every command line loads every plugin."""
     heavy = "numpy pypdf docx lxml selectolax charset_normalizer tqdm sqlite3 argparse"
     program = f"import sys, flexchat_rag.plugin; print([m for m in '{heavy}'.split() if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_query_of_an_empty_store_says_that_it_is_empty(run):
+    assert "the store 'documents' is empty: flexchat rag add PATH fills it" in run("rag", "query", "tea").err
+    run("rag", "add", "docs")
+    assert run("rag", "query", "zebra").err == "nothing found\n"
+
+
+def test_an_export_that_cannot_be_written_is_one_sentence(run, monkeypatch):
+    """A read-only file system refuses to delete, too, what is not there."""
+    run("rag", "add", "docs")
+
+    def refusing(work):
+        def maybe(path, *args, **kwargs):
+            if path.suffix == ".part":
+                raise OSError(30, "Read-only file system")
+            return work(path, *args, **kwargs)
+
+        return maybe
+
+    for name in ("open", "unlink"):
+        monkeypatch.setattr(Path, name, refusing(getattr(Path, name)))
+    ran = run("rag", "export", "--output", "all.jsonl")
+
+    assert (ran.status, ran.out) == (1, "")
+    assert ran.err == "flexchat: 'all.jsonl' cannot be written: Read-only file system\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable
@@ -32,7 +33,8 @@ def run(args: Any) -> int:
     except OSError as error:
         raise RagCommandError(f"'{args.output}' cannot be written: {error.strerror or error}") from None
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder that cannot be written cannot be tidied
+            part.unlink(missing_ok=True)
     if args.json:
         args.terminal.json({"collection": name, "documents": count, "output": args.output})
     else:

@@ -27,12 +27,14 @@ def run(args: Any) -> int:
         args.refuse("the question is empty")
     where = where_of(args)
 
-    async def work(chat: Any) -> RetrievalHits:
+    async def work(chat: Any) -> tuple[RetrievalHits, str]:
         chosen = await choose_store(chat, args.service, args.collection)
         collection = args.collection or getattr(chosen.entry, "collection", None)
-        return await chosen.store.query(args.text, collection=collection, top_k=args.top_k, where=where)
+        hits = await chosen.store.query(args.text, collection=collection, top_k=args.top_k, where=where)
+        empty = not hits.documents and not any(there.documents for there in await chosen.store.collections())
+        return hits, f"the store '{chosen.name}' is empty: flexchat rag add PATH fills it" if empty else "nothing found"
 
-    hits = with_chat(args, work)
+    hits, nothing = with_chat(args, work)
     pairs = list(zip(hits.documents, hits.distances, strict=True))
     if args.json:
         args.terminal.json(
@@ -46,7 +48,7 @@ def run(args: Any) -> int:
         text = " ".join(document.text.split())
         args.terminal.paragraph(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]} …", indent="   ")
     if not pairs:
-        args.terminal.say("nothing found")
+        args.terminal.say(nothing)
     return 0
 
 
