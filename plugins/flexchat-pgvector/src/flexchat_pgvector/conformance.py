@@ -1,4 +1,4 @@
-"""What FlexChat's kit tries the document store with.
+"""What FlexChat's kit tries the stores with.
 
 Used by tests/test_conformance.py, and by ``flexchat plugins verify pgvector`` where FLEXCHAT_TEST_POSTGRES holds the
 dsn of a database to try things in: each law gets a schema of its own, which is deleted at the end of the process.
@@ -10,12 +10,13 @@ import atexit
 import hashlib
 import os
 import unittest
+from pathlib import Path
 
-from flexchat.plugin import DocumentStore, RetrieverContext
-from flexchat.testing import DocumentStoreConformance
+from flexchat.plugin import ConversationStore, DocumentStore, RetrieverContext
+from flexchat.testing import ConversationStoreConformance, DocumentStoreConformance
 
-from .config import PgvectorConfig
-from .plugin import create_documents
+from .config import PgvectorConfig, PostgresqlConfig
+from .plugin import create_conversations, create_documents
 
 DSN_VARIABLE = "FLEXCHAT_TEST_POSTGRES"
 _schemas: set[str] = set()
@@ -29,14 +30,31 @@ class Pgvector(DocumentStoreConformance):
 
     def make_store(self, context: RetrieverContext) -> DocumentStore:
         """Return a store with a schema of its own for each folder."""
-        dsn = os.environ.get(DSN_VARIABLE)
-        if not dsn:
-            raise unittest.SkipTest(f"no database to try it with: set {DSN_VARIABLE}")
-        schema = "kit_" + hashlib.sha256(f"{context.folder}".encode()).hexdigest()[:16]
-        if not _schemas:
-            atexit.register(_drop, dsn)
-        _schemas.add(schema)
+        dsn, schema = _place(context.folder)
         return create_documents(PgvectorConfig(dsn=dsn, schema=schema, pool_size=3), context)
+
+
+class Postgresql(ConversationStoreConformance):
+    """The store "postgresql"."""
+
+    supports = frozenset({"search", "durable", "shared"})
+    plugin = "flexchat_pgvector.plugin"
+
+    def make_store(self, folder: Path) -> ConversationStore:
+        """Return a store with a schema of its own for each folder."""
+        dsn, schema = _place(folder)
+        return create_conversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3), folder)
+
+
+def _place(folder: Path | None) -> tuple[str, str]:
+    dsn = os.environ.get(DSN_VARIABLE)
+    if not dsn:
+        raise unittest.SkipTest(f"no database to try it with: set {DSN_VARIABLE}")
+    schema = "kit_" + hashlib.sha256(f"{folder}".encode()).hexdigest()[:16]
+    if not _schemas:
+        atexit.register(_drop, dsn)
+    _schemas.add(schema)
+    return dsn, schema
 
 
 def _drop(dsn: str) -> None:
