@@ -35,13 +35,14 @@ from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriev
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
 from .request import read_request
+from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager, as_definition
 
 if TYPE_CHECKING:
     from .schema.answer_form import AnswerForm
 
 
-_Held = ChatProvider | Reranker | Retriever | ConversationStore
+_Held = ChatProvider | LocalEmbeddings | Reranker | Retriever | ConversationStore
 
 
 class FlexChat:
@@ -68,7 +69,8 @@ class FlexChat:
         tools: ToolManager,
         events: EventHooks | None = None,
         retrievers: Mapping[str, Retriever] | None = None,
-        held: Iterable[ChatProvider | Reranker] = (),
+        held: Iterable[Reranker] = (),
+        local_embeddings: LocalEmbeddings | None = None,
         conversations: ConversationStore | None = None,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         mask: Mask | None = None,
@@ -79,12 +81,14 @@ class FlexChat:
         self.tools = tools
         self.notes = tuple(notes)
         self._providers = dict(providers)
+        self._local_embeddings = local_embeddings or LocalEmbeddings()
         self.retrievers: Mapping[str, Retriever] = dict(retrievers or {})
         self.conversations = Conversations(conversations) if conversations is not None else None
         self._keeper = Keeper(conversations) if conversations is not None else None
         # Closed from the end: a store may still need who makes its vectors.
         self._held: list[_Held] = [
             *self._providers.values(),
+            self._local_embeddings,
             *held,
             *self.retrievers.values(),
             *([conversations] if conversations is not None else []),
@@ -171,6 +175,7 @@ class FlexChat:
             events=parts.events,
             retrievers=parts.retrievers,
             held=parts.held,
+            local_embeddings=parts.local_embeddings,
             conversations=parts.conversations,
             usual_thresholds=parts.usual_thresholds,
             mask=parts.mask,
@@ -277,8 +282,9 @@ class FlexChat:
         """Turn texts into vectors, one each, in their order.
 
         Args:
-            llm: Name of an entry in llms; None for the one the config's ``embedding`` names, or the only one there is.
-            model: None for that of ``embedding``, or the entry's default_model.
+            llm: Name of an entry in llms, or a provider that brings its own model ("minilm"); None for the one the
+                config's ``embedding`` names, or the only entry there is.
+            model: None for that of ``embedding``, or the entry's default_model, or the provider's own.
             purpose: Whether the texts are questions or documents, where a model makes different vectors for them.
             dimensions: Length of the vectors, where a model leaves a choice.
 
@@ -293,6 +299,7 @@ class FlexChat:
             texts if isinstance(texts, str) else [scrub(t) if isinstance(t, str) else t for t in texts],
             self._providers,
             self.config,
+            self._local_embeddings,
             llm=llm,
             model=model,
             purpose=purpose,

@@ -17,6 +17,7 @@ from .errors import ConfigError, Problem, ProviderError
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import PluginHost
+from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Parts:
     tools: ToolManager
     events: EventHooks
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
-    held: tuple[ChatProvider | Reranker, ...] = ()
+    held: tuple[Reranker, ...] = ()
+    local_embeddings: LocalEmbeddings = attrs.field(factory=LocalEmbeddings)
     conversations: ConversationStore | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
@@ -67,7 +69,8 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
             )
         except (ProviderError, TypeError, ValueError) as error:
             draft.problem(("llms", name), str(error))
-    opener = StoreOpener(draft, config, host, opened)
+    local = LocalEmbeddings(host.providers.by_name.values())
+    opener = StoreOpener(draft, config, host, opened, local)
     retrievers = opener.open(stores)
     conversations = _conversations(draft, host)
     draft.finish()
@@ -90,6 +93,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
         events=events,
         retrievers=retrievers,
         held=tuple(opener.held),
+        local_embeddings=local,
         conversations=conversations,
         usual_thresholds={
             f"{type_.name}/{model}": thresholds
@@ -131,7 +135,10 @@ def assemble_rule(
     mask = Mask(secret_values({provider: service}))
     manager = _manager(config, host, mask, events, {})
     manager.add(tools)
-    return Parts(config=config, providers={provider: opened}, tools=manager, events=events, mask=mask)
+    local = LocalEmbeddings(host.providers.by_name.values())
+    return Parts(
+        config=config, providers={provider: opened}, tools=manager, events=events, local_embeddings=local, mask=mask
+    )
 
 
 def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:

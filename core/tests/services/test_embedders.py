@@ -85,6 +85,25 @@ async def test_whoever_stops_waiting_does_not_stop_the_others(embedder, provider
     assert len(provider.asked) == 1
 
 
+async def test_what_nobody_waits_for_any_more_is_stopped_and_asked_anew(embedder, provider):
+    """A request that hangs does not make the same question hang for ever."""
+    provider.go.clear()
+    running = asyncio.all_tasks()
+    waiting = [asyncio.create_task(embedder.embed(["why?"], purpose="query")) for _ in range(2)]
+    await asyncio.sleep(0)
+    for task in waiting:
+        task.cancel()
+    assert [type(end) for end in await asyncio.gather(*waiting, return_exceptions=True)] == [
+        asyncio.CancelledError,
+        asyncio.CancelledError,
+    ]
+    provider.go.set()
+
+    assert await embedder.embed(["why?"], purpose="query") == [(4.0, 1.0)]
+    assert len(provider.asked) == 2
+    assert asyncio.all_tasks() == running
+
+
 async def test_a_failure_is_not_remembered(embedder, provider):
     """The next one asks again."""
     provider.fails = True

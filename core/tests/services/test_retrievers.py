@@ -6,6 +6,7 @@ from flexchat.config.load import read_config
 from flexchat.plugin import ProviderType, RerankerType, RetrieverType, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.services.build import read_services
+from flexchat.services.local_embeddings import LocalEmbeddings
 from flexchat.services.retrievers import StoreOpener
 
 
@@ -38,6 +39,10 @@ class Local(Embedding):
 class Store:
     settings: Settings
     context: object
+
+    def __attrs_post_init__(self):
+        if self.settings.colour == "none":
+            raise ValueError("none is no colour for a shelf")
 
 
 class Reranker:
@@ -95,7 +100,7 @@ def opened(tmp_path):
         stores = read_services(draft, "rag_services", host.retrievers)
         config = draft.finish()
         providers = {"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}
-        opener = StoreOpener(draft, config, host, providers)
+        opener = StoreOpener(draft, config, host, providers, LocalEmbeddings(host.providers.by_name.values()))
         return opener.open(stores), opener, [(p.path, p.text) for p in draft.problems]
 
     return opened
@@ -144,11 +149,12 @@ def test_without_any_embedder_a_store_has_none(opened):
 
 
 def test_stores_share_a_local_model_and_it_is_closed_with_them(opened):
-    """It is opened once, however many stores there are."""
+    """It is opened once, however many stores there are, and a question is asked once."""
     stores, opener, _ = opened(SHELF + '[rag_services.more]\nprovider = "shelf"\nrerank = "careful"\n')
 
     assert len(stores) == 2
-    assert [type(thing) for thing in opener.held] == [Local, Reranker]
+    assert [type(thing) for thing in opener.held] == [Reranker]
+    assert stores["docs"].context.embedder is stores["more"].context.embedder
     assert isinstance(stores["more"].context.reranker, Reranker)
 
 
@@ -176,3 +182,11 @@ def test_what_cannot_be_had_is_a_problem_of_the_config(opened, entry, place, wor
 
     assert [path for path, _ in problems] == [place]
     assert words in problems[0][1]
+
+
+def test_a_store_that_cannot_be_made_is_a_problem_of_its_entry(opened):
+    """And no traceback."""
+    stores, _, problems = opened(SHELF + 'colour = "none"\n')
+
+    assert stores == {}
+    assert problems == [("rag_services.docs", "none is no colour for a shelf")]

@@ -14,13 +14,21 @@ QUESTIONS_KEPT = 256
 """Vectors of questions that are remembered: one message asks several collections the same."""
 
 
+class _Question:
+    """A question whose vector is asked for or known, and how many wait for it."""
+
+    def __init__(self, task: asyncio.Task[Sequence[float]]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
 class ProviderEmbedder:
     """An Embedder over a provider that has ``embed``."""
 
     def __init__(self, provider: ChatProvider, model: str) -> None:
         self._provider: Any = provider
         self._model = model
-        self._questions: OrderedDict[str, asyncio.Task[Sequence[float]]] = OrderedDict()
+        self._questions: OrderedDict[str, _Question] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -34,18 +42,29 @@ class ProviderEmbedder:
         return await self._ask(texts, purpose)
 
     async def _question(self, text: str) -> Sequence[float]:
-        task = self._questions.get(text)
-        if task is None or task.get_loop() is not asyncio.get_running_loop():
-            task = asyncio.ensure_future(self._one(text))
-            self._questions[text] = task
-            task.add_done_callback(lambda done: self._forget_failed(text, done))
+        question = self._questions.get(text)
+        if question is None or question.task.get_loop() is not asyncio.get_running_loop():
+            question = self._questions[text] = _Question(asyncio.ensure_future(self._one(text)))
+            question.task.add_done_callback(lambda done: self._forget_failed(text, done))
             while len(self._questions) > QUESTIONS_KEPT:
                 self._questions.popitem(last=False)
         self._questions.move_to_end(text)
-        return await asyncio.shield(task)  # whoever stops waiting must not stop the others
+        question.waiting += 1
+        try:
+            return await asyncio.shield(question.task)  # whoever stops waiting must not stop the others
+        finally:
+            question.waiting -= 1
+            if not question.waiting and not question.task.done():  # nobody wants it any more
+                self._forget(text, question.task)
+                question.task.cancel()
 
     def _forget_failed(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
-        if (task.cancelled() or task.exception() is not None) and self._questions.get(text) is task:
+        if task.cancelled() or task.exception() is not None:
+            self._forget(text, task)
+
+    def _forget(self, text: str, task: asyncio.Task[Sequence[float]]) -> None:
+        known = self._questions.get(text)
+        if known is not None and known.task is task:
             del self._questions[text]
 
     async def _one(self, text: str) -> Sequence[float]:

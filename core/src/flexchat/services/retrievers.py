@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..config.model import Config, EmbeddingChoice
-from ..errors import did_you_mean
-from ..plugin.contracts import ChatProvider, ProviderType, Reranker, Retriever, RetrieverContext
+from ..errors import FlexChatError, did_you_mean
+from ..plugin.contracts import ChatProvider, Reranker, Retriever, RetrieverContext
 from ..plugin.host import PluginHost
 from .build import Service
 from .embedders import ProviderEmbedder
+from .local_embeddings import LocalEmbeddings
 
 if TYPE_CHECKING:
     from ..config.load import Draft
@@ -24,15 +25,16 @@ class StoreOpener:
 
     Attributes:
         providers: The services of the config, by name.
-        held: What was opened beside them, to be closed with them.
+        held: What was opened for the stores alone, to be closed with them.
     """
 
     draft: Draft
     config: Config
     host: PluginHost
     providers: Mapping[str, ChatProvider]
-    held: list[ChatProvider | Reranker] = attrs.field(factory=list)
-    _local: dict[str, ChatProvider] = attrs.field(factory=dict)
+    local: LocalEmbeddings
+    held: list[Reranker] = attrs.field(factory=list)
+    _embedders: dict[tuple[str, str], ProviderEmbedder] = attrs.field(factory=dict)
 
     def open(self, stores: Mapping[str, Service]) -> dict[str, Retriever]:
         """Return the stores by name; what is wrong with their entries is added to the draft's problems."""
@@ -51,7 +53,10 @@ class StoreOpener:
                 embedder=self._embedder(choice, at) if choice else self._local_embedder(),
                 reranker=self._reranker(entry.rerank, (*place, "rerank")) if entry.rerank else None,
             )
-            opened[name] = store.type.create(store.settings, context)
+            try:
+                opened[name] = store.type.create(store.settings, context)
+            except (FlexChatError, TypeError, ValueError) as error:
+                self.draft.problem(place, str(error))
         return opened
 
     def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> ProviderEmbedder | None:
@@ -59,37 +64,31 @@ class StoreOpener:
         if provider is not None:
             model = model or self.config.llms[choice.llm].default_model
         else:
-            type_: ProviderType | None = self.host.providers.by_name.get(choice.llm)
-            if type_ is None or type_.local_embeddings is None:
-                known = [*self.providers, *self._local_types()]
+            if choice.llm not in self.local.models:
+                known = [*self.providers, *self.local.models]
                 hint = did_you_mean(choice.llm, known)
                 listed = ", ".join(known) or "none"
                 self.draft.problem(
                     (*place, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
                 )
                 return None
-            provider, model = self._opened(type_), model or type_.local_embeddings
+            provider, model = self.local.provider(choice.llm), model or self.local.models[choice.llm]
         if not hasattr(provider, "embed"):
             self.draft.problem((*place, "llm"), f"{choice.llm} (provider {provider.name}) makes no embeddings")
         elif not model:
             self.draft.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{choice.llm}")
         else:
-            return ProviderEmbedder(provider, model)
+            return self._shared(choice.llm, provider, model)
         return None
 
     def _local_embedder(self) -> ProviderEmbedder | None:
-        for type_ in self._local_types().values():
-            return ProviderEmbedder(self._opened(type_), type_.local_embeddings or "")
+        for name, model in self.local.models.items():
+            return self._shared(name, self.local.provider(name), model)
         return None
 
-    def _local_types(self) -> dict[str, ProviderType]:
-        return {name: type_ for name, type_ in sorted(self.host.providers.by_name.items()) if type_.local_embeddings}
-
-    def _opened(self, type_: ProviderType) -> ChatProvider:
-        if type_.name not in self._local:
-            self._local[type_.name] = type_.create(type_.config_class())
-            self.held.append(self._local[type_.name])
-        return self._local[type_.name]
+    def _shared(self, name: str, provider: ChatProvider, model: str) -> ProviderEmbedder:
+        """Return the embedder of a model, one for all stores: it remembers what was asked."""
+        return self._embedders.setdefault((name, model), ProviderEmbedder(provider, model))
 
     def _reranker(self, name: str, place: tuple[str, ...]) -> Reranker | None:
         type_ = self.host.rerankers.by_name.get(name)
