@@ -34,7 +34,7 @@ from .store.filling import (
     save_collection,
 )
 from .store.filters import filter_sql
-from .store.reading import list_documents, list_sources, read_collections
+from .store.reading import list_documents, list_sources, metadata_fields, read_collections
 from .store.rows import checked_name, metadata_json, read_as, row_of
 from .store.search import Found, Question, search
 from .store.tables import open_database
@@ -129,7 +129,10 @@ class SqliteStore:
                 source, name=checked_name(source.name, "the source's name"), digest=storable(source.digest)
             )
         taken_from = source.name if source is not None else None
-        rows = tuple({row.id: row for row in (row_of(document, taken_from) for document in documents)}.values())
+        fields = await self._database.read(lambda connection: metadata_fields(connection, name))
+        rows = tuple(
+            {row.id: row for row in (row_of(document, taken_from, *fields) for document in documents)}.values()
+        )
         embedder = self._embedder.name if self._embedder is not None and self._config.search != "keyword" else None
         if rows and self._config.search == "vector" and embedder is None:
             raise RetrievalError(f"{self._name}: search = 'vector' needs an embedding; name one in the config")

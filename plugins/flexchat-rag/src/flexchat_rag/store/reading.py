@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from flexchat.plugin import Collection, Document, Source, UnknownCollectionError
 
 from .filters import Sql
+from .rows import SOURCE_FIELD, TITLE_FIELD
 
 _DOCUMENT = "d.number, d.id, d.title, d.text, d.source, d.metadata, c.name"
 _FROM = "FROM documents AS d JOIN collections AS c ON c.number = d.collection"
@@ -73,6 +74,12 @@ def read_collections(
             documents,
         ) in rows
     }
+
+
+def metadata_fields(connection: sqlite3.Connection, name: str) -> tuple[str, str]:
+    """Return title_field and source_field of a collection, as they are usual where there is none of that name."""
+    row = connection.execute("SELECT title_field, source_field FROM collections WHERE name = ?", (name,)).fetchone()
+    return row or (TITLE_FIELD, SOURCE_FIELD)
 
 
 def fetch_documents(connection: sqlite3.Connection, numbers: Iterable[int]) -> dict[int, Document]:

@@ -17,6 +17,7 @@ LONGEST_TEXT = 10_000_000
 LONGEST_METADATA = 1_000_000
 DEEPEST_METADATA = 50
 UNTITLED = "Untitled"
+TITLE_FIELD, SOURCE_FIELD = "title", "source"
 
 
 @attrs.frozen(kw_only=True)
@@ -43,25 +44,29 @@ def read_as(title: str, text: str) -> str:
     return text if title == UNTITLED else f"{title}\n{text}"
 
 
-def row_of(document: Document, source: str | None) -> Row:
+def row_of(document: Document, taken_from: str | None, title_field: str, source_field: str) -> Row:
     """Return the document as a row.
 
     Args:
-        source: What it was taken from, where the document does not say.
+        taken_from: Its source, where the document does not say.
+        title_field, source_field: Metadata whose texts are title and source instead of the document's own, unless
+            they are the usual fields. What was taken from a source keeps it: that is what it is replaced by.
 
     Raises:
         RetrievalError: It cannot be stored; the text says which and why.
     """
     place = f"the document {str(document.id or document.title)[:100]!r}"
-    text, title = storable(document.text), storable(document.title)
+    text = storable(document.text)
+    title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
     if len(text) > LONGEST_TEXT or len(title) > LONGEST_TEXT:
         raise RetrievalError(f"{place} has more than {LONGEST_TEXT:,} characters: split it")
-    given = document.source if document.source is not None else source
-    source = None if given is None else checked_name(given, f"the source of {place}", empty=True)
-    id = storable(document.id or "") or hashlib.sha256(f"{source or ''}\0{text}".encode()).hexdigest()
+    given = document.source if document.source is not None else taken_from
+    id = storable(document.id or "") or hashlib.sha256(f"{storable(given or '')}\0{text}".encode()).hexdigest()
+    if taken_from is None:
+        given = _text_in(document.metadata, source_field, SOURCE_FIELD) or given
     return Row(
         id=checked_name(id, f"the id of {place}"),
-        source=source,
+        source=None if given is None else checked_name(given, f"the source of {place}", empty=True),
         metadata=metadata_json(document.metadata, f"metadata of {place}"),
         title=title,
         text=text,
@@ -92,6 +97,11 @@ def metadata_json(metadata: Mapping[str, Any], place: str) -> str:
     if len(written) > LONGEST_METADATA:
         raise RetrievalError(f"{place} have more than {LONGEST_METADATA:,} characters")
     return written
+
+
+def _text_in(metadata: Mapping[str, Any], field: str, usual: str) -> str | None:
+    value = metadata.get(field)
+    return value if field != usual and isinstance(value, str) and value.strip() else None
 
 
 def _clean(value: Any, place: str, depth: int) -> Any:

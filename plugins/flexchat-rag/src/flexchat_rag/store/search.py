@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Collection as Sized
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from flexchat.plugin import AllOf, Collection, Document
 from .filters import Sql, filter_sql
 from .ranking import merged
 from .reading import fetch_documents, read_collections
-from .words import best_score, find_words, terms_of
+from .words import find_words, terms_of, word_distances
 
 if TYPE_CHECKING:
     from .vectors import Floats, Matrices
@@ -55,8 +56,8 @@ class Found:
 def search(connection: sqlite3.Connection, matrices: Matrices | None, question: Question) -> Found:
     """Return the best documents and their distances.
 
-    A distance is the cosine distance where the document has a vector that compares with the question's, else
-    1 - score / best possible score of its words, from 0 to 1.
+    A distance is the cosine distance where the document has a vector that compares with the question's, else how much
+    of the question's words it lacks, from 0 to 1.
 
     Raises:
         UnknownCollectionError: There is no such collection.
@@ -65,7 +66,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
     where = filter_sql(question.condition) if question.condition.conditions else None
     depth = max(DEPTH, question.top_k)
     terms = terms_of(question.text) if question.by_words else ()
-    asked = [*collections] if question.collection is not None else None
+    asked = [*collections] if _is_part(connection, collections) else None
     words = dict(find_words(connection, terms, asked, where, depth))
     cosines: dict[int, float] = {}
     near: list[tuple[int, float]] = []
@@ -80,17 +81,23 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
         cosines |= dict(near)
     ranked = merged([[number for number, _ in near], [*words]])[: max(0, question.top_k)]
     documents = fetch_documents(connection, ranked)
-    best = best_score(connection, terms) if any(number not in cosines for number in ranked) else 1.0
+    by_words = [number for number in ranked if number not in cosines]
+    lacking = word_distances(connection, terms, asked, by_words) if by_words else {}
     hits = []
     for number in ranked:
         if number in documents:  # not if it is newer than this view
-            distance = 1 - cosines[number] if number in cosines else 1 - words[number] / best
+            distance = 1 - cosines[number] if number in cosines else lacking[number]
             hits.append((documents[number], min(2.0, max(0.0, distance))))
     return Found(
         collections=tuple(collections.values()),
         documents=tuple(document for document, _ in hits),
         distances=tuple(distance for _, distance in hits),
     )
+
+
+def _is_part(connection: sqlite3.Connection, collections: Sized[int]) -> bool:
+    """Return whether there are others: to ask in all takes half the time of asking in each by name."""
+    return bool(connection.execute("SELECT count(*) > ? FROM collections", (len(collections),)).fetchone()[0])
 
 
 def _passing(
