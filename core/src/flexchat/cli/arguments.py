@@ -79,17 +79,14 @@ def split_command(words: Sequence[str], depth: Callable[[str], bool]) -> tuple[s
     return " ".join(command), rest
 
 
-def parse(parser: Parser, words: Sequence[str], *, intermixed: bool) -> argparse.Namespace:
-    """Read a command's words.
-
-    Args:
-        intermixed: Options may stand between the other words. Not every parser a plugin makes allows that.
+def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
+    """Read a command's words. Options may stand between the others, where the parser allows that.
 
     Raises:
         UsageError: A word fits nothing.
     """
     head, tail = _at_double_dash(words)
-    if intermixed:
+    if _can_be_intermixed(parser, hidden=bool(tail)):
         # Words behind -- are hidden while options are looked for: Python 3.11 forgets that they are none.
         args, left_over = parser.parse_known_intermixed_args([*head, *(_HIDDEN + word for word in tail)])
         for name, value in vars(args).items():
@@ -105,6 +102,22 @@ def parse(parser: Parser, words: Sequence[str], *, intermixed: bool) -> argparse
             advice += "; write -- before a message that begins with a dash"
         raise UsageError(f"unknown {kind} '{word}'{did_you_mean(word, options)}; {advice}")
     return args
+
+
+def _can_be_intermixed(parser: Parser, *, hidden: bool) -> bool:
+    """Return whether a parser, which a plugin may have made, can read options between its other words.
+
+    Args:
+        hidden: Whether there are words behind --: what converts its words would not know them while they are hidden.
+    """
+    positionals = parser._get_positional_actions()
+    exclusive = [action for group in parser._mutually_exclusive_groups for action in group._group_actions]
+    return not any(
+        action.nargs in (argparse.PARSER, argparse.REMAINDER)
+        or action in exclusive
+        or (hidden and (action.type is not None or action.choices is not None))
+        for action in positionals
+    )
 
 
 def _at_double_dash(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -122,7 +122,7 @@ def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
     wants_overview = not rest or not {"-h", "--help"}.isdisjoint(rest)
     if not wants_overview:
         with terminal.lent():
-            parse(parser, rest, intermixed=False)
+            parse(parser, rest)
         raise UsageError("a command is missing; flexchat --help lists them")
     terminal.write(_overview(OWN, _commands_of_plugins(rest)))
     return OK
@@ -132,7 +132,7 @@ def _call(command: Command, words: Sequence[str], terminal: Terminal, *, own: bo
     parser = new_parser(f"flexchat {command.name}", f"{command.summary[:1].upper()}{command.summary[1:]}.", __version__)
     command.add_arguments(parser)
     with terminal.lent():  # argparse prints help and version
-        args = parse(parser, words, intermixed=own)
+        args = parse(parser, words)
     args.terminal = terminal
     args.open_chat = functools.partial(open_chat, args)
     with contextlib.nullcontext() if own else terminal.lent():
