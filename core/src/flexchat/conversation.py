@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 
 from .domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd
-from .phases.asking import PhaseNotes
 from .phases.citations import citations_of
 from .phases.phase5_matching import RuleVerdict, verdicts
 from .phases.phase6_generation import ResponseGenerator
@@ -131,7 +130,7 @@ class Conversation:
             assert response is not None, "a generation ends with its response"
             if records.warnings:
                 response = attrs.evolve(response, warnings=(*records.warnings, *response.warnings))
-            await records.done("response generation", response, _printable(response), PhaseNotes(usage=response.usage))
+            await records.done("response generation", response, _printable(response), usage=response.usage)
             turn = Turn(
                 id=current.id,
                 profile=profile,

@@ -13,6 +13,8 @@ def build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: s
 
     Source: the original's profile building; requirement C21.
     """
+    if not rag.hits:
+        return Profile(topic=topic.text, user_message=request.user_message, intent=intent)
     named = next((hit for hit in rag.hits if hit.category == intent), None)
     if rag.result == "match":
         named = rag.hits[0]

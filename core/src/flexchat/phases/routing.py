@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from ..config.model import Config, ResponseRule
-from ..domain import ChatRequest, PhaseRecord, Profile, RagResults
+from ..domain import ChatRequest, PhaseRecord, Profile, RagResults, Usage
 from ..domain.masking import Mask
 from ..errors import TurnTimeoutError
 from ..plugin.contracts import ChatProvider, Retriever
@@ -23,6 +23,7 @@ from .phase4_profile import build_profile
 from .phase5_matching import match_response_rule
 
 NOT_ASKED = "no rule asks for it"
+NOTHING = RagResults()
 
 
 @attrs.define
@@ -41,17 +42,27 @@ class PhaseRecords:
     def __attrs_post_init__(self) -> None:
         self.since = self.started
 
-    async def done(self, phase: str, outcome: Any, printable: Any, notes: PhaseNotes | None = None) -> None:
+    async def done(
+        self,
+        phase: str,
+        outcome: Any,
+        printable: Any,
+        notes: PhaseNotes | None = None,
+        *,
+        skipped: str = "",
+        usage: Usage | None = None,
+    ) -> None:
         """Note that a phase is done.
 
         Args:
             outcome: What the plugins are told.
             printable: The same as JSON data.
+            notes: What it has to tell beside that; of one without any, skipped and usage.
         """
         now = time.perf_counter()
         elapsed_ms, self.since = (now - self.since) * 1000, now
         if notes is None:
-            record = PhaseRecord(phase=phase, outcome=printable, elapsed_ms=elapsed_ms)
+            record = PhaseRecord(phase=phase, outcome=printable, elapsed_ms=elapsed_ms, skipped=skipped, usage=usage)
         else:
             record = PhaseRecord(
                 phase=phase,
@@ -102,37 +113,41 @@ class Router:
         """
         needs = self._needs
         wants_documents = needs.documents if request.collections is None else bool(request.collections)
-        notes = self._notes(records)
+        topic, rag, intent = Topic(request.user_message, "new_topic"), NOTHING, None
+        notes, skipped = None, NOT_ASKED
         if needs.topic or ((wants_documents or needs.categories) and (request.history or request.topic)):
+            notes = self._notes(records)
             topic = await self._topics.detect(request, notes)
-        else:
-            topic = Topic(request.user_message, "new_topic")
-            notes.skipped = NOT_ASKED
-        await records.done("topic detection", topic.text, {"topic": topic.text, "status": topic.status}, notes)
-        notes, rag = self._notes(records), RagResults()
+        printable = {"topic": topic.text, "status": topic.status}
+        await records.done("topic detection", topic.text, printable, notes, skipped=skipped)
+        notes = None
         if wants_documents:
+            notes = self._notes(records)
             rag = await self._documents.collect(request, topic, notes)
-        else:
-            notes.skipped = NOT_ASKED if request.collections is None else "no collection is chosen"
-        await records.done("rag collection", rag, _rag(rag), notes)
-        notes, intent = self._notes(records), None
+        elif request.collections is not None:
+            skipped = "no collection is chosen"
+        await records.done("rag collection", rag, _rag(rag), notes, skipped=skipped)
+        notes, skipped = None, NOT_ASKED
         if needs.intent or (needs.place and rag.hits):
+            notes = self._notes(records)
             intent = await self._intents.detect(request.user_message, topic, rag, notes)
         elif rag.result == "match":
-            intent = rag.hits[0].category
-        else:
-            notes.skipped = NOT_ASKED
-        await records.done("intent detection", intent, intent, notes)
-        self._notes(records)
+            intent, skipped = rag.hits[0].category, "a document matches"
+        await records.done("intent detection", intent, intent, notes, skipped=skipped)
+        self._look_at_the_time(records)
         profile = build_profile(request, topic, rag, intent)
         await records.done("profile building", profile, _profile(profile))
         return profile, rag
 
     def _notes(self, records: PhaseRecords) -> PhaseNotes:
+        return PhaseNotes(until=self._look_at_the_time(records), mask=self._mask)
+
+    def _look_at_the_time(self, records: PhaseRecords) -> float:
+        """Return when the turn's time is over, or raise TurnTimeoutError if that has been."""
         until = records.started + self._turn_ms / 1000
         if records.since >= until:
             raise TurnTimeoutError(self._turn_ms, records.records[-1].phase if records.records else "its start")
-        return PhaseNotes(until=until, mask=self._mask)
+        return until
 
     async def rule(self, profile: Profile, records: PhaseRecords) -> tuple[int, ResponseRule]:
         """Run phase 5.
