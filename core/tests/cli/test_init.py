@@ -6,6 +6,8 @@ import tomllib
 import pytest
 from flexchat.cli.init import STARTERS
 
+FINE = "flexchat.toml is fine: 1 llm, 2 tools, 1 rule"
+
 
 @pytest.mark.parametrize("kind", STARTERS)
 def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_path, monkeypatch):
@@ -21,7 +23,7 @@ def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_
     assert config["tools"]["at_limit"] == "answer"
     assert [tool["name"] for tool in config["tools"]["registry"]] == ["calculator", "get_current_datetime"]
     checked = run("check")
-    assert (checked.status, checked.out) == (0, "flexchat.toml is fine: 1 llm, 2 tools, 1 rule\n")
+    assert (checked.status, checked.out) == (0, f"{FINE}\n")
 
 
 def test_openai_is_the_default_and_its_key_stays_out_of_the_file(run, tmp_path, monkeypatch):
@@ -109,7 +111,7 @@ def test_what_init_writes_as_comments_switches_on_documents_and_conversations(ru
 
     ran = run("check")
 
-    assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 2 tools, 1 rule\n")
+    assert (ran.status, ran.out) == (0, f"{FINE}, 1 document store, conversations are kept\n")
     config = tomllib.loads(path.read_text())
     assert config["conversations"] == {}
     assert config["rag_services"] == {"documents": {"provider": "sqlite"}}

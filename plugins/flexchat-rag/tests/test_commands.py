@@ -187,7 +187,7 @@ def test_documents_are_deleted_by_filter_and_id(run):
     run("rag", "add", "a.jsonl", "--id-field", "k")
     delete = ("rag", "delete", "--collection", "documents", "--yes")
     assert "2 passages deleted" in run(*delete, "--where", '{"year": {"$lt": 2002}}').out
-    assert "1 passages deleted" in run(*delete, "--id", "id4", "--id", "id0").out
+    assert "1 passage deleted" in run(*delete, "--id", "id4", "--id", "id0").out
     left = [json.loads(line)["id"] for line in run("rag", "export").out.splitlines()]
     assert left == ["id2", "id3"]
 
@@ -316,12 +316,6 @@ def test_loading_the_commands_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_query_of_an_empty_store_says_that_it_is_empty(run):
-    assert "the store 'documents' is empty: flexchat rag add PATH fills it" in run("rag", "query", "tea").err
-    run("rag", "add", "docs")
-    assert run("rag", "query", "zebra").err == "nothing found\n"
-
-
 def test_an_export_that_cannot_be_written_is_one_sentence(run, monkeypatch):
     """A read-only file system refuses to delete, too, what is not there."""
     run("rag", "add", "docs")
@@ -340,3 +334,22 @@ def test_an_export_that_cannot_be_written_is_one_sentence(run, monkeypatch):
 
     assert (ran.status, ran.out) == (1, "")
     assert ran.err == "flexchat: 'all.jsonl' cannot be written: Read-only file system\n"
+
+
+def test_passages_that_came_from_no_file_are_listed_by_the_sources_they_name(run):
+    """What an export gives back, and what a program adds."""
+    run("rag", "add", "docs")
+    run("rag", "export", "--output", "all.jsonl")
+    run("rag", "add", "all.jsonl", "--collection", "copy")
+
+    assert run("rag", "list", "--collection", "copy").out.splitlines() == [
+        "all.jsonl  (0 passages)",
+        "docs/guide.md  (2 passages, not added as a file)",
+        "docs/notes.txt  (1 passage, not added as a file)",
+    ]
+    assert "not added" not in run("rag", "list", "--collection", "documents").out
+
+
+@pytest.mark.parametrize("words", [["export"], ["stats"], ["query", "tea"]])
+def test_an_empty_store_is_told_with_what_fills_it(run, words):
+    assert "the store 'documents' is empty: flexchat rag add PATH fills it" in run("rag", *words).err

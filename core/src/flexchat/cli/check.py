@@ -102,6 +102,8 @@ def _contents(file: Path, notes: list[Problem]) -> str:
         _count(len(config.llms), "llm"),
         _tools(config.tools, notes),
         _count(len(config.responses), "rule"),
+        *([_count(len(config.rag_services), "document store")] if config.rag_services else ()),
+        *(["conversations are kept"] if config.conversations is not None else ()),
     ]
     return ", ".join(parts)
 

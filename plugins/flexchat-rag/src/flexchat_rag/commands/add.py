@@ -12,7 +12,7 @@ import attrs
 from flexchat.plugin import Collection
 from flexchat.plugin.threads import run_in_thread
 
-from .opening import DEFAULT_COLLECTION, add_store_arguments, choose_store, with_chat
+from .opening import DEFAULT_COLLECTION, add_store_arguments, choose_store, spoken_count, with_chat
 
 INTERRUPTED = 130
 
@@ -94,8 +94,8 @@ def _summary(report: Any, collection: str) -> str:
         for name in ("added", "changed", "unchanged", "removed", "failed")
         if getattr(report, name)
     ]
-    said = ", ".join(counts) or "no files found"
-    return f"{collection}: {said}; {report.passages:,} passages in {report.seconds:.1f} s"
+    said = ", ".join(counts) or "no files found (--include '*.xyz' takes those of other endings)"
+    return f"{collection}: {said}; {spoken_count(report.passages, 'passage')} in {report.seconds:.1f} s"
 
 
 async def _describe(store: Any, name: str, args: Any) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from .opening import OpenStore, RagCommandError, add_store_arguments, all_documents, choose_store, where_of, with_chat
+from .opening import (
+    OpenStore,
+    RagCommandError,
+    add_store_arguments,
+    all_documents,
+    choose_store,
+    spoken_count,
+    where_of,
+    with_chat,
+)
 
 
 def add_arguments(parser: Any) -> None:
@@ -33,7 +42,7 @@ def run(args: Any) -> int:
     elif args.json:
         args.terminal.json({"collection": args.collection, "deleted": deleted})
     else:
-        args.terminal.out(f"{args.collection}: {deleted:,} passages deleted")
+        args.terminal.out(f"{args.collection}: {spoken_count(deleted, 'passage')} deleted")
     return 0
 
 
@@ -58,12 +67,9 @@ async def _count(chosen: OpenStore, args: Any, where: Any) -> int:
 
 
 def _agrees(args: Any, count: int) -> bool:
-    what = "the collection and " if args.all else ""
+    what = f"{'the collection and ' if args.all else ''}{spoken_count(count, 'passage')} of '{args.collection}'"
     try:
-        return input(f"delete {what}{count:,} passages of '{args.collection}'? [y/N] ").strip().casefold() in (
-            "y",
-            "yes",
-        )
+        return input(f"delete {what}? [y/N] ").strip().casefold() in ("y", "yes")
     except EOFError:
         return False
 

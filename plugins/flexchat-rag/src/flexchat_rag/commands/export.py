@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .opening import RagCommandError, add_store_arguments, all_documents, as_data, choose_store, with_chat
+from .opening import RagCommandError, add_store_arguments, all_documents, as_data, choose_store, spoken_count, with_chat
 
 
 def add_arguments(parser: Any) -> None:
@@ -38,7 +38,7 @@ def run(args: Any) -> int:
     if args.json:
         args.terminal.json({"collection": name, "documents": count, "output": args.output})
     else:
-        args.terminal.say(f"{count:,} passages of '{name}' written to {args.output}")
+        args.terminal.say(f"{spoken_count(count, 'passage')} of '{name}' written to {args.output}")
     return 0
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
+from flexchat.plugin import Collection, DocumentStore, Source
 
-from .opening import add_store_arguments, choose_store, with_chat
+from .opening import add_store_arguments, all_documents, choose_store, spoken_count, with_chat
 
 
 def add_arguments(parser: Any) -> None:
@@ -32,7 +35,7 @@ async def _collections(chat: Any, args: Any) -> int:
         args.terminal.out(name, "bold")
         for collection in there:
             said = f"  {collection.description}" if collection.description else ""
-            args.terminal.out(f"  {collection.name}  ({_count(collection.documents, 'passage')}){said}")
+            args.terminal.out(f"  {collection.name}  ({spoken_count(collection.documents, 'passage')}){said}")
         if not there:
             args.terminal.out("  (empty: flexchat rag add PATH fills it)")
     return 0
@@ -49,14 +52,22 @@ async def _sources(chat: Any, args: Any) -> int:
         return 0
     for source in sources:
         part = "" if source.complete else ", incomplete"
-        args.terminal.out(f"{source.name}  ({_count(source.documents, 'passage')}{part})")
-    if not sources:
+        args.terminal.out(f"{source.name}  ({spoken_count(source.documents, 'passage')}{part})")
+    others = await _others(store, collection, sources)
+    for name, count in sorted(others.items()):
+        args.terminal.out(f"{name}  ({spoken_count(count, 'passage')}, not added as a file)")
+    if not sources and not others:
         args.terminal.say("no sources")
     return 0
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+async def _others(store: DocumentStore, collection: Collection, sources: Sequence[Source]) -> Counter[str]:
+    """Count the passages of what the store does not keep as a source: records that name theirs, and a program's."""
+    if collection.documents <= sum(source.documents for source in sources):
+        return Counter()
+    named = {source.name for source in sources}
+    found = Counter([document.source or "(no source)" async for document in all_documents(store, collection.name)])
+    return Counter({name: count for name, count in found.items() if name not in named})
 
 
 PARTS: Any = {"add_arguments": add_arguments, "run": run}

@@ -33,6 +33,11 @@ class OpenStore:
     store: Retriever
     entry: Any
 
+    @property
+    def emptiness(self) -> str:
+        """What is said where there is nothing."""
+        return f"the store '{self.name}' is empty: flexchat rag add PATH fills it"
+
     def fillable(self) -> DocumentStore:
         """Return the store, if it can be filled, listed and emptied.
 
@@ -60,8 +65,11 @@ class OpenStore:
         if wanted is None:
             if len(there) == 1:
                 return next(iter(there.values()))
-            listed = ", ".join(sorted(there)) or "none yet: flexchat rag add makes one"
-            raise RagCommandError(f"which collection? --collection NAME says it (there are: {listed})")
+            if not there:
+                raise RagCommandError(self.emptiness)
+            raise RagCommandError(
+                f"which collection? --collection NAME says it (there are: {', '.join(sorted(there))})"
+            )
         if wanted not in there:
             raise UnknownCollectionError(wanted, there)
         return there[wanted]
@@ -125,6 +133,11 @@ def as_data(document: Document) -> dict[str, Any]:
         "source": document.source,
         "metadata": dict(document.metadata),
     }
+
+
+def spoken_count(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 passage", "1,440 passages"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def place_of(document: Document) -> str:

@@ -32,7 +32,7 @@ def run(args: Any) -> int:
         collection = args.collection or getattr(chosen.entry, "collection", None)
         hits = await chosen.store.query(args.text, collection=collection, top_k=args.top_k, where=where)
         empty = not hits.documents and not any(there.documents for there in await chosen.store.collections())
-        return hits, f"the store '{chosen.name}' is empty: flexchat rag add PATH fills it" if empty else "nothing found"
+        return hits, chosen.emptiness if empty else "nothing found"
 
     hits, nothing = with_chat(args, work)
     pairs = list(zip(hits.documents, hits.distances, strict=True))

@@ -40,7 +40,9 @@ async def _find(chat: Any, args: Any) -> list[Document]:
             if args.name in (document.id, document.source):
                 found.append(document)
     if not found:
-        raise RagCommandError(f"'{args.name}' is neither a source nor an id; flexchat rag list --collection NAME")
+        raise RagCommandError(
+            f"'{args.name}' is neither a source nor an id; flexchat rag list --collection NAME lists sources"
+        )
     return sorted(found, key=_order)
 
 

@@ -16,7 +16,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> int:
     """Print the figures of each collection."""
-    counted = with_chat(args, lambda chat: _count(chat, args))
+    counted, nothing = with_chat(args, lambda chat: _count(chat, args))
     if args.json:
         args.terminal.json(counted)
         return 0
@@ -26,15 +26,15 @@ def run(args: Any) -> int:
             shown = f"{value:,}" if isinstance(value, int) else "none" if value is None else value
             args.terminal.out(f"  {key.replace('_', ' '):20}{shown}")
     if not counted:
-        args.terminal.say("no collections")
+        args.terminal.say(nothing)
     return 0
 
 
-async def _count(chat: Any, args: Any) -> dict[str, dict[str, Any]]:
+async def _count(chat: Any, args: Any) -> tuple[dict[str, dict[str, Any]], str]:
     chosen = await choose_store(chat, args.service, args.collection, fillable=True)
     store = chosen.fillable()
     there = [await chosen.collection(args.collection)] if args.collection else await store.collections()
-    return {collection.name: await _figures(store, collection) for collection in there}
+    return {collection.name: await _figures(store, collection) for collection in there}, chosen.emptiness
 
 
 async def _figures(store: DocumentStore, collection: Collection) -> dict[str, Any]:
