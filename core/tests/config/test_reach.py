@@ -133,6 +133,16 @@ def test_the_first_that_takes_all_is_named(match, earlier):
             "responses[0].match.intent: no model detects intents (intent.provider), so this rule never fits",
         ),
         (
+            [{"intent": "billing"}],
+            {"intent": {"detection": {"billing": ""}}, "rag_services": {"d": {"provider": "memory"}}},
+            "responses[0].match.intent: no model detects intents (intent.provider), so this rule never fits",
+        ),
+        (
+            [{"collection": "web"}],
+            {"rag_services": {"d": {"provider": "memory", "collection": "faq"}}},
+            "responses[0].match.collection: only faq is used (rag_services), so this rule never fits",
+        ),
+        (
             [{"user_message_regexp": "(?=a)b"}],
             {},
             "responses[0].match.user_message_regexp: not every search with this pattern takes time in proportion",
@@ -187,3 +197,25 @@ def test_a_thousand_rules_are_checked_in_a_second(kinds):
         rules.add(match)
 
     assert time.process_time() - started < 1
+
+
+TWO = {"docs": {"provider": "memory"}, "web": {"provider": "memory", "collection": "faq"}}
+INTENTS = {"provider": {"llm": "bot"}, "detection": {"billing": "", "support": ""}}
+
+
+@pytest.mark.parametrize(
+    "matches",
+    [
+        [{"rag_results": "any"}, {"rag_results": "none"}],
+        [{"rag_results": "match"}, {"rag_results": "partial"}, {"rag_results": "none", "intent": "billing"}],
+        [{"rag_results": "match", "service": "docs"}, {"service": "docs"}, {"service": "web"}],
+        [{"intent": "billing"}, {"intent": "other"}, {"intent": "docs/faq"}, {"intent_regexp": "^docs/"}],
+        [{"intent_contains": "docs/"}, {"rag_results": "partial", "intent": "web/faq"}, {"rag_results": "partial"}],
+        [{"collection": "news"}, {"collection_contains": "ne", "rag_results": "partial"}],
+        [{"user_message_regexp": r"/\bhelp\b/i"}, {"user_message_regexp": "^(hi|hello)"}, {"topic_contains": "rain"}],
+        [{"user_message_regexp": "/usr/bin"}, {"user_message_regexp": "/api/v1/users"}, {"topic_regexp": "a/b/c"}],
+    ],
+)
+def test_a_sensible_configuration_is_not_noted(matches):
+    """Nobody reads notes that cry wolf."""
+    assert notes(*matches, rag_services=TWO, intent=INTENTS) == []

@@ -27,6 +27,8 @@ MATCH_KEYS = tuple(name + suffix for name in PROFILE_FIELDS for suffix in ("", "
 
 RAG_RESULTS = ("match", "partial", "none", "any")
 
+_FLAGS_ELSEWHERE = "adgimnsuvxy"  # what follows a pattern in JavaScript, Perl, PHP or Python
+
 SHORTEST_WRITTEN_KEY = 12
 """Characters; a shorter "key" is what local servers are given, as "none" or "ollama"."""
 
@@ -164,6 +166,16 @@ class _Checker:
                 self._note(here, "no document store is configured (rag_services), so this rule never fits")
             elif key == "service" and self._stores is not None and wanted not in self._stores:
                 self._unknown(here, "document store", wanted, self._stores)
+            elif key == "collection":
+                self._collection(here, wanted)
+
+    def _collection(self, place: Place, wanted: str) -> None:
+        """Note that no store has this collection, where each is pinned to one."""
+        tables = [self._document.data["rag_services"][name] for name in sorted(self._stores or ())]
+        pinned: list[Any] = [table.get("collection") if isinstance(table, dict) else None for table in tables]
+        if pinned and wanted not in pinned and all(isinstance(name, str) for name in pinned):
+            known = ", ".join(shortened(name) for name in pinned)
+            self._note(place, f"only {known} is used (rag_services), so this rule never fits")
 
     def _no_such_intent(self, place: Place, key: str, wanted: str) -> bool:
         """Note that no message has an intent that meets this condition, and return whether that is so."""
@@ -172,7 +184,8 @@ class _Checker:
         if not isinstance(categories, dict) or self._stores is None:
             return False
         if not impossible_intent(key, wanted, categories, self._stores):
-            if categories and not self._stores and not table.get("provider"):
+            of_a_model = (key == "intent" and wanted in categories) or (categories and not self._stores)
+            if of_a_model and not table.get("provider"):
                 self._note(place, "no model detects intents (intent.provider), so this rule never fits")
                 return True
             return False
@@ -221,7 +234,8 @@ class _Checker:
 
     def _pattern(self, place: Place, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")
-        if body[:1] == "/" and len(body) > 1 and flags.isalpha() and flags.islower() and not {*flags} <= {*FLAGS}:
+        meant = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
+        if body[:1] == "/" and len(body) > 1 and meant and not {*flags} <= {*FLAGS}:
             self._note(
                 place, "the flags after the last / are g, i, m, u and y; with any other both / are taken literally"
             )
