@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,14 @@ class Model:
     """
 
     def __init__(self, content: bytes) -> None:
+        # ONNX Runtime, from 1.29 on, keeps an id of the device and reports its use to its maker. Read as it is imported.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import numpy as np
         import onnxruntime
 
         from .tokenizer import load_tokenizer
 
+        onnxruntime.disable_telemetry_events()  # on Windows, and where the application has imported it before
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.log_severity_level = 3  # errors; its warnings are about this machine's graphics cards
