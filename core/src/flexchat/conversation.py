@@ -47,7 +47,10 @@ class Conversation:
         self._events = events
 
     async def explain(self, request: ChatRequest) -> Explanation:
-        """Run the phases up to the choice of a rule, and say why it is chosen. The plugins hear of it as of a turn.
+        """Run the phases up to the choice of a rule, and say why it is chosen.
+
+        The plugins are told of these phases and of the questions to models, under a turn_id of its own, but of no turn
+        that starts, finishes or fails.
 
         A model or a store that does not answer is a warning of its phase.
 

@@ -215,7 +215,7 @@ def _add_functions(connection: sqlite3.Connection) -> None:
 
 def _key(*names: str) -> tuple[str, ...]:
     for name in names:
-        if not name or name != storable(name):
+        if not isinstance(name, str) or not name or name != storable(name):
             raise StorageError(f"conversations: {name!r} cannot be a key: it is empty, or no text a database takes")
     return names
 

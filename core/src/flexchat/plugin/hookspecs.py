@@ -171,7 +171,9 @@ def flexchat_phase_finished(turn_id: str, phase: str, outcome: object, elapsed_m
     Args:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
             "response matching" or "response generation".
-        outcome: What the phase returned.
+        outcome: What the phase returned, in the order above: the topic (str), RagResults, the intent (str or None),
+            Profile, the rule as (index, ResponseRule), ChatResponse. A phase that was not run returns what it would
+            have without a model or a store.
 
     Example:
         @hookimpl
@@ -184,7 +186,7 @@ def flexchat_phase_finished(turn_id: str, phase: str, outcome: object, elapsed_m
 def flexchat_before_chat(
     turn_id: str, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions
 ) -> Awaitable[None] | None:
-    """A request is about to go to a provider.
+    """A request is about to go to a provider: for the answer, or for phase 1 or 3.
 
     Args:
         service: Name of the LLM in the config.
