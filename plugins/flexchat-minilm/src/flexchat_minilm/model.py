@@ -46,7 +46,7 @@ class Model:
     """
 
     def __init__(self, content: bytes) -> None:
-        # ONNX Runtime, from 1.29 on, keeps an id of the device and reports its use to its maker. Read as it is imported.
+        # From 1.29 on ONNX Runtime keeps an id of the device and reports its use to its maker; it looks while imported.
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         import numpy as np
         import onnxruntime
