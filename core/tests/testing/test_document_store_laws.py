@@ -48,8 +48,9 @@ class DictStore:
         return self.shelves[storable(name)]
 
     async def add(self, documents, *, collection, source=None):
-        ready = {d.id: d for d in (self.made(d, collection) for d in documents)}
         kept = self.shelves.get(storable(collection)) or Shelf(Collection(name=storable(collection)))
+        made = (self.read(self.made(d, collection), kept.collection, source) for d in documents)
+        ready = {d.id: d for d in made}
         new = [d for d in ready.values() if d.id not in kept.documents or kept.documents[d.id].text != d.text]
         vectors = await self.vectors([d.text for d in new], "document") if new else []
         self.check(vectors, new, kept)
@@ -81,6 +82,13 @@ class DictStore:
             collection=storable(collection),
             metadata={k: storable(v) if isinstance(v, str) else v for k, v in metadata.items()},
         )
+
+    def read(self, document, collection, source):
+        for field, usual in ((collection.title_field, "title"), (collection.source_field, "source")):
+            value = document.metadata.get(field)
+            if field != usual and isinstance(value, str) and not (usual == "source" and source):
+                document = attrs.evolve(document, **{usual: value})
+        return document
 
     async def vectors(self, texts, purpose):
         return await self.context.embedder.embed(texts, purpose=purpose)
@@ -229,6 +237,11 @@ class Flattens(DictStore):
         return attrs.evolve(made, metadata=flat)
 
 
+class ReadsAnything(DictStore):
+    def read(self, document, collection, source):
+        return attrs.evolve(document, title=str(document.metadata.get(collection.title_field, document.title)))
+
+
 class SourcesAsTheyCame(DictStore):
     async def sources(self, *, collection, limit=1000, after=None):
         return [*self.shelf(collection).sources.values()]
@@ -318,6 +331,7 @@ FLAWS = {
     "test_documents_are_listed_page_by_page": (LimitBeforeFilter, "the limit counts what passes"),
     "test_filters_of_a_list_mean_what_they_say": (DeletesUnread, "must raise FilterError"),
     "test_metadata_are_any_json_data": (Flattens, "came back as"),
+    "test_title_and_source_may_be_in_the_metadata": (ReadsAnything, "titles and sources are"),
     "test_sources_are_remembered": (SourcesAsTheyCame, "sources come by name"),
     "test_what_an_earlier_digest_left_goes_when_a_source_is_complete": (RemovesEarly, "removes nothing yet"),
     "test_a_source_without_documents_is_forgotten": (RemembersSources, "is left, got"),

@@ -65,7 +65,7 @@ async def test_every_search_finds_the_nearest_first(opened, search, index):
     for collection in ("c", None):
         hits = await store.query("cats fear water", collection=collection, top_k=3)
         assert hits.documents[0].text == "Cats fear water"
-        assert 0 <= hits.distances[0] < (0.75 if search == "keyword" else 0.25)
+        assert 0 <= hits.distances[0] < 0.25
         hits = await store.query("water", collection=collection, top_k=3, where={"n": {"$lt": 2}})
         assert {d.id for d in hits.documents} == {"0", "1"}
 
@@ -81,6 +81,20 @@ async def test_distances_are_cosine_distances(opened):
     for document, distance in zip(hits.documents, hits.distances, strict=True):
         cosine = sum(a * b for a, b in zip(question, vectors[document.text], strict=True))
         assert math.isclose(distance, 1 - cosine, abs_tol=1e-5)
+
+
+async def test_without_vectors_distances_tell_what_is_missing(opened):
+    """0 where a passage has all words of the question, near 1 where nobody has most of them; in a filter too."""
+    store = opened()
+    await store.add([*DOCUMENTS, *(Document(text=f"filler {n}") for n in range(20))], collection="c")
+    for where in (None, {"n": {"$gte": 0}}):
+        hits = await store.query("What do cats fear?", collection="c", top_k=1, where=where)
+        assert hits.distances == (0.0,)
+        (distance,) = (await store.query("best pasta for cats", collection="c", top_k=1, where=where)).distances
+        assert 0.6 < distance < 1
+    await store.delete(collection="c", ids=["0", "1", "3"])
+    await store.delete(collection="c", where={"n": {"$ne": 2}})
+    assert (await store.query("cats", collection="c", top_k=1)).distances == (0.0,)  # also where all have the word
 
 
 async def test_a_rare_word_counts_more_than_a_frequent_one(opened):

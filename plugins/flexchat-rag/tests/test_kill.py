@@ -6,7 +6,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 from flexchat.plugin import RetrieverContext
 from flexchat.testing import HashingEmbedder
@@ -16,7 +15,7 @@ from flexchat_rag.retriever import SqliteStore
 KILLS = int(os.environ.get("FLEXCHAT_KILLS", "10"))
 
 WRITER = """
-import asyncio, sys
+import asyncio, os, signal, sys, threading
 from pathlib import Path
 from flexchat.plugin import Document, RetrieverContext, Source
 from flexchat.testing import HashingEmbedder
@@ -29,24 +28,19 @@ async def main(folder, start):
         documents = [Document(id=f"{number}-{part}", text=f"word{number} part {part}") for part in range(5)]
         await store.add(documents, collection="c", source=Source(name=f"s{number}", digest="1"))
         print(number, flush=True)
+        if number == start + int(sys.argv[3]):  # the end comes in the middle of something that follows
+            threading.Timer(float(sys.argv[4]), os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 """
 
 
 def killed(folder, start, rng):
-    """Let a process add until it is killed, and return the last number it said was stored."""
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(folder), str(start)], stdout=subprocess.PIPE, text=True
-    )
-    assert writer.stdout is not None
-    said = writer.stdout.readline()
-    time.sleep(rng.uniform(0, 0.1))  # the moment of the kill, not a wait for something
-    os.kill(writer.pid, signal.SIGKILL)
-    said += writer.stdout.read()
-    writer.wait()
-    writer.stdout.close()
-    return int(said.rpartition("\n")[0].rpartition("\n")[2])
+    """Let a process add until it kills itself, and return the last number it said was stored."""
+    command = [sys.executable, "-c", WRITER, folder, start, rng.randrange(10), rng.uniform(0, 0.03)]
+    writer = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert writer.returncode == -signal.SIGKILL
+    return int(writer.stdout.rpartition("\n")[0].rpartition("\n")[2])
 
 
 async def check(folder, last):
@@ -78,7 +72,9 @@ def test_two_processes_fill_one_file(tmp_path):
     """Neither loses a document, and neither waits for the other for long."""
     script = WRITER.replace("100_000", "30")
     writers = [
-        subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(start)], stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path), str(start), "-1", "0"], stdout=subprocess.DEVNULL
+        )
         for start in (0, 1000)
     ]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.plugin import (
+    Collection,
     Document,
     ProviderConnectionError,
     RetrievalError,
@@ -101,12 +102,38 @@ async def test_a_word_far_from_the_meaning_has_its_cosine_distance(opened):
 
 
 async def test_a_distance_of_words_is_between_0_and_1(opened):
-    """Without vectors it is 1 - score / best possible score: what has more of the words is nearer."""
+    """Without vectors it is how much of the question is missing, a rare word more; 0 where all of its words are there.
+
+    However many documents there are, and whatever other collections hold.
+    """
     store = opened()
-    await store.add([*FOXES, *(Document(text=f"filler {i}") for i in range(20))], collection="c")
+    await store.add(FOXES, collection="c")
     hits = await store.query("red fox hill", collection="c", top_k=10)
     assert [d.id for d in hits.documents] == ["red", "hill"]
-    assert 0 <= hits.distances[0] < hits.distances[1] <= 1
+    assert hits.distances[0] == 0 < hits.distances[1] <= 1
+    assert min((await store.query("best pasta by owls", collection="c", top_k=3)).distances) > 0.5
+    await store.add([Document(text=f"pasta by a red fox {i}") for i in range(30)], collection="other")
+    beside = await store.query("red fox hill", collection="c", top_k=10)
+    assert sorted(beside.distances) == sorted(hits.distances)
+    everywhere = await store.query("red fox hill", collection=None, top_k=10)
+    assert min(everywhere.distances) == 0
+    await store.delete(collection="c", ids=["owl", "hill"])
+    assert (await store.query("fox", collection="c", top_k=3)).distances == (0,)  # also where all have the word
+
+
+async def test_words_and_vectors_read_the_title_that_metadata_hold(opened):
+    """A collection's title_field is looked up when documents are added, before anything reads them."""
+    embedder = HashingEmbedder()
+    store = opened("hybrid", embedder)
+    await store.save_collection(Collection(name="c", title_field="headline"))
+    documents = [Document(id="a", text="about it", metadata={"headline": "Vulpine"})]
+    assert await store.add(documents, collection="c") == 1
+    assert embedder.asked == [("document", "Vulpine\nabout it")]
+    assert await ids(opened("keyword"), "vulpine") == ["a"]
+    await store.save_collection(Collection(name="c"))
+    assert [d.title for d in await store.list(collection="c")] == ["Vulpine"]
+    assert await store.add(documents, collection="c") == 1  # read anew
+    assert [d.title for d in await store.list(collection="c")] == ["Untitled"]
 
 
 async def test_words_answer_where_the_embedder_fails(opened, caplog):

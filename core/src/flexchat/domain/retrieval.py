@@ -35,7 +35,8 @@ class Collection:
         description: What it is about; models read it when they choose between collections.
         match_threshold, partial_threshold: Distances below which a hit is a match, or a partial one; None leaves that
             to the service's entry in the config.
-        title_field, source_field: Which metadata hold title and source of its documents.
+        title_field, source_field: Which metadata hold title and source of the documents that are added from then on,
+            where they are texts. What is added with a Source keeps its name.
         embedding: Name of the embedder whose vectors it has; None where it has none. Set by the store.
         dimensions: Length of these vectors. Set by the store.
         documents: How many there are. Set by the store.

@@ -9,6 +9,7 @@ import attrs
 from flexchat.plugin import Collection, RetrievalError, UnknownCollectionError
 
 from .connections import Connection, Connections
+from .rows import SOURCE_FIELD, TITLE_FIELD
 
 _COLUMNS = """
     SELECT id, language, name, description, match_threshold, partial_threshold, title_field, source_field, metadata,
@@ -42,6 +43,13 @@ async def known_collection(connections: Connections, connection: Connection, nam
     if row is None:
         raise UnknownCollectionError(name, await all_collections(connections, connection))
     return _stored(row)
+
+
+async def metadata_fields(connections: Connections, connection: Connection, name: str) -> tuple[str, str]:
+    """Return title_field and source_field of a collection, as they are usual where there is none of that name."""
+    asked = connections.sql("SELECT title_field, source_field FROM {s}.collections WHERE name = %s")
+    row = await (await connection.execute(asked, (name,))).fetchone()
+    return row or (TITLE_FIELD, SOURCE_FIELD)
 
 
 async def lock_collection(

@@ -25,7 +25,7 @@ _schemas: set[str] = set()
 class Pgvector(DocumentStoreConformance):
     """The store "pgvector"."""
 
-    supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "sources"})
+    supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "metadata_fields", "sources"})
     plugin = "flexchat_pgvector.plugin"
 
     def make_store(self, context: RetrieverContext) -> DocumentStore:

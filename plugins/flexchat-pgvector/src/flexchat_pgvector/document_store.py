@@ -20,7 +20,7 @@ from flexchat.plugin import (
 from psycopg import sql
 
 from .adding import Adder, index_name
-from .collections import all_collections, known_collection, lock_collection
+from .collections import all_collections, known_collection, lock_collection, metadata_fields
 from .config import PgvectorConfig
 from .connections import Connection, Connections
 from .filters import condition_sql
@@ -51,7 +51,8 @@ class PgvectorStore:
     ) -> RetrievalHits:
         """Return the passages that fit text best; see Retriever.
 
-        The distance of a hit is the cosine distance; where there are no vectors, 1 - score / best possible score.
+        The distance of a hit is the cosine distance; where there are no vectors, how much of the question's words it
+        lacks, from 0 to 1.
         """
         condition = condition_sql(read_filter(where))
         text = storable(text)
@@ -109,7 +110,10 @@ class PgvectorStore:
         self._check_embedder()
         if source is not None:
             source = attrs.evolve(source, name=stored_name("source", source.name), digest=storable(source.digest))
-        return await self._adder.add(rows_of(documents, source), stored_name("collection", collection), source)
+        name = stored_name("collection", collection)
+        async with self._connections.transaction() as connection:
+            fields = await metadata_fields(self._connections, connection, name)
+        return await self._adder.add(rows_of(documents, source, *fields), name, source)
 
     async def delete(
         self,

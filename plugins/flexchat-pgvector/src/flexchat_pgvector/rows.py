@@ -14,6 +14,7 @@ from flexchat.plugin import Document, RetrievalError, Source, storable
 from .filters import facts
 
 UNTITLED = "Untitled"
+TITLE_FIELD, SOURCE_FIELD = "title", "source"
 LONGEST_NAME = 2000
 """Bytes of a name, an id or a source: an entry of an index holds some 2,700."""
 
@@ -47,13 +48,22 @@ def read_as(title: str, text: str) -> str:
     return text if title in ("", UNTITLED) else f"{title}\n{text}"
 
 
-def rows_of(documents: Sequence[Document], source: Source | None) -> dict[str, Row]:
+def rows_of(
+    documents: Sequence[Document],
+    source: Source | None,
+    title_field: str = TITLE_FIELD,
+    source_field: str = SOURCE_FIELD,
+) -> dict[str, Row]:
     """Return the documents by their ids; of those with the same id the last one.
+
+    Args:
+        title_field, source_field: Metadata whose texts are title and source instead of the document's own, unless
+            they are the usual fields. What was taken from a source keeps it: that is what it is replaced by.
 
     Raises:
         RetrievalError: One cannot be stored.
     """
-    rows = (_row(document, source) for document in documents)
+    rows = (_row(document, source, title_field, source_field) for document in documents)
     return {row.id: row for row in rows}
 
 
@@ -114,16 +124,17 @@ def document_of(collection: str, id: str, title: str, source: str | None, text: 
     return Document(id=id, collection=collection, title=title, source=source, text=text, metadata=json.loads(metadata))
 
 
-def _row(document: Document, source: Source | None) -> Row:
+def _row(document: Document, source: Source | None, title_field: str, source_field: str) -> Row:
     name = document.source if source is None else source.name
-    title, text = storable(document.title), storable(document.text)
+    text = storable(document.text)
+    title = storable(_text_in(document.metadata, title_field, TITLE_FIELD) or document.title)
+    made = hashlib.sha256(f"{storable(name or '')}\0{text}".encode()).hexdigest()[:32]
+    if source is None:
+        name = _text_in(document.metadata, source_field, SOURCE_FIELD) or name
     name = None if name is None else storable(name)
     if name and len(name.encode()) > LONGEST_NAME:
         raise RetrievalError(f"the source '{name[:50]}…' is longer than {LONGEST_NAME} bytes: shorten it")
-    if document.id is None:
-        id = hashlib.sha256(f"{name or ''}\0{text}".encode()).hexdigest()[:32]
-    else:
-        id = stored_name("document id", document.id)
+    id = made if document.id is None else stored_name("document id", document.id)
     metadata, written = metadata_text(document.metadata, f"document '{id[:80]}'")
     return Row(
         id=id,
@@ -135,6 +146,11 @@ def _row(document: Document, source: Source | None) -> Row:
         text_hash=hashlib.sha256(read_as(title, text).encode()).digest(),
         hash=hashlib.sha256(json.dumps([title, name, text, written]).encode()).digest(),
     )
+
+
+def _text_in(metadata: Mapping[str, Any], field: str, usual: str) -> str | None:
+    value = metadata.get(field)
+    return value if field != usual and isinstance(value, str) and value.strip() else None
 
 
 def _storable(value: Any) -> Any:

@@ -127,7 +127,8 @@ async def by_vector(connections: Connections, connection: Connection, question: 
 async def by_words(connections: Connections, connection: Connection, question: Question) -> Ranking:
     """Return the documents that share words with the question, ranked by BM25.
 
-    A distance is 1 - score / best possible score.
+    A distance is how much of the question a document lacks: 0 where it has all of its words, 1 where none. A word
+    weighs what it does in BM25, and one that no document has weighs most.
     """
     condition, parameters = question.filter
     scored: list[tuple[float, float, int]] = []
@@ -143,7 +144,7 @@ async def by_words(connections: Connections, connection: Connection, question: Q
             question.depth,
         ]
         cursor = await connection.execute(connections.sql(_BM25, condition=condition), given)
-        scored += [(-score, 1 - min(score / best, 1.0), key) for key, score, best in await cursor.fetchall()]
+        scored += [(-score, max(0.0, 1 - held / whole), key) for key, score, held, whole in await cursor.fetchall()]
     scored.sort()
     return Ranking(
         keys=[key for _, _, key in scored[: question.depth]],
@@ -192,8 +193,7 @@ _OF_SEVERAL = """
     SELECT key, embedding <=> %s::vector AS distance FROM ({parts}) nearest ORDER BY distance, key LIMIT %s"""
 # PostgreSQL's own rankings know nothing of how rare a word is. ts_rank of one word is, with all weights 1, the sum of
 # 1/j² for j up to the number n of its places, times 6/π²; what is missing to 1 is near 6/π² / (n + 1/2), and so n is
-# had back without unpacking every word of every document. k1 is 1.2 and b 0.75, as usual. What a word can add
-# is its weight times k1 + 1.
+# had back without unpacking every word of every document. k1 is 1.2 and b 0.75, as usual.
 _BM25 = """
     WITH terms AS MATERIALIZED (
         SELECT (E'\\'' || replace(replace(lexeme, E'\\\\', E'\\\\\\\\'), E'\\'', E'\\'\\'') || E'\\'')::tsquery AS term
@@ -210,7 +210,7 @@ _BM25 = """
         FROM terms t LEFT JOIN matches m ON m.term = t.term::text GROUP BY t.term
     ), usual AS MATERIALIZED (SELECT avg(size) AS size FROM matches)
     SELECT m.key, sum(r.weight * 2.2 * m.count / (m.count + 1.2 * (0.25 + 0.75 * m.size / u.size))) AS score,
-        (SELECT sum(weight) * 2.2 FROM rare) AS best
+        sum(r.weight) AS held, (SELECT sum(weight) FROM rare) AS whole
     FROM matches m JOIN rare r USING (term) CROSS JOIN usual u
     GROUP BY m.key ORDER BY score DESC, m.key LIMIT %s"""
 _HITS = """

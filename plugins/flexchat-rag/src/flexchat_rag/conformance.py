@@ -12,7 +12,7 @@ from .retriever import SqliteStore
 class Sqlite(DocumentStoreConformance):
     """The store "sqlite"."""
 
-    supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "sources"})
+    supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "metadata_fields", "sources"})
     plugin = "flexchat_rag.plugin"
 
     def make_store(self, context: RetrieverContext) -> DocumentStore:

@@ -81,6 +81,7 @@ class DocumentStoreConformance(RetrieverConformance):
         "embeddings": "it keeps vectors, made by the embedder of its context",
         "durable": "make_store with the context of a store that was closed opens the same documents again",
         "json_metadata": "metadata may be any JSON data, not only texts, numbers and truth values",
+        "metadata_fields": "a collection's title_field and source_field hold for documents that are added",
         "sources": "it remembers what documents were taken from",
     }
     question: ClassVar[str] = QUESTION
@@ -242,6 +243,35 @@ class DocumentStoreConformance(RetrieverConformance):
             require(found.metadata == metadata, f"metadata were {metadata}, and came back as {dict(found.metadata)}")
             nothing = await store.list(collection="notes", where={"list": {"$in": [1, "a"]}})
             require(not nothing, "a list equals nothing that a filter can say")
+
+    @law("metadata_fields")
+    async def test_title_and_source_may_be_in_the_metadata(self) -> None:
+        """Texts in title_field and source_field are a document's title and source; it has its own where there are none.
+
+        Nothing is read from the usual fields, and what is added with a Source keeps that one's name.
+        """
+        documents = [
+            Document(id="a", text="of a", title="own", source="own.md", metadata={"headline": "Said", "url": "x:/1"}),
+            Document(id="b", text="of b", title="own", source="own.md", metadata={"headline": 7, "url": None}),
+            Document(id="c", text="of c", title="own", source="own.md", metadata={"title": "no", "source": "no"}),
+        ]
+        said, own = ("Said", "x:/1"), ("own", "own.md")
+        async with self.opened(empty=True) as store:
+            await store.save_collection(Collection(name="notes", title_field="headline", source_field="url"))
+            for collection, first in (("notes", said), ("usual", own)):
+                await store.add(documents, collection=collection)
+                listed = [(d.title, d.source) for d in await store.list(collection=collection)]
+                require(listed == [first, own, own], f"{collection}: titles and sources are {shown(listed)}")
+                hits = await self.ask(store, documents[0].text, collection=collection)
+                found = {(d.title, d.source) for d in hits.documents if d.id == "a"}
+                require(found == {first}, f"{collection}: a hit has title and source {found}, not {first}")
+            again = await store.add(documents, collection="notes")
+            require(again == 0, f"added again, nothing is new: got {again}")
+            if "sources" in self.supports:
+                source = Source(name="own.md", digest="1")
+                await store.add(documents[:1], collection="notes", source=source)
+                (kept, *_) = await store.list(collection="notes")
+                require(kept.source == "own.md", f"it was added with the source own.md, and has {kept.source!r}")
 
     @law("sources")
     async def test_sources_are_remembered(self) -> None:
