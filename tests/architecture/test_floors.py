@@ -52,7 +52,6 @@ HOMES = {
     "onnxruntime": ("flexchat_minilm/",),
     "tokenizers": ("flexchat_minilm/",),
     "psycopg": ("flexchat_pgvector/",),
-    "psycopg_pool": ("flexchat_pgvector/",),
     "pypdf": ("flexchat_rag/ingest/",),
     "docx": ("flexchat_rag/ingest/",),
     "selectolax": ("flexchat_rag/ingest/",),
