@@ -1,6 +1,8 @@
 """What holds for every command: exit statuses, errors in a sentence, options anywhere, speed."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -269,3 +271,25 @@ def test_version_and_help_are_fast():
         times.append(time.perf_counter() - started)
 
     assert min(times) < 0.6
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a signal ends no process there")
+@pytest.mark.parametrize("status", ["raise KeyboardInterrupt", "return 130"])
+def test_a_second_ctrl_c_ends_the_program_at_once_without_a_traceback(status):
+    """The first has been answered, and the program waits for a thread, one that makes vectors for example."""
+    program = f"""
+import signal, sys, threading
+from flexchat.cli import main
+
+def interrupted(words, terminal):
+    {status}
+
+main._run = interrupted
+threading._register_atexit(lambda: signal.raise_signal(signal.SIGINT))  # run where exit begins to wait for threads
+sys.argv = ["flexchat", "check"]
+sys.exit(main.main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+
+    assert done.returncode == -signal.SIGINT
+    assert "Traceback" not in done.stderr

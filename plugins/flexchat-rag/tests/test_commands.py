@@ -285,29 +285,6 @@ def test_stopping_is_no_failure(run, tmp_path):
     assert report["unchanged"] == 1
 
 
-def test_a_second_ctrl_c_while_the_program_ends_is_not_heard(run):
-    """It would tear the thread that makes vectors from its batch: a traceback, and an abort."""
-    slow = """
-import asyncio, signal, sys, threading, time
-from flexchat.cli.main import main
-from flexchat_rag.ingest import pipeline
-
-async def ingest(*args, **kwargs):
-    asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.5)
-    signal.raise_signal(signal.SIGINT)
-    await asyncio.sleep(60)
-
-pipeline.ingest = ingest
-threading._register_atexit(lambda: signal.raise_signal(signal.SIGINT))  # run where exit begins to wait for threads
-sys.exit(main(["rag", "add", "docs"]))
-"""
-    done = subprocess.run([sys.executable, "-c", slow], capture_output=True, text=True, timeout=30, check=False)
-
-    assert done.returncode == 130, done.stderr
-    assert done.stderr.startswith("stopped: 0 files")
-    assert "Traceback" not in done.stderr
-
-
 def test_loading_the_commands_loads_nothing_heavy():
     """Every command line loads every plugin."""
     heavy = "numpy pypdf docx lxml selectolax charset_normalizer tqdm sqlite3 argparse"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -34,19 +35,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     terminal = Terminal(color="--no-color" not in options, verbose=not {"-v", "--verbose"}.isdisjoint(options))
     with log_to_stderr(terminal):
         try:
-            return _guarded(words, terminal, as_json="--json" in options)
+            status = _guarded(words, terminal, as_json="--json" in options, is_program=argv is None)
+            if status == INTERRUPTED:
+                _end_at_the_next_interrupt(is_program=argv is None)
+            return status
         except BrokenPipeError:
             terminal.fall_silent()
             return PIPE_CLOSED
 
 
-def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool) -> int:
+def _end_at_the_next_interrupt(*, is_program: bool) -> None:
+    """Let a second Ctrl-C end the program at once, without a traceback, while it waits for its threads."""
+    if is_program:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_program: bool) -> int:
     try:
         with terminal.alone():
             return _run(words, terminal)
     except SystemExit as stop:  # argparse has printed the help or the version
         return stop.code if isinstance(stop.code, int) else FAILED if stop.code else OK
     except KeyboardInterrupt:
+        _end_at_the_next_interrupt(is_program=is_program)
         terminal.end_line()
         terminal.error("interrupted")
         return INTERRUPTED

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-import signal
 from typing import Any
 
 import attrs
@@ -72,7 +70,6 @@ def run(args: Any) -> int:
         report, name = with_chat(args, work)
     except (KeyboardInterrupt, asyncio.CancelledError):
         done = shown[0].report.files if shown and shown[0].report else 0
-        _ignore_interrupts()
         args.terminal.say(f"stopped: {done:,} files are done with and kept; the same command goes on from there")
         return INTERRUPTED
     if args.json:
@@ -80,12 +77,6 @@ def run(args: Any) -> int:
     else:
         args.terminal.out(_summary(report, name))
     return 1 if report.failed else 0
-
-
-def _ignore_interrupts() -> None:
-    """Let a second Ctrl-C pass: the thread that makes vectors ends its batch before the program can."""
-    with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _summary(report: Any, collection: str) -> str:
