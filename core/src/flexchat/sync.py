@@ -6,7 +6,7 @@ import asyncio
 import atexit
 import sys
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -120,6 +120,10 @@ class SyncFlexChat:
     ) -> Explanation:
         """Say which rule would answer a message, and why; see FlexChat.explain."""
         return self._run(self.chat.explain(message, history=history, topic=topic, collections=collections))
+
+    def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
+        """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.retrievers["docs"].add(…))``."""
+        return self._run(work(self.chat))
 
     def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:
         try:

@@ -293,3 +293,12 @@ sys.exit(main.main())
 
     assert done.returncode == -signal.SIGINT
     assert "Traceback" not in done.stderr
+
+
+def test_a_command_of_a_package_that_is_missing_says_what_to_install(run, monkeypatch):
+    monkeypatch.setenv("FLEXCHAT_BLOCK_PLUGINS", "rag")
+
+    ran = run("rag", "list")
+
+    assert ran.status == 2
+    assert "pip install flexchat-rag" in ran.err

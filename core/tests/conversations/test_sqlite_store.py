@@ -404,3 +404,14 @@ def test_times_do_not_decide_the_order(tmp_path):
         return found
 
     assert asyncio.run(check()) == ["new", "old"]
+
+
+async def test_what_is_deleted_is_gone_from_the_disk_too(store, tmp_path):
+    """Neither the file nor its write-ahead log holds the text any longer."""
+    await store.append("one", turn("1", "a very private sentence"), tenant="t")
+
+    await store.delete("one", tenant="t")
+
+    files = [file.read_bytes() for file in tmp_path.iterdir() if file.is_file()]
+    assert len(files) >= 1
+    assert not any(b"very private" in data for data in files)

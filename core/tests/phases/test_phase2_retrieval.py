@@ -8,6 +8,7 @@ import pytest
 from flexchat.config.model import RagServiceEntry
 from flexchat.domain import ChatRequest, Collection, CollectionChoice, Document, RagResults, RetrievalHits
 from flexchat.errors import RetrievalError
+from flexchat.phases import phase2_retrieval
 from flexchat.phases.asking import PhaseNotes
 from flexchat.phases.phase1_topic import Topic
 from flexchat.phases.phase2_retrieval import DocumentCollector, search_text
@@ -97,6 +98,18 @@ async def test_where_nobody_says_otherwise_the_thresholds_are_those_of_the_embed
     found = await collector.collect(ChatRequest(user_message="x"), TOPIC, PhaseNotes())
 
     assert found.result == result
+
+
+async def test_documents_too_far_away_do_not_come_along():
+    class Several(Shelf):
+        async def query(self, text, *, collection, top_k, where=None):
+            documents = tuple(Document(text=name) for name in ("near", "far", "half"))
+            return RetrievalHits(documents=documents, distances=(0.1, 0.9, 0.4))
+
+    found, _ = await collect({"docs": Several({"faq": 0.1})})
+
+    assert [document.text for document in found.hits[0].documents] == ["near", "half"]
+    assert found.hits[0].distances == (0.1, 0.4)
 
 
 async def test_the_nearest_match_of_all_wins_not_the_first():
@@ -252,20 +265,24 @@ async def test_a_pinned_service_has_no_other_collection():
     assert notes.warnings == ["retrieval: docs/secret was left out: of docs only 'faq' is used"]
 
 
-async def test_listing_and_asking_share_the_time_of_the_phase():
+async def test_listing_and_asking_share_the_time_of_the_phase(monkeypatch):
+    """What listing took is no longer there for asking."""
+    clock, granted, in_time = [0.0], [], phase2_retrieval.in_time
+
     class Slow(Shelf):
         async def collections(self):
-            await anyio.sleep(0.06)
+            clock[0] += 4
             return await super().collections()
 
-    async def slowly():
-        await anyio.sleep(0.06)
-        return 0.1
+    def watched(seconds, work):
+        granted.append(seconds)
+        return in_time(seconds, work)
 
-    found, notes = await collect({"docs": Slow({"faq": slowly})}, timeout_s=0.1)
+    monkeypatch.setattr(phase2_retrieval.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(phase2_retrieval, "in_time", watched)
+    await collect({"docs": Slow({"faq": 0.1})}, timeout_s=5.0)
 
-    assert found == RagResults()
-    assert notes.warnings[0].endswith("was left out: the answer took too long")
+    assert granted == [5.0, 1.0]
 
 
 async def test_a_store_that_is_cancelled_by_itself_is_left_out():

@@ -16,7 +16,16 @@ from typing import Any, Literal, Union, get_args, get_origin
 import attrs
 
 from .check import PROFILE_FIELDS, RAG_RESULTS
-from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, ResponseRule, ToolEntry, own_keys
+from .model import (
+    Config,
+    ConversationsTable,
+    ImplementationEntry,
+    LLMEntry,
+    RagServiceEntry,
+    ResponseRule,
+    ToolEntry,
+    own_keys,
+)
 from .structure import is_list_type, is_names_type
 
 Schema = dict[str, Any]

@@ -31,7 +31,6 @@ CREATE TABLE conversations (
     started_at TEXT NOT NULL,
     used_at TEXT NOT NULL,
     last_turn INTEGER NOT NULL,
-    metadata TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (tenant, id)
 ) WITHOUT ROWID;
 CREATE INDEX conversations_by_use ON conversations (tenant, last_turn);
@@ -49,7 +48,7 @@ CREATE TABLE turns (
 """
 _MIGRATIONS = (_TABLES,)
 
-_INFO = "id, title, turns, started_at, used_at, topic, metadata"
+_INFO = "id, title, turns, started_at, used_at, topic"
 
 
 @attrs.frozen(kw_only=True)
@@ -182,6 +181,7 @@ class SqliteConversations:
             _refuse_none(changed, conversation)
 
         await self._database.write(delete)
+        await self._database.empty_log()
 
     async def aclose(self) -> None:
         """Close the file."""
@@ -227,8 +227,8 @@ def _found(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationIn
     return _info(row)
 
 
-def _info(row: tuple[str, str, int, str, str, str, str]) -> ConversationInfo:
-    id, title, turns, started_at, used_at, topic, metadata = row
+def _info(row: tuple[str, str, int, str, str, str]) -> ConversationInfo:
+    id, title, turns, started_at, used_at, topic = row
     return ConversationInfo(
         id=id,
         title=title,
@@ -236,7 +236,6 @@ def _info(row: tuple[str, str, int, str, str, str, str]) -> ConversationInfo:
         started_at=started_at,
         used_at=used_at,
         topic=topic,
-        metadata=json.loads(metadata),
     )
 
 

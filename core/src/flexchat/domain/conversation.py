@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from .chat import Usage
@@ -67,4 +64,3 @@ class ConversationInfo:
     started_at: str
     used_at: str
     topic: str = ""
-    metadata: Mapping[str, Any] = attrs.field(factory=dict)

@@ -135,7 +135,8 @@ def judged(
 ) -> CollectionHits | None:
     """Return what one collection's hits amount to; None if even the nearest is too far away.
 
-    The collection's own thresholds go before the service's, and 0 is a threshold: nothing is below it.
+    The collection's own thresholds go before the service's, and 0 is a threshold: nothing is below it. Of its
+    documents those count that would be a match or a partial one by themselves.
 
     Raises:
         RetrievalError: The store does not keep its contract.
@@ -147,7 +148,8 @@ def judged(
     nearest = min(found.distances)
     match = _first(found.match_threshold, entry.match_threshold, usual[0])
     partial = _first(found.partial_threshold, entry.partial_threshold, usual[1])
-    if nearest >= match and nearest >= partial:
+    near = [pair for pair in zip(found.documents, found.distances, strict=True) if pair[1] < max(match, partial)]
+    if not near:
         return None
     collection = choice.collection
     about = found.description or entry.description or f"Information about {collection or choice.service}"
@@ -155,8 +157,8 @@ def judged(
         result="match" if nearest < match else "partial",
         service=choice.service,
         collection=collection,
-        documents=tuple(attrs.evolve(d, collection=d.collection or collection) for d in found.documents),
-        distances=found.distances,
+        documents=tuple(attrs.evolve(d, collection=d.collection or collection) for d, _ in near),
+        distances=tuple(distance for _, distance in near),
         description=about,
     )
 

@@ -50,6 +50,7 @@ FIRST_PARTY = {
     ("reranker", "minilm"): "flexchat-minilm",
     ("provider", "minilm"): "flexchat-minilm",
     ("conversation store", "postgresql"): "flexchat-pgvector",
+    ("command", "rag"): "flexchat-rag",
     ("tool", "calculator"): "flexchat-builtin",
     ("tool", "get_current_datetime"): "flexchat-builtin",
     ("tool", "generate_uuid"): "flexchat-builtin",

@@ -85,6 +85,18 @@ class Database:
             await self._run(self._writing, lambda: self._guarded(self._connection))
         return await self._run(self._reading, lambda: self._read(work))
 
+    async def empty_log(self) -> None:
+        """Take over what the write-ahead log holds and empty it, unless somebody is reading: else deleted text stays.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+
+        def take_over() -> None:
+            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+        await self._run(self._writing, lambda: self._guarded(take_over))
+
     async def aclose(self) -> None:
         """Close the file; what is being written is finished first. May be called twice."""
         loop = asyncio.get_running_loop()
