@@ -34,14 +34,17 @@ class Server:
         return f"postgresql://{user}@/{database}?host={self.folder}"
 
     def start(self) -> None:
-        log = (self.folder / "log").open("ab")
         settings = (f"fsync={'on' if self._fsync else 'off'}", "shared_buffers=32MB", "max_connections=60")
         command = [self._binaries / "postgres", "-D", self.folder / "data", "-k", self.folder, "-h", ""]
         command += [word for setting in settings for word in ("-c", setting)]
-        self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **self._who)
-        log.close()
         deadline = time.monotonic() + 20
+        self._process = None
         while True:
+            if self._process is None or self._process.poll() is not None:  # it refuses while one it follows is dying
+                with (self.folder / "log").open("ab") as log:
+                    self._process = subprocess.Popen(
+                        command, stdout=log, stderr=log, start_new_session=True, **self._who
+                    )
             try:
                 psycopg.connect(self.dsn(), connect_timeout=2).close()
                 return
