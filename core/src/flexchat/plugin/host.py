@@ -33,6 +33,8 @@ API_VERSION = (0, 1)
 
 ENTRY_POINT_GROUP = "flexchat"
 
+_MARK = "flexchat_impl"  # what hookimpl leaves on a function: the name of the project, as pluggy documents it
+
 # Which package to install for a name that a config uses and no installed plugin offers.
 FIRST_PARTY = {
     ("provider", "openai"): "flexchat-openai",
@@ -169,7 +171,8 @@ class PluginHost:
             if (entry.name, entry.value) in seen:
                 continue  # an editable install can stand twice in the metadata
             seen.add((entry.name, entry.value))
-            package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+            facts = entry.dist.metadata if entry.dist is not None else None  # read once: it is parsed each time
+            package = f"{facts['Name']} {facts['Version']}" if facts is not None else ""
             self._load(entry.name, package, entry.load)
 
     def register(self, plugin: object, name: str, package: str = "") -> PluginReport:
@@ -203,7 +206,7 @@ class PluginHost:
         try:
             wanted = getattr(plugin, "FLEXCHAT_API", API_VERSION)
             too_new = wanted > API_VERSION
-            hooks = tuple(a for a in dir(plugin) if self._manager.parse_hookimpl_opts(plugin, a) is not None)
+            hooks = tuple(a for a in dir(plugin) if isinstance(getattr(getattr(plugin, a), _MARK, None), dict))
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             return self._fail(name, package, f"reading it failed: {_one_line(error)}", error)
         if too_new:
@@ -211,9 +214,10 @@ class PluginHost:
             return self._fail(
                 name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
             )
+        known = _hook_names()
         for hook in hooks:
-            if hook not in _hook_names():
-                close = difflib.get_close_matches(hook, _hook_names(), n=1, cutoff=0.5)
+            if hook not in known:
+                close = difflib.get_close_matches(hook, known, n=1, cutoff=0.5)
                 hint = f"; did you mean '{close[0]}'?" if close else ""
                 return self._fail(name, package, f"unknown hook '{hook}'{hint}")
         try:
