@@ -186,7 +186,8 @@ def test_a_collection_may_be_an_intent(match):
         [{"user_message_regexp": "(?=a)?(a+)+{}$"}, {"user_message": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!{}"}],
     ],
 )
-def test_a_thousand_rules_are_checked_in_a_second(kinds):
+def test_a_thousand_rules_are_checked_in_a_few_seconds(kinds):
+    """About half a second, several times that where coverage is measured; compared one by one it would be a minute."""
     count = 1000 // len(kinds)
     matches = [{k: v.replace("{}", str(i)) for k, v in kind.items()} for kind in kinds for i in range(count)]
     rules = EarlierRules()
@@ -196,7 +197,7 @@ def test_a_thousand_rules_are_checked_in_a_second(kinds):
         assert rules.taking(match) is None
         rules.add(match)
 
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 8
 
 
 TWO = {"docs": {"provider": "memory"}, "web": {"provider": "memory", "collection": "faq"}}
