@@ -132,7 +132,7 @@ def test_a_pattern_that_takes_too_long_does_not_fit_and_says_so():
     assert verdicts(profile, [rule(**slow)])[0].failed[0].endswith(", and the pattern took too long on it")
 
 
-def test_patterns_that_are_slow_on_a_message_take_a_tenth_of_a_second_together():
+def test_patterns_that_are_slow_on_a_message_share_their_time():
     """However many there are; one that is not slow is still searched for."""
     slow = [rule(user_message_regexp=f"(a|b|ab)*(?=c{number})") for number in range(20)]
     quick = rule(user_message_regexp="(?=abd)ab")
@@ -142,7 +142,7 @@ def test_patterns_that_are_slow_on_a_message_take_a_tenth_of_a_second_together()
 
     index, _, passed_over = match_response_rule(profile, [*slow, quick])
 
-    assert time.process_time() - started < 0.1
+    assert time.process_time() - started < 0.3  # 50 ms, and one more for each; alone they would take a second
     assert index == 20
     assert all(failed.endswith(", and the pattern took too long on it") for failed in passed_over)
 
