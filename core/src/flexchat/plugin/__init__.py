@@ -100,6 +100,7 @@ from .contracts import (
     ToolHandler,
 )
 from .hookspecs import hookimpl
+from .ranking import fused, reranked
 
 __all__ = [
     "AllOf",
@@ -183,12 +184,14 @@ __all__ = [
     "Usage",
     "UserMessage",
     "Where",
+    "fused",
     "holds",
     "hookimpl",
     "message_from_dict",
     "message_to_dict",
     "read_filter",
     "read_history",
+    "reranked",
     "result_of",
     "storable",
     "turn_from_dict",

@@ -27,6 +27,7 @@ from flexchat.plugin import (
     Where,
     holds,
     read_filter,
+    reranked,
     storable,
 )
 
@@ -62,6 +63,7 @@ class WrapperStore:
     def __init__(self, config: WrapperConfig, context: RetrieverContext | None = None) -> None:
         context = context or RetrieverContext()
         self._config = config
+        self._name = context.name
         self._reranker = context.reranker
         self._api = WrapperApi(config, context.name)
         self._lock = asyncio.Lock()
@@ -350,15 +352,15 @@ class WrapperStore:
             return hits
         passages = [document.text for _, document in first]
         if self._reranker is not None:
-            scores = dict(enumerate(await self._reranker.rerank(text, passages)))
+            order = await reranked(self._reranker, text, passages, store=self._name)
         elif await self._has_cross_encoder():
             documents = [{"id": str(index), "text": passage} for index, passage in enumerate(passages)]
             body = {"query": storable(text) or " ", "documents": documents, "top_k": len(documents)}
             ranked = _tables(await self._api.ask("POST", "/rerank", body), "reranked")
             scores = {int(each["id"]): each["score"] for each in ranked if _is_number(each.get("score"))}
+            order = sorted(range(len(first)), key=lambda index: -scores.get(index, -math.inf))
         else:
             return hits
-        order = sorted(range(len(first)), key=lambda index: -scores.get(index, -math.inf))
         return [*(first[index] for index in order), *rest]
 
     async def _has_cross_encoder(self) -> bool:

@@ -14,7 +14,9 @@ from flexchat.plugin import (
     RetrieverContext,
     Source,
     Where,
+    fused,
     read_filter,
+    reranked,
     storable,
 )
 from psycopg import sql
@@ -25,7 +27,7 @@ from .config import PgvectorConfig
 from .connections import Connection, Connections
 from .filters import condition_sql
 from .rows import document_of, metadata_text, read_as, rows_of, stored_name
-from .searching import DEPTH, Question, Ranking, by_vector, by_words, fused, hits_of, question_vector
+from .searching import DEPTH, Question, Ranking, by_vector, by_words, hits_of, question_vector
 from .tables import DOCUMENTS
 
 _LOG = logging.getLogger(__name__)
@@ -77,7 +79,7 @@ class PgvectorStore:
         async with self._connections.transaction() as connection:
             near = await by_vector(self._connections, connection, question, indexed=self._config.index == "hnsw")
             words = Ranking(keys=()) if is_vector else await by_words(self._connections, connection, question)
-            keys = fused([ranking for ranking in (near, words) if ranking.keys])
+            keys = fused([near.keys, words.keys])
             wanted = keys[: max(top_k, RERANKED) if self._reranker else top_k]
             found = await hits_of(self._connections, connection, question, wanted)
         hits = [
@@ -246,13 +248,9 @@ class PgvectorStore:
             await connection.execute(self._connections.sql("DROP INDEX {s}.{index}", index=sql.Identifier(name)))
 
     async def _reranked(self, text: str, hits: _Hits) -> _Hits:
-        if self._reranker is None or not hits:
+        if self._reranker is None:
             return hits
         best, rest = hits[:RERANKED], hits[RERANKED:]
-        try:
-            scores = await self._reranker.rerank(text, [read_as(document.title, document.text) for document, _ in best])
-        except Exception as error:  # noqa: BLE001  a plugin's: the hits are good without it
-            _LOG.warning("%s: hits stay as they were, the reranker failed: %s", self._name, error)
-            return hits
-        order = sorted(range(len(best)), key=lambda index: (-scores[index], index))
-        return [best[index] for index in order] + rest
+        passages = [read_as(document.title, document.text) for document, _ in best]
+        order = await reranked(self._reranker, text, passages, store=self._name)
+        return [best[place] for place in order] + rest

@@ -20,8 +20,6 @@ _LOG = logging.getLogger(__name__)
 
 DEPTH = 100
 """Hits of each way that are put together; a fixed number, so that top_k changes no order."""
-RRF_K = 60
-"""How little the first ranks stand out (Cormack, Clarke and Buettcher, 2009)."""
 EF_SEARCH = 200
 """Candidates an index looks at; pgvector's default of 40 found 81 % of the nearest ten in our measurement."""
 MOST_TERMS = 64
@@ -150,15 +148,6 @@ async def by_words(connections: Connections, connection: Connection, question: Q
         keys=[key for _, _, key in scored[: question.depth]],
         distances={key: distance for _, distance, key in scored[: question.depth]},
     )
-
-
-def fused(rankings: Sequence[Ranking]) -> list[int]:
-    """Return the keys of all, best first, by reciprocal rank fusion."""
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, key in enumerate(ranking.keys, start=1):
-            scores[key] = scores.get(key, 0.0) + 1 / (RRF_K + rank)
-    return sorted(scores, key=lambda key: (-scores[key], key))
 
 
 async def hits_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from flexchat.plugin import (
     Source,
     Where,
     read_filter,
+    reranked,
     storable,
 )
 from flexchat.storage import data_folder
@@ -267,18 +267,12 @@ class SqliteStore:
                 )
 
     async def _reranked(self, text: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        best = hits[:RERANKED]
-        if self._reranker is None or not best:
+        if self._reranker is None:
             return hits
-        try:
-            scores = await self._reranker.rerank(text, [read_as(hit.title, hit.text) for hit, _ in best])
-            if len(scores) != len(best) or not all(math.isfinite(score) for score in scores):
-                raise RetrievalError(f"it gave {len(scores)} scores for {len(best)} passages, or one that is no number")
-        except Exception as error:  # noqa: BLE001  whatever a reranker raises
-            _log.warning("%s: hits keep their order, as the reranker failed: %s", self._name, error)
-            return hits
-        order = sorted(range(len(best)), key=lambda place: -scores[place])
-        return [*(best[place] for place in order), *hits[RERANKED:]]
+        best, rest = hits[:RERANKED], hits[RERANKED:]
+        passages = [read_as(hit.title, hit.text) for hit, _ in best]
+        order = await reranked(self._reranker, text, passages, store=self._name)
+        return [*(best[place] for place in order), *rest]
 
 
 def _checked(vectors: Sequence[Sequence[float]], texts: int, embedder: str) -> Floats:

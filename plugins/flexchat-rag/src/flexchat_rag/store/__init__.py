@@ -7,6 +7,5 @@ reading.py   listing and fetching
 filters.py   metadata filters as SQL
 words.py     the search for words (FTS5, BM25)
 vectors.py   the search for meaning (NumPy, exact)
-ranking.py   merging rankings
 search.py    one question, from rankings to hits
 """

@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from flexchat.plugin import AllOf, Collection, Document
+from flexchat.plugin import AllOf, Collection, Document, fused
 
 from .filters import Sql, filter_sql
-from .ranking import merged
 from .reading import fetch_documents, read_collections
 from .words import find_words, terms_of, word_distances
 
@@ -79,7 +78,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
                 cosines |= similar.of(words)
         near = sorted(near, key=lambda pair: (-pair[1], pair[0]))[:depth]
         cosines |= dict(near)
-    ranked = merged([[number for number, _ in near], [*words]])[: max(0, question.top_k)]
+    ranked = fused([[number for number, _ in near], [*words]])[: max(0, question.top_k)]
     documents = fetch_documents(connection, ranked)
     by_words = [number for number in ranked if number not in cosines]
     lacking = word_distances(connection, terms, asked, by_words) if by_words else {}
