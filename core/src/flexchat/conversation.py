@@ -141,7 +141,9 @@ class Conversation:
                 response=response,
                 phases=tuple(records.records),
                 elapsed_ms=(time.perf_counter() - started) * 1000,
-                citations=citations_of(response.content, rag, shows_documents(rule.prompt), current.found),
+                citations=citations_of(
+                    response.content, rag, bool(rag.hits) and shows_documents(rule.prompt), current.found
+                ),
             )
             await self._events.turn_finished(response, turn.elapsed_ms)
         except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from .usage import OK, UNUSABLE, UsageError
 if TYPE_CHECKING:
     from ..config.model import ToolsTable
 
-_VARIABLE = re.compile(r"\{\{\s*(\w+)[\w.-]*\s*\}\}")
 _VARIABLES = (*(field.name for field in attrs.fields(Profile)), "rag_context")
 
 
@@ -67,13 +65,14 @@ def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
     """Yield what a configuration that can be used does not do, though it looks as if it did."""
     from ..config.load import read_config
     from ..phases.needs import needs_of
+    from ..phases.template import variables_of
 
     draft = read_config(file)
     config = draft.config
     if config is None:
         return
     for index, rule in enumerate(config.responses):
-        for name in dict.fromkeys(_VARIABLE.findall(rule.prompt)):
+        for name in variables_of(rule.prompt):
             if name not in _VARIABLES:
                 text = f"no variable is called '{name}'{did_you_mean(name, _VARIABLES)}; it stays in the text"
                 yield draft.document.problem(("responses", index, "prompt"), text)

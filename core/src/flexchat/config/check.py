@@ -17,7 +17,7 @@ from ..errors import Problem, did_you_mean
 from .document import Document, walk
 from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
-from .reach import EarlierRules, contradiction, impossible_intent
+from .reach import EarlierRules, contradiction, field_of, impossible_intent
 from .wording import is_secret_place, shortened, spoken_path, spoken_value
 
 PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
@@ -294,7 +294,7 @@ class _Checker:
 
 
 def _asks_for_documents(key: str, wanted: str) -> bool:
-    field = key.removesuffix("_contains").removesuffix("_regexp")
+    field = field_of(key)
     return field in ("service", "collection") or (key == "rag_results" and wanted in ("match", "partial", "any"))
 
 

@@ -17,7 +17,7 @@ _MOST_SEARCHES = 100_000  # with patterns, in all rules together; half a second
 def contradiction(match: Mapping[str, Any]) -> str | None:
     """Return why no profile meets all these conditions; None if one may."""
     for key, wanted in match.items():
-        field = _field(key)
+        field = field_of(key)
         exact = match.get(field)
         if (
             key != field
@@ -28,7 +28,7 @@ def contradiction(match: Mapping[str, Any]) -> str | None:
             return f"{field} cannot be {exact!r} and fit {key} = {wanted!r}"
     if match.get("rag_results") == "none":
         for field in ("service", "collection"):
-            if any(_field(key) == field for key in match):
+            if any(field_of(key) == field for key in match):
                 return f"without a document (rag_results = 'none') there is no {field}"
     return None
 
@@ -53,8 +53,8 @@ class EarlierRules:
         self._matches.append(match)
         for key, wanted in match.items():
             self._alike.setdefault(repr((key, wanted)), []).append(index)
-            if key != _field(key) or (key == "rag_results" and wanted == "any"):  # others follow from their like only
-                self._of_field.setdefault(_field(key), []).append(index)
+            if key != field_of(key) or (key == "rag_results" and wanted == "any"):  # others follow from their like only
+                self._of_field.setdefault(field_of(key), []).append(index)
             return
         self._unconditional.append(index)
 
@@ -62,7 +62,7 @@ class EarlierRules:
         """Return the index of the first one that fits whenever these conditions hold; None if there is none."""
         candidates = {*self._unconditional[:1]}
         for key, known in match.items():
-            candidates.update(self._alike.get(repr((key, known)), ()), self._of_field.get(_field(key), ()))
+            candidates.update(self._alike.get(repr((key, known)), ()), self._of_field.get(field_of(key), ()))
         for index in sorted(candidates):
             other = self._matches[index]
             if any(key.endswith("_regexp") for key in other):
@@ -97,7 +97,7 @@ def _follows(match: Mapping[str, Any], key: str, wanted: Any) -> bool:
             return True
         if not isinstance(known, str) or not isinstance(wanted, str):
             continue
-        field = _field(key)
+        field = field_of(key)
         if key == "rag_results" and wanted == "any":
             if known_key == "rag_results" and known in ("match", "partial"):
                 return True
@@ -124,7 +124,8 @@ def _implies(field: str, value: str, key: str, wanted: str) -> bool | None:
     return value == wanted
 
 
-def _field(key: str) -> str:
+def field_of(key: str) -> str:
+    """Return the profile's field a condition asks about."""
     for suffix in _SUFFIXES:
         if key.endswith(suffix):
             return key.removesuffix(suffix)

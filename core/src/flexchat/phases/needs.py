@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 import attrs
 
 from ..config.model import Config, ModelChoice
+from ..config.reach import field_of
 from ..domain import Profile
 from .phase5_matching import Conditions
+from .template import variables_of
 
-_VARIABLE = re.compile(r"\{\{\s*(\w+)")
 _OF_DOCUMENTS = frozenset({"rag_results", "service", "collection", "rag_context", "documents"})
 
 
@@ -44,10 +44,10 @@ def needs_of(config: Config, stores: Collection[str]) -> Needs:
     of_stores = False
     for rule in config.responses:
         for key, wanted in rule.match.items():
-            field = key.removesuffix("_contains").removesuffix("_regexp")
+            field = field_of(key)
             used.add(field)
             of_stores = of_stores or (field == "intent" and _of_store(key, str(wanted), config, stores))
-        used.update(_VARIABLE.findall(rule.prompt))
+        used.update(variables_of(rule.prompt))
     return Needs(
         topic="topic" in used or config.topic.provider is not None or config.topic.prompt is not None,
         documents=bool(stores) and (of_stores or not used.isdisjoint(_OF_DOCUMENTS)),

@@ -16,7 +16,6 @@ log = logging.getLogger(__name__)
 
 _VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
 _INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() takes "²"
-_DOCUMENTS = re.compile(r"\{\{\s*(?:rag_context|documents)\b")
 _MISSING = object()
 
 
@@ -44,9 +43,14 @@ def substitute_variables(template: str, profile: Profile) -> str:
     return _VARIABLE.sub(value_of, template)
 
 
+def variables_of(template: str) -> tuple[str, ...]:
+    """Return the variables a prompt names, each once: of {{documents.0.title}} only documents."""
+    return tuple(dict.fromkeys(path.partition(".")[0] for path in _VARIABLE.findall(template)))
+
+
 def shows_documents(template: str) -> bool:
     """Return whether a prompt shows the documents that were found."""
-    return _DOCUMENTS.search(template) is not None
+    return not {"rag_context", "documents"}.isdisjoint(variables_of(template))
 
 
 def rag_context(documents: Sequence[Document]) -> str:
