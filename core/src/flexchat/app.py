@@ -9,8 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+import attrs
+
 from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
-from .config.model import Config, LimitsTable, ReasoningTable, ResponseRule, RuleTools
+from .config.model import Config, IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversation import Conversation, Explanation
 from .conversations.keeping import Keeper
 from .conversations.view import Conversations
@@ -58,6 +60,8 @@ class FlexChat:
         retrievers: The document stores, by their name in rag_services.
         conversations: Those that are kept, of the default tenant; ``conversations.of(tenant)`` for another's. None if
             the config keeps none.
+        packages: For each service in llms, the distribution whose plugin speaks to it: "flexchat-openai 0.1.0".
+        mask: Takes the config's secrets out of texts.
         notes: What was remarkable when it was put together, nothing of it an error.
     """
 
@@ -74,11 +78,14 @@ class FlexChat:
         conversations: ConversationStore | None = None,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         mask: Mask | None = None,
+        packages: Mapping[str, str] | None = None,
         notes: Iterable[Problem] = (),
     ) -> None:
-        events = events or EventHooks()
+        events = self._events = events or EventHooks()
         self.config = config
         self.tools = tools
+        self.packages = dict(packages or {})
+        self.mask = mask or Mask()
         self.notes = tuple(notes)
         self._providers = dict(providers)
         self._local_embeddings = local_embeddings or LocalEmbeddings()
@@ -179,8 +186,37 @@ class FlexChat:
             conversations=parts.conversations,
             usual_thresholds=parts.usual_thresholds,
             mask=parts.mask,
+            packages=parts.packages,
             notes=parts.notes,
         )
+
+    def with_rule(self, rule: ResponseRule, *, tools: Iterable[ToolLike] | None = None) -> FlexChat:
+        """Return a chat over the same services that answers every message by one rule: for trying a model.
+
+        It keeps no conversations and looks for no documents. It shares this one's connections: closing it closes
+        nothing, and it ends with this one.
+
+        Args:
+            tools: In place of those of the config.
+        """
+        config = attrs.evolve(
+            self.config,
+            responses=(rule,),
+            rag_services={},
+            topic=TopicTable(),
+            intent=IntentTable(),
+            conversations=None,
+        )
+        tried = FlexChat(
+            config,
+            providers=self._providers,
+            tools=self.tools if tools is None else self.tools.with_tools(tools),
+            events=self._events,
+            mask=self.mask,
+            packages=self.packages,
+        )
+        tried._held.clear()
+        return tried
 
     async def respond(
         self,

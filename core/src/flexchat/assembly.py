@@ -40,6 +40,7 @@ class Parts:
     conversations: ConversationStore | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
+    packages: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[Problem, ...] = ()
 
 
@@ -101,6 +102,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
             for model, thresholds in type_.embedding_thresholds.items()
         },
         mask=mask,
+        packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
         notes=tuple(draft.notes),
     )
 
@@ -137,7 +139,13 @@ def assemble_rule(
     manager.add(tools)
     local = LocalEmbeddings(host.providers.by_name.values())
     return Parts(
-        config=config, providers={provider: opened}, tools=manager, events=events, local_embeddings=local, mask=mask
+        config=config,
+        providers={provider: opened},
+        tools=manager,
+        events=events,
+        local_embeddings=local,
+        mask=mask,
+        packages={provider: host.providers.package(provider)},
     )
 
 

@@ -27,12 +27,14 @@ class ModelFacts:
         context_length: Tokens it was made to read.
         num_ctx: Tokens its Modelfile lets it read.
         is_remote: Whether it runs in Ollama's cloud, where num_ctx is not ours to choose.
+        digest: SHA-256 of its manifest.
     """
 
     capabilities: frozenset[str] | None = None
     context_length: int | None = None
     num_ctx: int | None = None
     is_remote: bool = False
+    digest: str | None = None
 
     def lacks(self, capability: str) -> bool:
         """Return whether the model is known not to have a capability."""
@@ -76,12 +78,15 @@ def read_tags(body: object) -> dict[str, ModelFacts]:
 def model_info(name: str, facts: ModelFacts) -> ModelInfo:
     """Return a model as the list of models has it."""
     return ModelInfo(
-        id=name, capabilities=facts.capabilities or frozenset(), context_length=facts.context_length or None
+        id=name,
+        capabilities=facts.capabilities or frozenset(),
+        context_length=facts.context_length or None,
+        digest=facts.digest,
     )
 
 
 def _facts(item: Mapping[str, object]) -> ModelFacts:
-    told, details = item.get("capabilities"), item.get("details")
+    told, details, digest = item.get("capabilities"), item.get("details"), item.get("digest")
     capabilities = None
     if isinstance(told, list) and told:
         capabilities = frozenset(
@@ -91,6 +96,7 @@ def _facts(item: Mapping[str, object]) -> ModelFacts:
         capabilities=capabilities,
         context_length=_count(details.get("context_length")) if isinstance(details, dict) else None,
         is_remote=bool(item.get("remote_host") or item.get("remote_model")),
+        digest=digest if isinstance(digest, str) and digest else None,
     )
 
 

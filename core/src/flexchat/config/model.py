@@ -3,7 +3,7 @@
 Field comments (metadata "help") become the descriptions in the JSON Schema that editors read.
 """
 
-# ruff: noqa: RUF009  (_key is attrs.field with a description)
+# ruff: noqa: RUF009  (key is attrs.field with a description)
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -12,12 +12,8 @@ from typing import Any, Literal
 import attrs
 
 from ..domain import Effort, Reasoning, ResponseFormat
-
-
-def _key(help: str, *, min: float | None = None, max: float | None = None, **rest: Any) -> Any:
-    """Return a field with its description and the least and greatest value it may have."""
-    limits = {name: limit for name, limit in (("min", min), ("max", max)) if limit is not None}
-    return attrs.field(metadata={"help": help, **limits}, **rest)
+from .cases import ValidationTable
+from .keys import key
 
 
 def own_keys(cls: type) -> frozenset[str]:
@@ -29,11 +25,11 @@ def own_keys(cls: type) -> frozenset[str]:
 class LLMEntry:
     """One [llms.NAME] table: a model's service. All other keys belong to the provider's plugin."""
 
-    provider: str = _key("Kind of service, as a plugin calls it: openai, scripted, rehearsal, …")
-    default_model: str | None = _key("Model for rules that name none.", default=None)
-    description: str | None = _key("For people; not used.", default=None)
-    retries: int = _key("How often a failed request is repeated, where repeating may help.", min=0, max=10, default=2)
-    retry_delay_ms: int = _key("First wait before a repetition; doubles each time, with jitter.", min=0, default=500)
+    provider: str = key("Kind of service, as a plugin calls it: openai, scripted, rehearsal, …")
+    default_model: str | None = key("Model for rules that name none.", default=None)
+    description: str | None = key("For people; not used.", default=None)
+    retries: int = key("How often a failed request is repeated, where repeating may help.", min=0, max=10, default=2)
+    retry_delay_ms: int = key("First wait before a repetition; doubles each time, with jitter.", min=0, default=500)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -41,44 +37,44 @@ class LLMEntry:
 class ModelChoice:
     """An LLM of the config and one of its models."""
 
-    llm: str = _key("Name of an entry in llms.")
-    model: str | None = _key("Model; absent for the entry's default_model.", default=None)
+    llm: str = key("Name of an entry in llms.")
+    model: str | None = key("Model; absent for the entry's default_model.", default=None)
 
 
 @attrs.frozen(kw_only=True)
 class EmbeddingChoice:
     """Who makes embeddings."""
 
-    llm: str = _key("Name of an entry in llms, or a provider that brings its own model: minilm.")
-    model: str | None = _key("Model; absent for the entry's default_model.", default=None)
+    llm: str = key("Name of an entry in llms, or a provider that brings its own model: minilm.")
+    model: str | None = key("Model; absent for the entry's default_model.", default=None)
 
 
 @attrs.frozen(kw_only=True)
 class RagServiceEntry:
     """One [rag_services.NAME] table: a document store. All other keys belong to its plugin."""
 
-    provider: str = _key("Kind of store, as a plugin calls it: sqlite, pgvector, memory, …")
-    description: str | None = _key("What is in it, for people and for the model that chooses.", default=None)
-    collection: str | None = _key("The only collection used; absent for all it has.", default=None)
-    match_threshold: float | None = _key(
+    provider: str = key("Kind of store, as a plugin calls it: sqlite, pgvector, memory, …")
+    description: str | None = key("What is in it, for people and for the model that chooses.", default=None)
+    collection: str | None = key("The only collection used; absent for all it has.", default=None)
+    match_threshold: float | None = key(
         "Distance below which a hit is a match; what a collection says goes before it. Absent: what suits the "
         "embedding model, else 0.25.",
         min=0,
         max=2,
         default=None,
     )
-    partial_threshold: float | None = _key(
+    partial_threshold: float | None = key(
         "Distance below which a hit is a partial match; what a collection says goes before it. Absent: what suits the "
         "embedding model, else 0.5.",
         min=0,
         max=2,
         default=None,
     )
-    top_k: int = _key("Passages taken from each collection.", min=1, max=100, default=3)
-    embedding: EmbeddingChoice | None = _key(
+    top_k: int = key("Passages taken from each collection.", min=1, max=100, default=3)
+    embedding: EmbeddingChoice | None = key(
         "Who makes its vectors; absent: 'embedding', else a local model.", default=None
     )
-    rerank: str | None = _key("Kind of reranker that reads the best hits again, as a plugin calls it.", default=None)
+    rerank: str | None = key("Kind of reranker that reads the best hits again, as a plugin calls it.", default=None)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -86,28 +82,28 @@ class RagServiceEntry:
 class TopicTable:
     """[topic]: phase 1."""
 
-    provider: ModelChoice | None = _key("Who detects topics.", default=None)
-    prompt: str | None = _key(
+    provider: ModelChoice | None = key("Who detects topics.", default=None)
+    prompt: str | None = key(
         "Prompt template of your own; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
         default=None,
     )
-    max_tokens: int = _key("Upper limit of the answer, in tokens.", min=1, default=200)
+    max_tokens: int = key("Upper limit of the answer, in tokens.", min=1, default=200)
 
 
 @attrs.frozen(kw_only=True)
 class IntentTable:
     """[intent]: phase 3."""
 
-    provider: ModelChoice | None = _key("Who detects intents.", default=None)
-    detection: Mapping[str, str] = _key("Categories: name and description.", factory=dict)
-    max_tokens: int = _key("Upper limit of the answer, in tokens.", min=1, default=50)
+    provider: ModelChoice | None = key("Who detects intents.", default=None)
+    detection: Mapping[str, str] = key("Categories: name and description.", factory=dict)
+    max_tokens: int = key("Upper limit of the answer, in tokens.", min=1, default=50)
 
 
 @attrs.frozen(kw_only=True)
 class ImplementationEntry:
     """How a tool is run. All keys but type belong to that implementation type."""
 
-    type: str = _key("Kind of implementation, as a plugin calls it: mock, builtin, internal, python, …")
+    type: str = key("Kind of implementation, as a plugin calls it: mock, builtin, internal, python, …")
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -115,42 +111,42 @@ class ImplementationEntry:
 class ToolEntry:
     """One [[tools.registry]] table. With a name alone it switches on a tool that a plugin offers."""
 
-    name: str = _key("Name: letters, digits and _ . : / -, at most 128.")
-    description: str | None = _key("What the tool does, for the model.", default=None)
-    type: Literal["function"] = _key("Always function.", default="function")
-    handler: str | None = _key("Handler, where implementation.handler is absent.", default=None)
-    parameters: Mapping[str, Any] | None = _key("JSON Schema of the arguments; its root is an object.", default=None)
-    implementation: ImplementationEntry | None = _key("How it is run; absent for a plugin's tool.", default=None)
-    timeout_ms: int | None = _key("Milliseconds it may take.", min=1, default=None)
-    exclusive: bool = _key("Never runs beside another call of the same answer.", default=False)
-    repeatable: bool = _key("May be called with the same arguments again and again.", default=False)
-    effect: Literal["read", "idempotent", "write"] | None = _key(
+    name: str = key("Name: letters, digits and _ . : / -, at most 128.")
+    description: str | None = key("What the tool does, for the model.", default=None)
+    type: Literal["function"] = key("Always function.", default="function")
+    handler: str | None = key("Handler, where implementation.handler is absent.", default=None)
+    parameters: Mapping[str, Any] | None = key("JSON Schema of the arguments; its root is an object.", default=None)
+    implementation: ImplementationEntry | None = key("How it is run; absent for a plugin's tool.", default=None)
+    timeout_ms: int | None = key("Milliseconds it may take.", min=1, default=None)
+    exclusive: bool = key("Never runs beside another call of the same answer.", default=False)
+    repeatable: bool = key("May be called with the same arguments again and again.", default=False)
+    effect: Literal["read", "idempotent", "write"] | None = key(
         "What running it does to the world; absent: write, or what the plugin says.", default=None
     )
-    strict: bool | None = _key("Whether the service must hold the model to the parameters.", default=None)
+    strict: bool | None = key("Whether the service must hold the model to the parameters.", default=None)
 
 
 @attrs.frozen(kw_only=True)
 class ToolsTable:
     """[tools]: what models may call, and how far they may go."""
 
-    enabled: bool | None = _key("Switch for all tools; absent means: if the registry has entries.", default=None)
-    registry: tuple[ToolEntry, ...] = _key("The tools.", default=())
-    max_iterations: int = _key(
+    enabled: bool | None = key("Switch for all tools; absent means: if the registry has entries.", default=None)
+    registry: tuple[ToolEntry, ...] = key("The tools.", default=())
+    max_iterations: int = key(
         "Answers of the model that may ask for tools, per turn; 1 to 50.", min=1, max=50, default=5
     )
-    default_timeout_ms: int = _key("Milliseconds a tool may take unless it says otherwise.", min=1, default=30_000)
-    max_result_chars: int = _key(
+    default_timeout_ms: int = key("Milliseconds a tool may take unless it says otherwise.", min=1, default=30_000)
+    max_result_chars: int = key(
         "Characters of a result the model is shown; the record keeps all.", min=200, default=16_384
     )
-    at_limit: Literal["sentence", "answer"] = _key(
+    at_limit: Literal["sentence", "answer"] = key(
         "At the limit: a fixed sentence, or one more question to the model, without tools.", default="sentence"
     )
-    error_detail: Literal["message", "incident"] = _key(
+    error_detail: Literal["message", "incident"] = key(
         "What a model reads when a tool raises: the masked text, or an incident number for your log.",
         default="message",
     )
-    apply_globally: bool = _key("Offer the tools in every rule that does not say enabled = false.", default=False)
+    apply_globally: bool = key("Offer the tools in every rule that does not say enabled = false.", default=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -161,22 +157,22 @@ class RuleTools:
         allowed_tools: None means all of the registry; an empty list is refused when the file is read.
     """
 
-    enabled: bool = _key("Whether this rule uses tools.", default=True)
-    allowed_tools: tuple[str, ...] | None = _key("Names of the tools offered; absent for all.", default=None)
-    max_iterations: int | None = _key("Overrides tools.max_iterations.", min=1, max=50, default=None)
-    choice: Literal["auto", "none", "required"] = _key(
+    enabled: bool = key("Whether this rule uses tools.", default=True)
+    allowed_tools: tuple[str, ...] | None = key("Names of the tools offered; absent for all.", default=None)
+    max_iterations: int | None = key("Overrides tools.max_iterations.", min=1, max=50, default=None)
+    choice: Literal["auto", "none", "required"] = key(
         "required: the model must call a tool before it may answer.", default="auto"
     )
-    parallel: bool | None = _key("Whether one answer may hold several calls; absent: the default.", default=None)
+    parallel: bool | None = key("Whether one answer may hold several calls; absent: the default.", default=None)
 
 
 @attrs.frozen(kw_only=True)
 class ReasoningTable:
     """[responses.reasoning]: how much the model thinks before it answers."""
 
-    effort: Effort | None = _key("In words; none switches it off. Which words a model knows differs.", default=None)
-    budget_tokens: int | None = _key("In tokens, where the service counts them.", min=0, default=None)
-    summary: bool | None = _key("Whether the thoughts come with the answer.", default=None)
+    effort: Effort | None = key("In words; none switches it off. Which words a model knows differs.", default=None)
+    budget_tokens: int | None = key("In tokens, where the service counts them.", min=0, default=None)
+    summary: bool | None = key("Whether the thoughts come with the answer.", default=None)
 
     def wanted(self) -> Reasoning:
         """Return what providers are told."""
@@ -187,10 +183,10 @@ class ReasoningTable:
 class ResponseFormatTable:
     """[responses.response_format]: the form of the answer."""
 
-    type: Literal["json_object", "json_schema"] = _key("json_object: any JSON object.", default="json_schema")
-    name: str = _key("What the form is called, for the model.", default="response")
-    schema: Mapping[str, Any] | None = _key("JSON Schema of the answer; its root is an object.", default=None)
-    strict: bool | None = _key("Whether the service must hold the model to the schema.", default=None)
+    type: Literal["json_object", "json_schema"] = key("json_object: any JSON object.", default="json_schema")
+    name: str = key("What the form is called, for the model.", default="response")
+    schema: Mapping[str, Any] | None = key("JSON Schema of the answer; its root is an object.", default=None)
+    strict: bool | None = key("Whether the service must hold the model to the schema.", default=None)
 
     def wanted(self) -> ResponseFormat:
         """Return what providers are told."""
@@ -201,36 +197,36 @@ class ResponseFormatTable:
 class ResponseRule:
     """One [[responses]] table. The first whose match fits the profile answers."""
 
-    llm: str = _key("Name of an entry in llms.")
-    model: str | None = _key("Model; absent for the entry's default_model.", default=None)
-    prompt: str = _key("System prompt; {{variables}} are filled in.", default="")
-    match: Mapping[str, Any] = _key("Conditions on the profile; none: answers everything.", factory=dict)
-    max_tokens: int | None = _key("Upper limit of an answer, in tokens.", min=1, default=None)
-    temperature: float | None = _key("Sampling temperature, 0 to 2; 0 is a value.", min=0, max=2, default=None)
-    top_p: float | None = _key("Nucleus sampling, 0 to 1.", min=0, max=1, default=None)
-    stop: tuple[str, ...] = _key("Texts at which the answer ends.", default=())
-    seed: int | None = _key("For answers that can be repeated, as far as the service can.", default=None)
-    reasoning: ReasoningTable | None = _key("How much the model thinks first.", default=None)
-    response_format: ResponseFormatTable | None = _key("The form of the answer.", default=None)
-    extra_body: Mapping[str, Any] = _key("Merged into every request of this rule, unread.", factory=dict)
-    fallback: tuple[str, ...] = _key(
+    llm: str = key("Name of an entry in llms.")
+    model: str | None = key("Model; absent for the entry's default_model.", default=None)
+    prompt: str = key("System prompt; {{variables}} are filled in.", default="")
+    match: Mapping[str, Any] = key("Conditions on the profile; none: answers everything.", factory=dict)
+    max_tokens: int | None = key("Upper limit of an answer, in tokens.", min=1, default=None)
+    temperature: float | None = key("Sampling temperature, 0 to 2; 0 is a value.", min=0, max=2, default=None)
+    top_p: float | None = key("Nucleus sampling, 0 to 1.", min=0, max=1, default=None)
+    stop: tuple[str, ...] = key("Texts at which the answer ends.", default=())
+    seed: int | None = key("For answers that can be repeated, as far as the service can.", default=None)
+    reasoning: ReasoningTable | None = key("How much the model thinks first.", default=None)
+    response_format: ResponseFormatTable | None = key("The form of the answer.", default=None)
+    extra_body: Mapping[str, Any] = key("Merged into every request of this rule, unread.", factory=dict)
+    fallback: tuple[str, ...] = key(
         "Names of entries in llms that answer, with their default_model, while llm does not.", default=()
     )
-    tools: RuleTools | None = _key("Tools of this rule.", default=None)
+    tools: RuleTools | None = key("Tools of this rule.", default=None)
 
 
 @attrs.frozen(kw_only=True)
 class PluginsTable:
     """[plugins]."""
 
-    block: tuple[str, ...] = _key("Names of plugins to leave out.", default=())
+    block: tuple[str, ...] = key("Names of plugins to leave out.", default=())
 
 
 @attrs.frozen(kw_only=True)
 class ConversationsTable:
     """[conversations]: where conversations are kept. All other keys belong to the store."""
 
-    provider: str = _key("Kind of store: sqlite, or as a plugin calls it: postgresql.", default="sqlite")
+    provider: str = key("Kind of store: sqlite, or as a plugin calls it: postgresql.", default="sqlite")
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -238,28 +234,29 @@ class ConversationsTable:
 class LimitsTable:
     """[limits]: ceilings of one turn."""
 
-    turn_timeout_ms: int = _key("Milliseconds a turn may take.", min=1, default=120_000)
-    phase_timeout_ms: int = _key(
+    turn_timeout_ms: int = key("Milliseconds a turn may take.", min=1, default=120_000)
+    phase_timeout_ms: int = key(
         "Milliseconds each of the first three phases may take; then the turn goes on without what it finds.",
         min=1,
         default=20_000,
     )
-    message_chars: int = _key("Characters of a user's message.", min=1, default=100_000)
-    tool_calls_per_answer: int = _key("Tool calls taken from one answer of the model.", min=1, default=32)
-    tool_calls_per_turn: int = _key("Tool calls of a whole turn.", min=1, default=64)
+    message_chars: int = key("Characters of a user's message.", min=1, default=100_000)
+    tool_calls_per_answer: int = key("Tool calls taken from one answer of the model.", min=1, default=32)
+    tool_calls_per_turn: int = key("Tool calls of a whole turn.", min=1, default=64)
 
 
 @attrs.frozen(kw_only=True)
 class Config:
     """A whole configuration, as it is used."""
 
-    llms: Mapping[str, LLMEntry] = _key("Services that run models, by name.", factory=dict)
-    responses: tuple[ResponseRule, ...] = _key("Response rules, first match wins.", default=())
-    tools: ToolsTable = _key("Tools.", factory=ToolsTable)
-    rag_services: Mapping[str, RagServiceEntry] = _key("Document stores, by name.", factory=dict)
-    topic: TopicTable = _key("Phase 1, topic detection.", factory=TopicTable)
-    intent: IntentTable = _key("Phase 3, intent detection.", factory=IntentTable)
-    embedding: EmbeddingChoice | None = _key("Who makes embeddings.", default=None)
-    conversations: ConversationsTable | None = _key("Where conversations are kept; absent: nowhere.", default=None)
-    plugins: PluginsTable = _key("Plugins.", factory=PluginsTable)
-    limits: LimitsTable = _key("Ceilings of one turn.", factory=LimitsTable)
+    llms: Mapping[str, LLMEntry] = key("Services that run models, by name.", factory=dict)
+    responses: tuple[ResponseRule, ...] = key("Response rules, first match wins.", default=())
+    tools: ToolsTable = key("Tools.", factory=ToolsTable)
+    rag_services: Mapping[str, RagServiceEntry] = key("Document stores, by name.", factory=dict)
+    topic: TopicTable = key("Phase 1, topic detection.", factory=TopicTable)
+    intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
+    embedding: EmbeddingChoice | None = key("Who makes embeddings.", default=None)
+    conversations: ConversationsTable | None = key("Where conversations are kept; absent: nowhere.", default=None)
+    validation: ValidationTable = key("Which models are tried with which cases.", factory=ValidationTable)
+    plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
+    limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)

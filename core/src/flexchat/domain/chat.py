@@ -170,12 +170,15 @@ class ModelInfo:
         capabilities: Of "chat", "tools", "vision", "audio", "embedding", "reasoning"; empty if the service does not
             tell, so that absence means "no" only where there is any.
         context_length: Tokens it can read; None if the service does not tell.
+        digest: Of its weights, so that a model that was exchanged under its name is noticed; None if the service does
+            not tell.
     """
 
     id: str
     name: str | None = None
     capabilities: frozenset[str] = frozenset()
     context_length: int | None = None
+    digest: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -53,6 +53,7 @@ FIRST_PARTY = {
     ("provider", "minilm"): "flexchat-minilm",
     ("conversation store", "postgresql"): "flexchat-pgvector",
     ("command", "rag"): "flexchat-rag",
+    ("command", "serve"): "flexchat-web",
     ("tool", "calculator"): "flexchat-builtin",
     ("tool", "get_current_datetime"): "flexchat-builtin",
     ("tool", "generate_uuid"): "flexchat-builtin",
@@ -109,6 +110,11 @@ class Records:
         self.by_name.pop(name, None)
         self.conflicts[name] = (owner, plugin)
         raise PluginConflictError(self.kind, _spoken(name), (owner, plugin))
+
+    def package(self, name: Any) -> str:
+        """Return the distribution and version of the plugin that offers a name; empty if nobody does, or has one."""
+        report = self._reports.get(self._owners.get(name, ""))
+        return report.package if report is not None else ""
 
     def missing(self, name: Any) -> str:
         """Return the sentence for a name nobody offers: why not, what is there, and what to do."""

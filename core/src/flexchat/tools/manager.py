@@ -48,6 +48,14 @@ class ToolManager:
     ) -> None:
         self.table = table or ToolsTable()
         self._offered = offered or {}
+        self._rest: dict[str, Any] = {
+            "formats": formats,
+            "implementation_types": implementation_types,
+            "handlers": handlers,
+            "retrievers": retrievers,
+            "events": events,
+            "mask": mask,
+        }
         self._registry = ToolRegistry(formats)
         self._executor = ToolExecutor(
             self._registry,
@@ -87,6 +95,17 @@ class ToolManager:
         """
         for item in tools:
             self._registry.register(self._offered_tool(item) if isinstance(item, str) else as_definition(item))
+
+    def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
+        """Return a manager of the same plugins and limits that has these tools instead.
+
+        Raises:
+            ToolDefinitionError: As add.
+        """
+        table = attrs.evolve(self.table, registry=(), enabled=None)
+        manager = ToolManager(table, offered=self._offered, **self._rest)
+        manager.add(tools)
+        return manager
 
     def get_registry(self) -> ToolRegistry:
         """Return the registry."""

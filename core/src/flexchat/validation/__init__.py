@@ -1,0 +1,1 @@
+"""Which models really call tools: cases, tries, and what they prove."""

@@ -1,0 +1,1 @@
+"""FlexChat over HTTP."""

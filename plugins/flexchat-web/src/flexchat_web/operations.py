@@ -1,0 +1,109 @@
+"""What an operation of the API is: one record serves routing, checking, and the OpenAPI document alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from .serving import Serving
+
+Schema = Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """A request that has passed every check.
+
+    Attributes:
+        body: JSON data that fits the operation's schema; None without a body.
+        query: The query's parameters, converted as their schemas say; defaults filled in.
+        path: The path's parameters.
+        tenant: Whose request it is.
+        may_edit: Whether it may change the configuration.
+        wants_stream: Whether the client asks for server-sent events in its Accept header.
+        base: Path under which the application is mounted; empty at the root.
+    """
+
+    serving: Serving
+    body: Any = None
+    query: Mapping[str, Any] = attrs.field(factory=dict)
+    path: Mapping[str, str] = attrs.field(factory=dict)
+    tenant: str = "default"
+    may_edit: bool = False
+    wants_stream: bool = False
+    base: str = ""
+
+
+@attrs.frozen
+class Json:
+    """An answer in JSON."""
+
+    data: Any
+    status: int = 200
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Text:
+    """An answer that is no JSON, or nothing (status 204)."""
+
+    text: str = ""
+    status: int = 200
+    media_type: str = "text/plain"
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Event:
+    """A server-sent event. name None: only data, as OpenAI's streams. data that is no text is written as JSON."""
+
+    name: str | None
+    data: Any
+
+
+@attrs.frozen
+class Stream:
+    """An answer of server-sent events. The generator is closed when the client goes."""
+
+    events: AsyncGenerator[Event, None]
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+Reply = Json | Text | Stream
+
+
+@attrs.frozen(kw_only=True)
+class Operation:
+    """One operation: a method on a path.
+
+    Attributes:
+        path: With its parameters in braces: "/api/conversations/{id}".
+        name: The operationId.
+        body: JSON Schema of the body; None takes none.
+        body_required: Whether there must be one.
+        query: JSON Schema of each parameter; "string", "integer" and "boolean" are known.
+        answers: JSON Schema of each status it answers with, beside problems; None: no JSON.
+        streams: Whether it may answer with server-sent events.
+        edits: Whether it needs the right to edit.
+        open: Whether it needs no token.
+        openai_errors: Whether problems are told in OpenAI's form.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    path: str
+    name: str
+    summary: str
+    tag: Literal["chat", "conversations", "tools", "validation", "configuration", "openai", "server"]
+    handle: Callable[[Call], Awaitable[Reply]]
+    answers: Mapping[int, Schema | None]
+    body: Schema | None = None
+    body_required: bool = True
+    query: Mapping[str, Schema] = attrs.field(factory=dict)
+    problems: tuple[int, ...] = ()
+    streams: bool = False
+    edits: bool = False
+    open: bool = False
+    openai_errors: bool = False

@@ -1,0 +1,15 @@
+"""What this package brings. Light: the server is loaded when it is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import Command, hookimpl
+
+from .commands.serve import SERVE
+
+
+@hookimpl
+def flexchat_register_commands() -> Iterable[Command]:
+    """Offer the command that serves."""
+    yield SERVE

@@ -1,0 +1,48 @@
+"""Errors of the API: problem details, which a program can tell apart and a person can read. Source: RFC 9457."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from flexchat import Problem as Flaw
+
+
+class ApiError(Exception):
+    """A request cannot be answered as wanted.
+
+    Args:
+        status: HTTP status, from 400.
+        detail: One or two sentences for a person: what, and what to do.
+        kind: Word that tells this error from others of the same status: "no-conversations".
+        flaws: What is wrong with a body or a configuration, one by one.
+        more: Further members of the problem.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        kind: str = "",
+        flaws: Iterable[Flaw] = (),
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.kind = status, detail, kind
+        self.flaws, self.headers, self.more = tuple(flaws), dict(headers or {}), more
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as JSON data. ``error`` repeats the detail for clients of the Node original."""
+        problem: dict[str, Any] = {
+            "type": f"urn:flexchat:problem:{self.kind}" if self.kind else "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "error": self.detail,
+        }
+        if self.flaws:
+            problem["problems"] = [{"path": flaw.path, "text": flaw.text, "line": flaw.line} for flaw in self.flaws]
+        return {**problem, **self.more}
