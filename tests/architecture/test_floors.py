@@ -64,7 +64,12 @@ HOMES = {
     "uvicorn": ("flexchat_web/commands/",),
     "tomlkit": ("flexchat_web/config/",),
     "markdown_it": ("flexchat_web/",),
-    "argparse": ("flexchat/cli/", "flexchat/plugin/contracts.py", "flexchat/plugin/hookspecs.py"),
+    "argparse": (
+        "flexchat/cli/",
+        "flexchat_web/commands/",
+        "flexchat/plugin/contracts.py",
+        "flexchat/plugin/hookspecs.py",
+    ),
 }
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
 FRONT_DOOR = {"flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "validation")}

@@ -16,7 +16,7 @@ from ..plugin.host import FIRST_PARTY
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
 from .log import log_to_stderr
-from .opening import config_file, load_plugins, open_chat
+from .opening import config_file, config_source, load_plugins, open_chat
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
 
@@ -150,6 +150,7 @@ def _call(command: Command, words: Sequence[str], terminal: Terminal, *, own: bo
         args = parse(parser, words)
     args.terminal = terminal
     args.open_chat = functools.partial(open_chat, args)
+    args.config_source = functools.partial(config_source, args)
     with contextlib.nullcontext() if own else terminal.lent():
         return command.run(args)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from ..app import FlexChat
 from ..assembly import installed_plugins
@@ -63,9 +64,20 @@ def open_chat(args: argparse.Namespace) -> FlexChat:
         ConfigError: Everything that is wrong with the configuration.
         UsageError: There is no configuration, and no rehearsal model.
     """
+    source, host = config_source(args)
+    return FlexChat.from_config(source, plugins=host)
+
+
+def config_source(args: argparse.Namespace) -> tuple[Path | dict[str, Any], PluginHost]:
+    """Return what the chat is made from: the configuration's file, or tables where there is none; and the plugins.
+
+    Raises:
+        ConfigError: The file cannot be read at all.
+        UsageError: There is no configuration, and no rehearsal model.
+    """
     file = config_file(args)
     host = prepare(args, file)
-    return FlexChat.from_config(file or zero_config(host), plugins=host)
+    return file or zero_config(host), host
 
 
 def open_tools(args: argparse.Namespace) -> tuple[FlexChat, PluginHost]:

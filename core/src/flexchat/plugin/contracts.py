@@ -436,7 +436,8 @@ class Command:
     """A subcommand: ``flexchat NAME …``, or ``flexchat GROUP NAME …`` with two words. run returns the exit status.
 
     What run is given has, beside its own arguments and those of every command: ``terminal``, to print with, and
-    ``open_chat()``, which returns the configured FlexChat, or one for trying things where there is no config.
+    ``open_chat()``, which returns the configured FlexChat, or one for trying things where there is no config, and
+    ``config_source()``, which returns what that is made from (a file's Path, or tables) and the PluginHost.
     """
 
     name: str
