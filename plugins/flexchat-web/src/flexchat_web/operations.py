@@ -66,7 +66,10 @@ class Event:
 
 @attrs.frozen
 class Stream:
-    """An answer of server-sent events. The generator is closed when the client goes."""
+    """An answer of server-sent events. The generator is closed when the client goes.
+
+    What it raises before its first event is answered as if the operation had raised it.
+    """
 
     events: AsyncGenerator[Event, None]
     headers: Mapping[str, str] = attrs.field(factory=dict)
@@ -80,7 +83,7 @@ class Operation:
     """One operation: a method on a path.
 
     Attributes:
-        path: With its parameters in braces: "/api/conversations/{id}".
+        path: With its parameters in braces: "/api/conversations/{id}"; "{id:path}" may hold slashes.
         name: The operationId.
         body: JSON Schema of the body; None takes none.
         body_required: Whether there must be one.

@@ -46,3 +46,18 @@ class ApiError(Exception):
         if self.flaws:
             problem["problems"] = [{"path": flaw.path, "text": flaw.text, "line": flaw.line} for flaw in self.flaws]
         return {**problem, **self.more}
+
+    def to_openai(self) -> dict[str, Any]:
+        """Return the problem as OpenAI's API writes errors; ``param`` and ``code`` are taken from the further members.
+
+        Source: platform.openai.com/docs/api-reference, "Error codes".
+        """
+        kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+        kind = "server_error" if self.status >= 500 else kinds.get(self.status, "invalid_request_error")
+        error = {
+            "message": self.detail,
+            "type": self.more.get("error_type", kind),
+            "param": self.more.get("param"),
+            "code": self.more.get("code", self.kind or None),
+        }
+        return {"error": error}

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import datetime
+import hashlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
-from flexchat import FlexChat
+from flexchat import ConfigError, FlexChat, Problem
 
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+
+T = TypeVar("T")
 
 
 @attrs.frozen(kw_only=True)
@@ -20,19 +30,30 @@ class Settings:
 
     Attributes:
         tokens: Tenant of each token; empty: no token is asked for, and everybody is the default tenant.
-        hosts: Names a request's Host may have, without port; None for loopback's own, "*" for any.
+        hosts: Names a request's Host may have, without port; None for loopback's own, "*" among them for any.
         origins: Origins of other pages that may call the API: "https://app.example".
         edit: Whether the configuration may be changed.
         max_body_bytes: Of a request.
+        body_seconds: How long a body may take to arrive.
         allow_env: Environment variables that a configuration which comes with a request may use.
     """
 
-    tokens: Mapping[str, str] = attrs.field(factory=dict)
+    tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
     edit: bool = True
     max_body_bytes: int = 8 * 1024 * 1024
+    body_seconds: float = 30.0
     allow_env: frozenset[str] = frozenset()
+
+
+@attrs.define(eq=False)
+class _Lent:
+    """A chat, and how many hold it."""
+
+    chat: FlexChat
+    holders: int = 0
+    replaced: bool = False
 
 
 class Serving:
@@ -44,15 +65,161 @@ class Serving:
     Attributes:
         plugins: The installed plugins.
         settings: What the operator allows.
+        in_memory: The configuration that serves, where a request brought it: it is in no file. Else None.
+        generation: Counts the configurations that were put in force, from 1.
+        reloaded_at: When the last one was: ISO 8601, UTC.
+        config_problems: What is wrong with the file, where it was read again and cannot be used; the last good
+            configuration goes on serving.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
     """
 
     def __init__(self, source: Path | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
         self.source = source
         self.plugins = plugins
         self.settings = settings
+        self.in_memory: Mapping[str, Any] | None = None
+        self.generation = 0
+        self.reloaded_at = ""
+        self.config_problems: tuple[Problem, ...] = ()
+        self._lock = asyncio.Lock()
+        self._lent: set[_Lent] = set()
+        self._kept: dict[type, Any] = {}
+        self._seen = self._fingerprint()
+        self._current = self._put_in_force(FlexChat.from_config(source, plugins=plugins))
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:
         """Lend the chat in force: it stays open as long as it is lent."""
-        raise NotImplementedError
-        yield
+        lent = self._current
+        lent.holders += 1
+        try:
+            yield lent.chat
+        finally:
+            lent.holders -= 1
+            await self._close_if_done(lent)
+
+    @property
+    def notes(self) -> tuple[Problem, ...]:
+        """What is remarkable in the configuration in force."""
+        return self._current.chat.notes
+
+    def mask(self, text: str) -> str:
+        """Return a text without the secrets of the configuration in force and without tokens."""
+        for token in self.settings.tokens:
+            text = text.replace(token, "***")
+        return self._current.chat.mask(text)
+
+    def kept(self, cls: type[T], make: Callable[[], T]) -> T:
+        """Return the one object of a class that requests share; made when first asked for.
+
+        If it has a method ``aclose``, that is called when the server ends.
+        """
+        if cls not in self._kept:
+            self._kept[cls] = make()
+        found: T = self._kept[cls]
+        return found
+
+    async def reload(self, tables: Mapping[str, Any] | None = None) -> None:
+        """Put the configuration of the file in force, or other tables; all of it or, if it cannot be used, nothing.
+
+        Args:
+            tables: Serve these, in memory only; ``${VARIABLES}`` in them are not expanded.
+
+        Raises:
+            ConfigError: It cannot be used; what served before goes on serving.
+        """
+        async with self._lock:
+            seen = self._fingerprint()
+            source = self.source if tables is None else tables
+            try:
+                chat = await asyncio.to_thread(FlexChat.from_config, source, plugins=self.plugins)
+            except ConfigError as error:
+                if tables is None:
+                    self._seen, self.config_problems = seen, error.problems
+                raise
+            if tables is None:
+                self._seen = seen
+            self.in_memory = tables
+            await self._exchange(chat)
+
+    async def replace(self, make: Callable[[], FlexChat], save: Callable[[], None]) -> None:
+        """Put another chat in force once its configuration is saved.
+
+        Args:
+            make: Makes the chat, in a thread.
+            save: Writes the configuration's file, in a thread; called if make did not raise.
+
+        Raises:
+            Whatever they raise; what served before goes on serving.
+        """
+        async with self._lock:
+            chat = await asyncio.to_thread(make)
+            try:
+                await asyncio.to_thread(save)
+            except BaseException:
+                await chat.aclose()
+                raise
+            self._seen, self.in_memory = self._fingerprint(), None
+            await self._exchange(chat)
+
+    async def watch(self) -> None:
+        """Reload whenever the file has changed, until cancelled. A file that cannot be used is told in the log."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            seen = await asyncio.to_thread(self._fingerprint, self._seen)
+            if seen == self._seen or seen is None:
+                continue
+            if self._seen is not None and seen[1] == self._seen[1]:
+                self._seen = seen
+                continue
+            try:
+                await self.reload()
+            except ConfigError as error:
+                count = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
+                first = self.mask(str(error.problems[0]))
+                log.warning("the changed configuration has %s, the old one goes on serving: %s", count, first)
+            else:
+                log.warning("the changed configuration serves")
+
+    async def aclose(self) -> None:
+        """Close everything, also what is still lent."""
+        while self._kept:
+            kept = self._kept.popitem()[1]
+            if hasattr(kept, "aclose"):
+                await kept.aclose()
+        for lent in list(self._lent):
+            self._lent.discard(lent)
+            await lent.chat.aclose()
+
+    def _put_in_force(self, chat: FlexChat) -> _Lent:
+        lent = _Lent(chat)
+        self._lent.add(lent)
+        self.generation += 1
+        self.reloaded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self.config_problems = ()
+        return lent
+
+    async def _exchange(self, chat: FlexChat) -> None:
+        old, self._current = self._current, self._put_in_force(chat)
+        old.replaced = True
+        await self._close_if_done(old)
+
+    async def _close_if_done(self, lent: _Lent) -> None:
+        if lent.replaced and not lent.holders and lent in self._lent:
+            self._lent.discard(lent)
+            await lent.chat.aclose()
+
+    def _fingerprint(self, before: tuple[tuple[int, ...], str] | None = None) -> tuple[tuple[int, ...], str] | None:
+        """Return what tells one state of the file from another; None if there is no file or it cannot be read."""
+        if not isinstance(self.source, Path):
+            return None
+        try:
+            facts = self.source.stat()
+            state = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+            if before is not None and state == before[0]:
+                return before
+            return state, hashlib.sha256(self.source.read_bytes()).hexdigest()
+        except OSError:
+            return None

@@ -3,17 +3,206 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin import Command
+from flexchat.plugin import Command, FlexChatError
+
+if TYPE_CHECKING:
+    from ..serving import Settings
+
+TENANT = "default"
+SHORTEST_TOKEN = 16
+
+
+class ServeError(FlexChatError):
+    """The server cannot be started as it was asked to; the text says what to do."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what serve takes."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
+    parser.add_argument("--port", type=int, default=8000, help="port, 8000; 0 takes any free one")
+    parser.add_argument("--reload", action="store_true", help="read the configuration again when its file changes")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="who may use the server: a line TENANT TOKEN each; or one token in the variable FLEXCHAT_TOKEN",
+    )
+    parser.add_argument(
+        "--allow-host", metavar="NAME", action="append", default=[], help="answer to this host name, too; repeatable"
+    )
+    parser.add_argument(
+        "--allow-origin", metavar="URL", action="append", default=[], help="let pages of this site call; repeatable"
+    )
+    edit = parser.add_mutually_exclusive_group()
+    edit.add_argument("--read-only", action="store_true", help="the configuration cannot be changed")
+    edit.add_argument("--edit", action="store_true", help="it can be, also by those who are not on this machine")
+    parser.add_argument(
+        "--allow-env",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="environment variable that a configuration from the page may use; repeatable",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the program is told to end."""
-    raise NotImplementedError
+    """Serve until the program is told to end.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
+        ServeError: The address cannot be used, or may not be without a token.
+    """
+    settings = read_settings(args)
+    source, plugins = args.config_source()
+    listening = _listen(args.host, args.port)
+    try:
+        from ..app import create_app
+        from .server import Server
+
+        name = str(source) if isinstance(source, Path) else "none, the demo's"
+        if not isinstance(source, Path):
+            args.terminal.say(
+                "no config found: the rehearsal model answers; flexchat init openai writes a config", "dim"
+            )
+            source = {**source, "conversations": {"provider": "sqlite"}}
+        app = create_app(source, plugins=plugins, settings=settings, watch=args.reload)
+        url = _url(listening)
+        if app.serving.notes:
+            count = "1 note" if len(app.serving.notes) == 1 else f"{len(app.serving.notes)} notes"
+            args.terminal.say(f"{name}: {count}; flexchat check shows them", "dim")
+
+        def started() -> None:
+            args.terminal.out(f"FlexChat at {url}/ (config: {name})")
+            if args.open:
+                import webbrowser
+
+                webbrowser.open(f"{url}/")
+
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(Server(app, started, verbose=args.verbose).serve(sockets=[listening]))
+    finally:
+        listening.close()
+    return 0
+
+
+def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = None) -> Settings:
+    """Return what the command line and the environment allow.
+
+    Raises:
+        ServeError: A token cannot be used, or there must be one.
+    """
+    from ..serving import Settings
+
+    environ = os.environ if environ is None else environ
+    if not 0 <= args.port <= 65_535:
+        raise ServeError(f"--port {args.port}: ports are 0 to 65535")
+    tokens = _read_tokens(Path(args.token_file), args.terminal) if args.token_file else {}
+    if environ.get("FLEXCHAT_TOKEN"):
+        tokens[_usable(environ["FLEXCHAT_TOKEN"], "FLEXCHAT_TOKEN")] = TENANT
+    loopback = _is_loopback(args.host)
+    if not loopback and not tokens:
+        raise ServeError(
+            f"--host {args.host}: others could reach this server, so it needs a token: "
+            "set FLEXCHAT_TOKEN or name a --token-file (a good one: "
+            "python -c 'import secrets; print(secrets.token_urlsafe(32))')"
+        )
+    for origin in args.allow_origin:
+        scheme, _, rest = origin.partition("://")
+        if scheme not in ("http", "https") or not rest or "/" in rest:
+            raise ServeError(f"--allow-origin {origin}: write it as https://app.example, without a path")
+    return Settings(
+        tokens=tokens,
+        hosts=_hosts(args.host, args.allow_host),
+        origins=tuple(args.allow_origin),
+        edit=(loopback or args.edit) and not args.read_only,
+        allow_env=frozenset(args.allow_env),
+    )
+
+
+def _hosts(host: str, allowed: list[str]) -> tuple[str, ...]:
+    wild = host in ("0.0.0.0", "::", "")
+    own = [socket.gethostname(), socket.getfqdn()] if wild else [host]
+    return tuple(dict.fromkeys(["localhost", "127.0.0.1", "::1", *own, *allowed]))
+
+
+def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
+    try:
+        if os.name == "posix" and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+            terminal.say(f"note: others can read {file}, which holds tokens: chmod 600 {file}", "dim")
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8"
+        raise ServeError(f"--token-file {file}: {reason}") from None
+    tokens: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) != 2:
+            raise ServeError(f"{file}:{number}: a line is TENANT TOKEN, with a space between")
+        token = _usable(words[1], f"{file}:{number}")
+        if token in tokens:
+            raise ServeError(f"{file}:{number}: this token stands in the file already")
+        tokens[token] = words[0]
+    if not tokens:
+        raise ServeError(f"--token-file {file}: there is no token in it; a line is TENANT TOKEN")
+    return tokens
+
+
+def _usable(token: str, place: str) -> str:
+    if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
+        raise ServeError(f"{place}: a token has {SHORTEST_TOKEN} ASCII characters or more, and no space")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(found[0], found[1])
+        try:
+            if os.name == "posix":
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(found[4])
+            listening.listen(2_048)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ServeError(
+                f"port {port} is in use, maybe by another flexchat serve: --port 0 takes any free one"
+            ) from None
+        if error.errno == errno.EACCES:
+            raise ServeError(f"port {port} may not be used by you: take one from 1024, --port 8000") from None
+        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+    return listening
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "localhost"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 SERVE = Command(name="serve", summary="serve the HTTP API and the web page", add_arguments=add_arguments, run=run)

@@ -1,0 +1,260 @@
+"""The ASGI application: finds the operation of a request, has the request checked, and sends what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from flexchat import ConfigError, Problem
+from flexchat.assembly import installed_plugins
+from flexchat.config.load import find_config
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from .checking import Checker, GoneError, read_body
+from .guard import Guard, Scope, headers_of, incident, path_of
+from .openapi import openapi_operation
+from .operations import Call, Event, Operation, Reply
+from .problems import ApiError
+from .sending import Send, ended, send_problem, send_reply
+from .serving import Serving, Settings
+
+if TYPE_CHECKING:
+    from flexchat.plugin.host import PluginHost
+
+STATIC = Path(__file__).parent / "static"
+
+_PARAMETER = re.compile(r"\{([a-z_]+)(:path)?\}")
+
+
+def create_app(
+    source: Path | str | Mapping[str, Any] | None = None,
+    *,
+    plugins: PluginHost | None = None,
+    settings: Settings | None = None,
+    watch: bool = False,
+) -> WebApp:
+    """Return FlexChat as an ASGI application; it can be mounted in another.
+
+    Args:
+        source: The configuration's file, or tables; absent: FLEXCHAT_CONFIG, else flexchat.toml or flexchat.json here.
+        plugins: The plugins to use; absent: all that are installed.
+        watch: Whether the file is read again when it changes.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
+    """
+    if source is None:
+        source = find_config()
+        if source is None:
+            raise ConfigError([Problem(path="", text="there is no flexchat.toml here; name a configuration's file")])
+    if isinstance(source, str):
+        source = Path(source)
+    return WebApp(Serving(source, plugins or installed_plugins(), settings or Settings()), watch=watch)
+
+
+class WebApp:
+    """FlexChat as an ASGI application.
+
+    It ends what it holds when the server says that it ends; mounted in an app that does not pass that on, call
+    ``aclose``.
+
+    Attributes:
+        serving: The chat in force, and what the operator allows.
+        operations: What it can do, in the order of the documents.
+    """
+
+    def __init__(self, serving: Serving, *, watch: bool = False) -> None:
+        from .config import OPERATIONS as CONFIG
+
+        try:
+            from .api import OPERATIONS as API
+        except ModuleNotFoundError:
+            API = ()
+        self.serving = serving
+        self.operations: tuple[Operation, ...] = (*API, *CONFIG, openapi_operation(lambda: self.operations))
+        self._routes = Routes(self.operations)
+        self._static = StaticFiles(directory=STATIC)
+        self._watch = watch
+        self._watching: asyncio.Task[None] | None = None
+        self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
+
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+        """Answer as ASGI wants it."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if self._watch and self._watching is None:
+            self._watching = asyncio.create_task(self.serving.watch())
+        await self._guard(scope, receive, send)
+
+    async def aclose(self) -> None:
+        """Close what is open: stores, connections, the watch over the file."""
+        if self._watching is not None:
+            await ended(self._watching)
+        await self.serving.aclose()
+
+    async def _lifespan(self, receive: Any, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                if self._watch:
+                    self._watching = asyncio.create_task(self.serving.watch())
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    def _is_open(self, method: str, path: str) -> bool:
+        if path == "/" or path.startswith("/static/"):
+            return True
+        with contextlib.suppress(ApiError):
+            return self._routes.find(method, path)[0].operation.open
+        return False
+
+    async def _answer(self, scope: Scope, receive: Any, send: Send) -> None:
+        method, path = scope["method"], path_of(scope)
+        if path == "/" or path.startswith("/static/"):
+            await self._page(path, scope, receive, send)
+            return
+        if method == "OPTIONS":
+            allow = self._routes.methods(path)
+            await send({"type": "http.response.start", "status": 204, "headers": [(b"allow", allow.encode())]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        route, parameters = self._routes.find(method, path)
+        operation, head = route.operation, method == "HEAD"
+        try:
+            call = await self._checked(route, parameters, scope, receive)
+            gone = asyncio.create_task(_gone(receive))
+            work = asyncio.create_task(self._run(operation, call, send, head_only=head))
+            try:
+                await asyncio.wait({gone, work}, return_when=asyncio.FIRST_COMPLETED)
+                if work.done():
+                    work.result()
+            finally:
+                await ended(gone)
+                await ended(work)
+        except GoneError:
+            pass
+        except ApiError as problem:
+            await send_problem(problem, send, openai=operation.openai_errors, head_only=head)
+
+    async def _run(self, operation: Operation, call: Call, send: Send, *, head_only: bool) -> None:
+        reply: Reply = await operation.handle(call)
+
+        def failed(error: Exception) -> Event:
+            problem = error if isinstance(error, ApiError) else incident(error, self.serving.mask)
+            if operation.openai_errors:
+                return Event(None, problem.to_openai())
+            return Event("error", problem.to_dict())
+
+        await send_reply(reply, send, head_only=head_only, failed=failed)
+
+    async def _checked(self, route: Route, parameters: dict[str, str], scope: Scope, receive: Any) -> Call:
+        operation, settings = route.operation, self.serving.settings
+        if operation.edits and not settings.edit:
+            raise ApiError(
+                403,
+                "the configuration cannot be changed through this server; flexchat serve --edit lets it",
+                kind="edit",
+            )
+        headers = headers_of(scope)
+        query = route.checker.query(scope.get("query_string", b""))
+        raw = await read_body(headers, receive, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds)
+        return Call(
+            serving=self.serving,
+            body=route.checker.body(raw, headers.get("content-type", "")),
+            query=query,
+            path=parameters,
+            tenant=scope["flexchat.tenant"],
+            may_edit=settings.edit,
+            wants_stream="text/event-stream" in headers.get("accept", ""),
+            base=scope.get("root_path", "") or "",
+        )
+
+    async def _page(self, path: str, scope: Scope, receive: Any, send: Send) -> None:
+        if scope["method"] not in ("GET", "HEAD"):
+            raise ApiError(405, "this path can only be read", headers={"allow": "GET, HEAD"})
+        name = "index.html" if path == "/" else path.removeprefix("/static/")
+        try:
+            response = await self._static.get_response(name, {**scope, "root_path": "", "path": f"/{name}"})
+        except (HTTPException, ValueError, OSError):
+            raise ApiError(404, "there is no such file") from None
+        response.headers["cache-control"] = "no-cache"
+        await response(scope, receive, send)  # type: ignore[arg-type]
+
+
+@attrs.frozen
+class Route:
+    """An operation, and what checks its requests."""
+
+    operation: Operation
+    checker: Checker
+
+
+class Routes:
+    """Finds the operation of a request."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        self._exact: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        for operation in operations:
+            route = Route(operation, Checker(operation))
+            if "{" in operation.path:
+                pattern = re.compile(_regex(operation.path))
+                methods = self._patterns.setdefault(operation.path, (pattern, {}))[1]
+            else:
+                methods = self._exact.setdefault(operation.path, {})
+            if operation.method in methods:
+                raise ValueError(f"two operations for {operation.method} {operation.path}")
+            methods[operation.method] = route
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """Return what answers a request, and the parameters of its path.
+
+        Raises:
+            ApiError: 404: no operation has this path; 405: none of those that have it has this method.
+        """
+        methods, parameters = self._of(path)
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            allow = self.methods(path)
+            raise ApiError(405, f"{method[:20]} is not possible here, only {allow}", headers={"allow": allow})
+        return route, parameters
+
+    def methods(self, path: str) -> str:
+        """Return the methods of a path as the header Allow lists them.
+
+        Raises:
+            ApiError: 404.
+        """
+        methods = self._of(path)[0]
+        return ", ".join([*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"])
+
+    def _of(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
+        if path in self._exact:
+            return self._exact[path], {}
+        for pattern, methods in self._patterns.values():
+            found = pattern.fullmatch(path)
+            if found:
+                return methods, found.groupdict()
+        raise ApiError(404, "there is nothing at this path; /openapi.json lists what there is")
+
+
+def _regex(path: str) -> str:
+    parts = _PARAMETER.split(path)  # text, name, ":path" or None, text, …
+    texts, names, kinds = parts[::3], parts[1::3], parts[2::3]
+    pieces = [f"(?P<{name}>{'.{1,1000}' if kind else '[^/]{1,1000}'})" for name, kind in zip(names, kinds, strict=True)]
+    return re.escape(texts[0]) + "".join(p + re.escape(t) for p, t in zip(pieces, texts[1:], strict=True))
+
+
+async def _gone(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,266 @@
+"""Requests, checked before any operation sees them: their size, their time, their form, and their JSON Schema."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from flexchat import Problem
+from flexchat.schema.engine import Engine, TooMuchWorkError
+from flexchat.schema.wording import label, sentence
+
+from .operations import Operation, Schema
+from .problems import ApiError
+
+MAX_DEPTH = 64
+MAX_DIGITS = 40
+MAX_PARAMETERS = 50
+MAX_QUERY = 8_192
+MAX_PROBLEMS = 20
+
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
+_BOOLEANS = {"true": True, "false": False}
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class GoneError(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+async def read_body(headers: Mapping[str, str], receive: Receive, *, max_bytes: int, seconds: float) -> bytes:
+    """Return a request's body.
+
+    Raises:
+        ApiError: 413: it is longer than max_bytes; 408: it took longer than the seconds.
+        GoneError: The client went away.
+    """
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
+        raise _too_large(max_bytes)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise GoneError
+                body += message.get("body", b"")
+                if len(body) > max_bytes:
+                    raise _too_large(max_bytes)
+                if not message.get("more_body", False):
+                    return bytes(body)
+    except TimeoutError:
+        raise ApiError(
+            408, f"the body did not arrive within {seconds:g} seconds; send it again", headers={"connection": "close"}
+        ) from None
+
+
+def _too_large(max_bytes: int) -> ApiError:
+    size = f"{max_bytes // 1024 // 1024} MiB" if max_bytes >= 1024 * 1024 else f"{max_bytes:,} bytes"
+    return ApiError(413, f"the body is larger than {size}", headers={"connection": "close"})
+
+
+class Checker:
+    """Checks the requests of one operation."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._body = _engine(operation.body) if operation.body is not None else None
+        self._query = {name: _engine(schema) for name, schema in operation.query.items()}
+
+    def body(self, raw: bytes, content_type: str) -> Any:
+        """Return the body as JSON data that fits the operation's schema; None without one.
+
+        Raises:
+            ApiError: 415: it is not application/json; 400: it is no JSON or does not fit.
+        """
+        if self._body is None:
+            if raw:
+                raise ApiError(400, "this operation takes no body")
+            return None
+        if not raw and not self._operation.body_required:
+            return None
+        kind, _, parameters = content_type.partition(";")
+        charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
+        if kind.strip().lower() != "application/json" or (charset and charset[1].lower() not in ("utf-8", "utf8")):
+            got = f", not {content_type[:80]!r}" if content_type else ": send the header Content-Type: application/json"
+            raise ApiError(415, f"the body must be application/json in UTF-8{got}")
+        data = read_json(raw)
+        flaws = _flaws(self._body, data)
+        if flaws:
+            raise ApiError(400, _summary("the body does not fit", flaws), flaws=flaws)
+        return data
+
+    def query(self, raw: bytes) -> dict[str, Any]:
+        """Return the parameters of the query, converted; defaults filled in.
+
+        Raises:
+            ApiError: 400: one is unknown, given twice, or does not fit.
+        """
+        given = _read_query(raw)
+        known = self._operation.query
+        flaws = []
+        for name in given:
+            if name not in known:
+                listed = f"known: {', '.join(known)}" if known else "there are none"
+                flaws.append(Problem(path=name[:80], text=f"unknown parameter of the query ({listed})"))
+            elif len(given[name]) > 1:
+                flaws.append(Problem(path=name, text="given more than once"))
+        values: dict[str, Any] = {}
+        for name, schema in known.items():
+            if name in given:
+                values[name] = _converted(given[name][0], schema)
+                found = _flaws(self._query[name], values[name])
+                flaws += [Problem(path=name, text=flaw.text.replace("the arguments", name, 1)) for flaw in found]
+            elif "default" in schema:
+                values[name] = schema["default"]
+        if flaws:
+            raise ApiError(400, _summary("the query does not fit", flaws), flaws=flaws[:MAX_PROBLEMS])
+        return values
+
+
+def read_json(raw: bytes) -> Any:
+    """Read JSON strictly: UTF-8, no key twice, finite numbers of a sane length, at most 64 levels.
+
+    Halves of surrogate pairs in texts become U+FFFD: no store and no service takes them.
+
+    Raises:
+        ApiError: 400.
+    """
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ApiError(400, f"the body is not UTF-8 (byte {error.start})") from None
+    try:
+        data = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_not_finite,
+            parse_int=_integer,
+            parse_float=_float,
+        )
+    except _Refused as error:
+        raise ApiError(400, f"the body cannot be used: {error}") from None
+    except RecursionError:
+        raise _too_deep() from None
+    except json.JSONDecodeError as error:
+        raise ApiError(400, f"the body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+    _check_depth(data)
+    return _scrubbed(data) if "\\ud" in text.lower() else data
+
+
+class _Refused(ValueError):
+    """What JSON allows, or Python does, and we do not."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise _Refused(f"the key {twice[:80]!r} is written twice in one object")
+    return found
+
+
+def _not_finite(name: str) -> Any:
+    raise _Refused(f"{name} is no number in JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _Refused(f"a number has {len(digits):,} digits; at most {MAX_DIGITS} are read")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    value = float(digits) if len(digits) <= 10 * MAX_DIGITS else math.inf
+    if not math.isfinite(value):
+        raise _Refused("a number is too large or too long")
+    return value
+
+
+def _too_deep() -> ApiError:
+    return ApiError(400, f"the body is nested more than {MAX_DEPTH} levels deep")
+
+
+def _check_depth(data: Any) -> None:
+    level = [data]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return
+    raise _too_deep()
+
+
+def _scrubbed(data: Any) -> Any:
+    if isinstance(data, str):
+        return _HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", data)
+    if isinstance(data, list):
+        return [_scrubbed(item) for item in data]
+    if isinstance(data, dict):
+        return {_scrubbed(key): _scrubbed(value) for key, value in data.items()}
+    return data
+
+
+def _read_query(raw: bytes) -> dict[str, list[str]]:
+    if len(raw) > MAX_QUERY:
+        raise ApiError(414, f"the query is longer than {MAX_QUERY:,} bytes")
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
+    except UnicodeDecodeError:
+        raise ApiError(400, "the query is not UTF-8 in percent-encoding") from None
+    except ValueError:
+        raise ApiError(400, f"the query has more than {MAX_PARAMETERS} parameters") from None
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        given.setdefault(name, []).append(value)
+    return given
+
+
+def _converted(text: str, schema: Schema) -> Any:
+    kind = schema.get("type")
+    if kind == "integer" and _INTEGER.fullmatch(text):
+        return int(text)
+    if kind == "boolean":
+        return _BOOLEANS.get(text, text)
+    return text
+
+
+def _engine(schema: Schema) -> Engine:
+    return Engine(schema)
+
+
+def _flaws(engine: Engine, data: Any) -> list[Problem]:
+    engine.start()
+    try:
+        errors = engine.errors(data)
+    except TooMuchWorkError:
+        return [Problem(path="", text="there are too many values to be checked; send fewer at once")]
+    except (RecursionError, ArithmeticError):
+        return [Problem(path="", text="it cannot be checked: nested too deeply, or a number too large")]
+    return [
+        Problem(path=label(error.absolute_path) if error.absolute_path else "", text=_said(error))
+        for error in errors[:MAX_PROBLEMS]
+    ]
+
+
+def _said(error: Any) -> str:
+    text = sentence(error).replace("the arguments", "the body", 1).replace("unknown parameter", "unknown property", 1)
+    return _HALF_PAIR.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _summary(what: str, flaws: list[Problem]) -> str:
+    more = f" (and {len(flaws) - 1} more)" if len(flaws) > 1 else ""
+    return f"{what}: {flaws[0].text}{more}"

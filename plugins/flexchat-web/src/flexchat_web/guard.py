@@ -1,0 +1,255 @@
+"""Who may speak to the server at all: Host, Origin, token. The outermost layer, before any work is done.
+
+A page on another site can make a browser send requests to a server on this machine: by its address (then Origin and
+Sec-Fetch-Site tell), or by a name of its own that it lets point here (then Host tells: DNS rebinding).
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import re
+import secrets
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from flexchat.domain import DEFAULT_TENANT
+
+from .problems import ApiError
+from .sending import Send, send_problem
+from .serving import Settings
+
+log = logging.getLogger(__name__)
+
+COOKIE = "flexchat_token"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+CORS_METHODS = "GET, POST, PUT, PATCH, DELETE"
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
+_PAGE_POLICY = (
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'"
+)
+_EVERYWHERE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"content-security-policy", _PAGE_POLICY.encode()),
+)
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Any, Send], Awaitable[None]]
+
+
+class Guard:
+    """An ASGI app around another: refuses who may not speak, and lets no exception out.
+
+    Args:
+        is_open: Whether a path needs no token.
+        mask: Takes secrets out of what is logged.
+    """
+
+    def __init__(
+        self, app: App, settings: Settings, *, is_open: Callable[[str, str], bool], mask: Callable[[str], str]
+    ) -> None:
+        self._app, self._settings, self._is_open, self._mask = app, settings, is_open, mask
+
+    async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = headers_of(scope)
+        path = path_of(scope)
+        answer = _Answer(send, self._response_headers(headers, path))
+        openai = path.startswith("/v1/")
+        try:
+            if await self._admitted(scope, headers, path, answer):
+                await self._app(scope, receive, answer)
+        except ApiError as problem:
+            if not answer.begun:
+                await send_problem(problem, answer, openai=openai, head_only=scope["method"] == "HEAD")
+        except Exception as error:  # noqa: BLE001  the last line of defence
+            problem = incident(error, self._mask)
+            if not answer.begun:
+                await send_problem(problem, answer, openai=openai, head_only=scope["method"] == "HEAD")
+
+    async def _admitted(self, scope: Scope, headers: Mapping[str, str], path: str, send: Send) -> bool:
+        """Return whether the request goes on; False if it is answered already.
+
+        Raises:
+            ApiError: It is refused.
+        """
+        self._check_host(headers)
+        allowed = self._check_origin(headers, path, scope["method"])
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers and allowed:
+            await _empty(
+                send,
+                204,
+                {
+                    "access-control-allow-methods": CORS_METHODS,
+                    "access-control-allow-headers": "authorization, content-type",
+                    "access-control-max-age": "600",
+                },
+            )
+            return False
+        if not self._settings.tokens:
+            scope["flexchat.tenant"] = DEFAULT_TENANT
+            return True
+        if path == "/" and await self._signed_in(scope, send):
+            return False
+        tenant = self._tenant(headers)
+        if tenant is None and not self._is_open(scope["method"], path):
+            raise ApiError(
+                401,
+                "this server asks for a token: send the header Authorization: Bearer TOKEN",
+                kind="token",
+                headers={"www-authenticate": "Bearer"},
+            )
+        scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
+        return True
+
+    def _check_host(self, headers: Mapping[str, str]) -> None:
+        hosts = self._settings.hosts
+        if hosts is not None and "*" in hosts:
+            return
+        found = _HOST.fullmatch(headers.get("host", ""))
+        name = found[1].strip("[]").rstrip(".").lower() if found else ""
+        if name not in (LOOPBACK if hosts is None else tuple(host.strip("[]").lower() for host in hosts)):
+            raise ApiError(
+                421,
+                f"this server does not answer to the name {name!r}; flexchat serve --allow-host NAME lets it"
+                if name
+                else "the header Host is missing or is no name",
+                kind="host",
+            )
+
+    def _check_origin(self, headers: Mapping[str, str], path: str, method: str) -> bool:
+        """Return whether the request comes from another origin, one that may call."""
+        origin = headers.get("origin")
+        if origin is not None:
+            if origin in self._settings.origins:
+                return True
+            if not _same_origin(origin, headers.get("host", "")):
+                raise ApiError(
+                    403,
+                    "pages of other sites may not call this server; flexchat serve --allow-origin URL lets one",
+                    kind="origin",
+                )
+            return False
+        # A link to the page itself may stand anywhere.
+        to_the_page = method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not to_the_page:
+            raise ApiError(403, "pages of other sites may not call this server", kind="origin")
+        return False
+
+    def _tenant(self, headers: Mapping[str, str]) -> str | None:
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        given = bearer.strip() if kind.lower() == "bearer" else _cookie(headers.get("cookie", ""))
+        return self._tenant_of(given)
+
+    def _tenant_of(self, given: str) -> str | None:
+        found = None
+        for token, tenant in self._settings.tokens.items():  # all of them, so that the time tells nothing
+            if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
+                found = tenant
+        return found
+
+    async def _signed_in(self, scope: Scope, send: Send) -> bool:
+        """Turn the token of a link, /?token=…, into a cookie, and take it out of the address."""
+        query = scope.get("query_string", b"").decode("latin-1")
+        given = next((value for name, value in parse_qsl(query) if name == "token"), None)
+        if given is None:
+            return False
+        if self._tenant_of(given) is None:
+            raise ApiError(401, "this token is not known", kind="token", headers={"www-authenticate": "Bearer"})
+        base = scope.get("root_path", "") or ""
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = f"{COOKIE}={quote(given, safe='')}; Path={base or '/'}; HttpOnly; SameSite=Strict{secure}"
+        await _empty(send, 303, {"location": f"{base}/", "set-cookie": cookie})
+        return True
+
+    def _response_headers(self, headers: Mapping[str, str], path: str) -> list[tuple[bytes, bytes]]:
+        added = [*_EVERYWHERE]
+        if path != "/" and not path.startswith("/static/"):
+            added.append((b"cache-control", b"no-store"))
+        origin = headers.get("origin")
+        if self._settings.origins:
+            added.append((b"vary", b"Origin"))
+        if origin is not None and origin in self._settings.origins:
+            added += [
+                (b"access-control-allow-origin", origin.encode("latin-1")),
+                (b"access-control-expose-headers", b"Location, Retry-After"),
+            ]
+        return added
+
+
+def incident(error: Exception, mask: Callable[[str], str]) -> ApiError:
+    """Log an error that should not have been, under a number, and return the problem that names the number."""
+    number = secrets.token_hex(4)
+    log.error("incident %s: %s", number, mask("".join(traceback.format_exception(error)).rstrip()))
+    return ApiError(
+        500, f"something went wrong in the server; its log tells more under incident {number}", kind="incident"
+    )
+
+
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
+    """Return a request's headers by their names in lower case; of one that comes twice, the last."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def path_of(scope: Mapping[str, Any]) -> str:
+    """Return the path below where the app is mounted."""
+    path: str = scope["path"]
+    base: str = scope.get("root_path", "") or ""
+    return path.removeprefix(base) or "/" if base and (path == base or path.startswith(base + "/")) else path
+
+
+def _same_origin(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+        port = parts.port
+    except ValueError:
+        return False
+    if parts.scheme not in ("http", "https") or parts.hostname is None or parts.path or parts.query:
+        return False
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    return (parts.hostname, port or usual) == (found[1].strip("[]").lower(), int(found[2] or usual))
+
+
+def _cookie(header: str) -> str:
+    for part in header.split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return unquote(value)
+    return ""
+
+
+async def _empty(send: Send, status: int, headers: Mapping[str, str]) -> None:
+    raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    raw += [(b"content-length", b"0")] if status != 204 else []
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": b""})
+
+
+class _Answer:
+    """Passes an answer on with the headers every answer has. Its state: whether it has begun."""
+
+    def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+        self.begun = False
+        self._send, self._headers = send, headers
+
+    async def __call__(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            own = [*message.get("headers", ())]
+            named = {name.lower() for name, _ in own}
+            added = [(name, value) for name, value in self._headers if name not in named]
+            message = {**message, "headers": [*own, *added]}
+        await self._send(message)

@@ -1,0 +1,174 @@
+"""The OpenAPI document, made of the operations. Source: OpenAPI Specification 3.1.1."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import flexchat
+
+from .operations import Call, Json, Operation, Reply
+
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "What is wrong (RFC 9457).",
+    "properties": {
+        "type": {"type": "string", "description": "Tells this kind of problem from others of the same status."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string", "description": "What is wrong, and what to do."},
+        "error": {"type": "string", "description": "The same as detail."},
+        "problems": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "path": {"type": "string"},
+                    "text": {"type": "string"},
+                    "line": {"type": ["integer", "null"]},
+                },
+                "required": ["path", "text"],
+            },
+        },
+    },
+    "required": ["type", "title", "status", "detail", "error"],
+}
+OPENAI_ERROR: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+            "required": ["message", "type", "param", "code"],
+        }
+    },
+    "required": ["error"],
+}
+TAGS = {
+    "chat": "Ask the six phases.",
+    "conversations": "What was said, where it is kept.",
+    "tools": "The tools, and models tried with them.",
+    "validation": "Which models really call tools.",
+    "configuration": "The configuration's file.",
+    "openai": "OpenAI's own API in front of the six phases.",
+    "server": "The server itself.",
+}
+
+_ALWAYS = (400, 405, 408, 413, 421, 403, 500)
+_PARAMETER = re.compile(r"\{([a-z_]+)(?::path)?\}")
+
+
+def openapi_operation(operations: Callable[[], Iterable[Operation]]) -> Operation:
+    """Return the operation that shows the document."""
+
+    async def handle(call: Call) -> Reply:
+        return Json(document(operations(), base=call.base, token=bool(call.serving.settings.tokens)))
+
+    return Operation(
+        method="GET",
+        path="/openapi.json",
+        name="openapi",
+        summary="This document.",
+        tag="server",
+        handle=handle,
+        answers={200: {"type": "object"}},
+        open=True,
+    )
+
+
+def document(operations: Iterable[Operation], *, base: str = "", token: bool = False) -> dict[str, Any]:
+    """Return the OpenAPI document.
+
+    Args:
+        base: Path under which the application is mounted.
+        token: Whether the server asks for a token.
+    """
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        path = _PARAMETER.sub(r"{\1}", operation.path)
+        paths.setdefault(path, {})[operation.method.lower()] = _operation(operation, token=token)
+    components: dict[str, Any] = {"schemas": {"Problem": PROBLEM, "OpenAIError": OPENAI_ERROR}}
+    if token:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return {
+        "openapi": "3.1.0",
+        "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
+        "info": {
+            "title": "FlexChat",
+            "version": flexchat.__version__,
+            "description": "Chat with tool calling, assembled from plugins and described in a config file.",
+        },
+        "servers": [{"url": base or "/"}],
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": paths,
+        "components": components,
+    }
+
+
+def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+    }
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _PARAMETER.findall(operation.path)
+    ]
+    parameters += [
+        {"name": name, "in": "query", "required": False, "schema": dict(schema)}
+        for name, schema in operation.query.items()
+    ]
+    if parameters:
+        said["parameters"] = parameters
+    if operation.body is not None:
+        said["requestBody"] = {
+            "required": operation.body_required,
+            "content": {"application/json": {"schema": dict(operation.body)}},
+        }
+    said["responses"] = {str(status): answer for status, answer in sorted(_answers(operation, token=token).items())}
+    if token and not operation.open:
+        said["security"] = [{"token": []}]
+    return said
+
+
+def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
+    statuses = {*_ALWAYS, *operation.problems}
+    if operation.body is not None:
+        statuses.add(415)
+    if operation.query:
+        statuses.add(414)
+    if token and not operation.open:
+        statuses.add(401)
+    if "{" in operation.path:
+        statuses.add(404)
+    schema = "OpenAIError" if operation.openai_errors else "Problem"
+    media = "application/json" if operation.openai_errors else "application/problem+json"
+    answers: dict[int, Any] = {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {media: {"schema": {"$ref": f"#/components/schemas/{schema}"}}},
+        }
+        for status in statuses
+    }
+    for status, answer in operation.answers.items():
+        answers[status] = {"description": HTTPStatus(status).phrase, **_content(operation, status, answer)}
+    return answers
+
+
+def _content(operation: Operation, status: int, schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if schema is not None:
+        content["application/json"] = {"schema": dict(schema)}
+    elif status != 204 and not operation.streams:
+        content["text/plain"] = {"schema": {"type": "string"}}
+    if operation.streams and status == 200:
+        content["text/event-stream"] = {"schema": {"type": "string"}}
+    return {"content": content} if content else {}

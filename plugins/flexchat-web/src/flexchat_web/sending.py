@@ -1,0 +1,165 @@
+"""Answers on their way out: JSON, text, and server-sent events that end when the client goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from .operations import Event, Json, Reply, Stream
+from .problems import ApiError
+
+KEEP_ALIVE_SECONDS = 15.0
+SLOW_READER_SECONDS = 60.0
+"""How long one piece of a stream may wait for the client to read; then the connection is closed."""
+
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+def encoded(data: Any) -> bytes:
+    """Return data as JSON in UTF-8. NaN and Infinity, which JSON has not, become null."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+    except ValueError:
+        text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return text.encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (frozenset, set)):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} is no JSON data")
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, Mapping):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(item) for item in data]
+    return data
+
+
+def event_bytes(event: Event) -> bytes:
+    """Return an event as it goes over the wire. Source: the HTML standard, "Server-sent events"."""
+    data = event.data if isinstance(event.data, str) else encoded(event.data).decode()
+    lines = [f"event: {event.name}"] if event.name is not None else []
+    lines += [f"data: {line}" for line in data.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return ("\n".join(lines) + "\n\n").encode("utf-8", "replace")
+
+
+async def send_reply(reply: Reply, send: Send, *, head_only: bool, failed: Callable[[Exception], Event]) -> None:
+    """Send an answer.
+
+    Args:
+        head_only: Whether the request was HEAD.
+        failed: Makes the last event of a stream that raised.
+
+    Raises:
+        ApiError: A stream raised it before its first event: nothing has been sent yet.
+    """
+    if isinstance(reply, Stream):
+        await _Streaming(reply, send, failed).run(head_only=head_only)
+    elif isinstance(reply, Json):
+        await _send(send, reply.status, "application/json", encoded(reply.data), reply.headers, head_only=head_only)
+    else:
+        media = f"{reply.media_type}; charset=utf-8" if reply.media_type.startswith("text/") else reply.media_type
+        kind = "" if reply.status == 204 else media
+        body = reply.text.encode("utf-8", "replace")
+        await _send(send, reply.status, kind, body, reply.headers, head_only=head_only)
+
+
+async def send_problem(problem: ApiError, send: Send, *, openai: bool = False, head_only: bool = False) -> None:
+    """Send a problem, in OpenAI's form where an operation speaks that."""
+    data = problem.to_openai() if openai else problem.to_dict()
+    kind = "application/json" if openai else "application/problem+json"
+    await _send(send, problem.status, kind, encoded(data), problem.headers, head_only=head_only)
+
+
+async def _send(
+    send: Send, status: int, kind: str, body: bytes, headers: Mapping[str, str], *, head_only: bool
+) -> None:
+    base = [("content-type", kind)] if kind else []
+    base += [("content-length", str(len(body)))] if status != 204 else []
+    await send({"type": "http.response.start", "status": status, "headers": _raw([*base, *headers.items()])})
+    await send({"type": "http.response.body", "body": b"" if head_only else body})
+
+
+def _raw(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+
+
+class _Streaming:
+    """One answer of events. Its state: whether it has begun, and when something was last sent."""
+
+    def __init__(self, stream: Stream, send: Send, failed: Callable[[Exception], Event]) -> None:
+        self._stream, self._send, self._failed = stream, send, failed
+        self._begun = False
+        self._sent = 0
+
+    async def run(self, *, head_only: bool) -> None:
+        if head_only:
+            await self._stream.events.aclose()
+            await self._begin()
+            await self._send({"type": "http.response.body", "body": b""})
+            return
+        # The generator runs in one task from its first line to its last: what it holds may be bound to the task.
+        pump = asyncio.create_task(self._pump())
+        try:
+            while not pump.done():
+                before = self._sent
+                await asyncio.wait({pump}, timeout=KEEP_ALIVE_SECONDS)
+                if not pump.done() and self._sent == before:
+                    await self._piece(b": keep-alive\n\n")
+            pump.result()
+        finally:
+            await ended(pump)
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _pump(self) -> None:
+        async with contextlib.aclosing(self._stream.events) as events:
+            try:
+                async for event in events:
+                    await self._piece(event_bytes(event))
+            except Exception as error:
+                if not self._begun or isinstance(error, SlowReaderError):
+                    raise
+                # The status is sent: the client learns from the last event that its answer is not complete.
+                await self._piece(event_bytes(self._failed(error)))
+
+    async def _begin(self) -> None:
+        self._begun = True
+        headers = [
+            ("content-type", "text/event-stream; charset=utf-8"),
+            ("x-accel-buffering", "no"),
+            *self._stream.headers.items(),
+        ]
+        await self._send({"type": "http.response.start", "status": 200, "headers": _raw(headers)})
+
+    async def _piece(self, piece: bytes) -> None:
+        if not self._begun:
+            await self._begin()
+        self._sent += 1
+        try:
+            async with asyncio.timeout(SLOW_READER_SECONDS):
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        except TimeoutError:
+            raise SlowReaderError from None
+
+
+class SlowReaderError(Exception):
+    """The client does not read what it is sent."""
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    """Cancel a task if it still runs, and wait for its end; what it raises is not looked at."""
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled():
+        task.exception()
