@@ -1,0 +1,83 @@
+// Asking the server. Paths are relative to the page: "api/tools/list".
+//   const { tools } = await get("api/tools/list", { search: "x" });      get(path, query?, { signal }?)
+//   await post("api/tools/call", { name, arguments });                    post, put, patch, del(path, body?, { signal }?)
+//   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
+//   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
+// All throw ApiError: message is the problem's detail, for a person; status 0: the server could not be reached.
+// uiConfig() is GET api/ui-config, asked once; uiConfig(true) asks again.
+
+import { events } from "./sse.js";
+
+/** A request that failed: status, message (what and what to do), problem (RFC 9457), problems [{path, text, line}]. */
+export class ApiError extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.error || problem.title || `The server answered with status ${status}.`);
+    this.name = "ApiError";
+    this.status = status;
+    this.problem = problem;
+    this.problems = problem.problems || problem.errors || [];
+  }
+}
+
+export const get = (path, query, options) => request("GET", address(path, query), undefined, options).then(content);
+export const post = (path, body, options) => request("POST", path, body ?? {}, options).then(content);
+export const put = (path, body, options) => request("PUT", path, body, options).then(content);
+export const patch = (path, body, options) => request("PATCH", path, body, options).then(content);
+export const del = (path, body, options) => request("DELETE", path, body, options).then(content);
+
+/** Yield the events that answer a POST. */
+export async function* stream(path, body, options) {
+  yield* events(await request("POST", path, body, { ...options, accept: "text/event-stream" }));
+}
+
+/** Yield the events that answer a GET. */
+export async function* watch(path, options) {
+  yield* events(await request("GET", path, undefined, { ...options, accept: "text/event-stream" }));
+}
+
+/** Return a path with a query; what is null, undefined or empty is left out. */
+export function address(path, query = {}) {
+  const kept = Object.entries(query ?? {}).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return kept.length ? `${path}?${new URLSearchParams(kept)}` : path;
+}
+
+let asked;
+
+/** Return what the page must know of the server. */
+export function uiConfig(again = false) {
+  if (!asked || again) {
+    asked = get("api/ui-config");
+    asked.catch(() => (asked = undefined));
+  }
+  return asked;
+}
+
+async function request(method, path, body, { signal, accept = "application/json" } = {}) {
+  const headers = { accept };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { title: "No connection", detail: "The server cannot be reached. Is it still running?" });
+  }
+  if (!response.ok) throw new ApiError(response.status, await problemOf(response));
+  return response;
+}
+
+async function problemOf(response) {
+  const text = await response.text().catch(() => "");
+  try {
+    const data = JSON.parse(text);
+    if (data && typeof data === "object") return data;
+  } catch {
+    // A proxy in between may answer with a page of its own.
+  }
+  return { title: response.statusText, detail: `The server answered with status ${response.status} ${response.statusText}.` };
+}
+
+async function content(response) {
+  if (response.status === 204) return null;
+  return /\bjson\b/.test(response.headers.get("content-type") || "") ? response.json() : response.text();
+}

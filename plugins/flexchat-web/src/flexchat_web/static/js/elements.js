@@ -1,0 +1,120 @@
+// Small parts all pages share. Colours ("kind"): "ok", "warn", "bad", "accent", or none.
+//   pageHead("Tools", "What models may call.", button(…))   the page's h1 and its actions
+//   button("Run", { icon: "play", kind: "primary" | "quiet" | "danger", onClick, … })   iconButton("trash", "Delete", onClick)
+//   badge("validated", "ok", "check")   spinner("Loading")   emptyState("No cases yet", …nodes)
+//   errorCard(error, { retry })   an ApiError (or any error) with what is wrong, each problem, and a button
+//   alert(kind, …children)   busy(button, promise)   copyButton(text)   ms(1234.5) "1.2 s"   when("2026-…") "5 min ago"
+
+import { h, icon, announce } from "./dom.js";
+
+/** The head of a page. */
+export function pageHead(title, lead, ...actions) {
+  return h(
+    "header",
+    { class: "page-head" },
+    h("div", {}, h("h1", {}, title), lead && h("p", { class: "lead" }, lead)),
+    actions.length > 0 && h("div", { class: "row" }, actions),
+  );
+}
+
+/** A button with a word. */
+export function button(label, { icon: picture, kind = "", ...props } = {}) {
+  return h("button", { type: "button", ...props, class: ["button", kind, props.class] }, picture && icon(picture), h("span", {}, label));
+}
+
+/** A button with a picture only; the label is said and shown on hover. */
+export function iconButton(picture, label, onClick, props = {}) {
+  return h("button", { type: "button", "aria-label": label, title: label, onClick, ...props, class: ["icon-button", props.class] }, icon(picture));
+}
+
+/** A word in a coloured pill. */
+export function badge(text, kind = "", picture = null, props = {}) {
+  return h("span", { ...props, class: ["badge", kind, props.class] }, picture && icon(picture), text);
+}
+
+/** A turning circle with a word. */
+export function spinner(label = "Loading") {
+  return h("p", { class: "spinner" }, icon("running"), h("span", {}, `${label}…`));
+}
+
+/** What is shown where there is nothing yet. */
+export function emptyState(title, ...children) {
+  return h("section", { class: "empty" }, h("h2", {}, title), children);
+}
+
+/** A framed message. kind "bad" is told at once. */
+export function alert(kind, ...children) {
+  const picture = { bad: "failed", warn: "warning", ok: "ok" }[kind] || "info";
+  return h("div", { class: ["alert", kind], role: kind === "bad" ? "alert" : "note" }, icon(picture), h("div", { class: "alert-text" }, children));
+}
+
+/** What went wrong, and a button to try again. */
+export function errorCard(error, { retry, title } = {}) {
+  const problems = (error.problems || []).slice(0, 20);
+  return alert(
+    "bad",
+    h("p", {}, h("strong", {}, title || error.problem?.title || "Something went wrong"), " ", hintOf(error)),
+    h("p", {}, error.message || String(error)),
+    problems.length > 0 && h("ul", { class: "problems" }, problems.map((one) => h("li", {}, one.path && h("code", {}, one.path), one.path && " ", one.text))),
+    retry && h("p", {}, button("Try again", { icon: "retry", onClick: retry })),
+  );
+}
+
+function hintOf(error) {
+  if (error.status === 401) return h("span", {}, "Open the page once with ?token=YOUR-TOKEN at the end of its address.");
+  return null;
+}
+
+/** Disable a button, and turn a circle in it, until a promise is settled. Return the promise. */
+export async function busy(node, promise) {
+  node.disabled = true;
+  node.setAttribute("aria-busy", "true");
+  try {
+    return await promise;
+  } finally {
+    node.disabled = false;
+    node.removeAttribute("aria-busy");
+  }
+}
+
+/** A button that copies a text (or what a function returns). */
+export function copyButton(text, label = "Copy") {
+  const node = iconButton("copy", label, async () => {
+    const wanted = typeof text === "function" ? text() : text;
+    try {
+      await navigator.clipboard.writeText(wanted);
+    } catch {
+      // Without https or permission: the old way.
+      const area = h("textarea", { value: wanted, class: "visually-hidden" });
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    node.replaceChildren(icon("check"));
+    announce("Copied");
+    setTimeout(() => node.replaceChildren(icon("copy")), 1500);
+  });
+  return node;
+}
+
+/** Milliseconds for a person. */
+export function ms(value) {
+  if (value === null || value === undefined) return "";
+  if (value < 1) return "<1 ms";
+  if (value < 1000) return `${Math.round(value)} ms`;
+  return value < 60000 ? `${(value / 1000).toFixed(1)} s` : `${Math.floor(value / 60000)} min ${Math.round((value % 60000) / 1000)} s`;
+}
+
+/** A time (ISO text, or seconds since 1970) for a person, with the exact one on hover. */
+export function when(time) {
+  const date = new Date(typeof time === "number" ? time * 1000 : time);
+  if (Number.isNaN(date.getTime())) return h("time", {}, String(time ?? ""));
+  const seconds = (Date.now() - date.getTime()) / 1000;
+  const text =
+    seconds < 45 ? "just now"
+    : seconds < 3600 ? `${Math.max(1, Math.round(seconds / 60))} min ago`
+    : seconds < 86400 ? `${Math.round(seconds / 3600)} h ago`
+    : date.toLocaleDateString(undefined, { day: "numeric", month: "short", year: seconds > 3e7 ? "numeric" : undefined });
+  return h("time", { datetime: date.toISOString(), title: date.toLocaleString() }, text);
+}

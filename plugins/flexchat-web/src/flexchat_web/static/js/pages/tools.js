@@ -1,0 +1,5 @@
+import { h } from "../dom.js";
+export const title = "Tools";
+export async function mount(root) {
+  root.append(h("h1", {}, title));
+}

@@ -1,0 +1,91 @@
+// A tool's call as a card, from the moment the model writes it until its result is there.
+//   const card = toolCallCard({ name: "calculator" });  list.append(card.node)
+//   card.write('{"expr')          the arguments as the model writes them
+//   card.start({ expression })    it runs
+//   card.finish({ success, result | error, execution_time_ms }, { iteration, params })
+//   card.stop()                   it was cancelled
+// A finished call of a turn: toolCallCard.of({ tool, params, result, iteration })
+
+import { h, icon, replace } from "./dom.js";
+import { badge, ms } from "./elements.js";
+import { jsonView, codeView } from "./json_view.js";
+
+const STATES = {
+  writing: ["being written", "accent", "pencil"],
+  running: ["running", "accent", "running"],
+  ok: ["succeeded", "ok", "ok"],
+  failed: ["failed", "bad", "failed"],
+  stopped: ["stopped", "warn", "stop"],
+};
+
+/** Return a card: { node, write, start, finish, stop }. */
+export function toolCallCard({ name, open = false }) {
+  const state = h("span", { class: "tool-call-state" });
+  const time = h("span", { class: "tool-call-time" });
+  const round = h("span", { class: "tool-call-time" });
+  const preview = h("code", { class: "tool-call-preview" });
+  const args = h("div", {});
+  const result = h("div", {});
+  let written = "";
+  const node = h(
+    "details",
+    { class: "tool-call", open },
+    h("summary", {}, icon("right"), h("span", { class: "tool-call-name" }, name), preview, h("span", { class: "tool-call-end" }, round, time, state)),
+    h("div", { class: "tool-call-body" }, args, result),
+  );
+  const be = (word) => {
+    node.dataset.state = word;
+    const [text, kind, picture] = STATES[word];
+    replace(state, badge(text, kind, picture));
+  };
+  const showArguments = (value) => {
+    preview.textContent = shortly(value);
+    replace(args, h("h4", {}, "Arguments"), jsonView(value ?? {}, { label: "arguments" }));
+  };
+  be("writing");
+  return {
+    node,
+    write(part) {
+      written += part;
+      preview.textContent = written.slice(0, 200);
+      replace(args, h("h4", {}, "Arguments"), codeView(written, { label: "arguments" }));
+    },
+    start(value) {
+      be("running");
+      showArguments(value);
+    },
+    finish(outcome, { iteration, params } = {}) {
+      be(outcome.success ? "ok" : "failed");
+      if (params !== undefined) showArguments(params);
+      time.textContent = ms(outcome.execution_time_ms);
+      if (iteration) round.textContent = `round ${iteration}`;
+      replace(
+        result,
+        h("h4", {}, outcome.success ? "Result" : "Error"),
+        outcome.success ? view(outcome.result) : h("p", { class: "tool-call-error" }, String(outcome.error ?? "It failed without saying why.")),
+      );
+    },
+    stop() {
+      if (node.dataset.state === "writing" || node.dataset.state === "running") be("stopped");
+    },
+  };
+}
+
+/** Return the element of a call that is over. */
+toolCallCard.of = ({ tool, params, result, iteration }, open = false) => {
+  const card = toolCallCard({ name: tool, open });
+  card.finish(result, { iteration, params });
+  return card.node;
+};
+
+function view(value) {
+  return typeof value === "string" ? codeView(value, { label: "result" }) : jsonView(value, { label: "result" });
+}
+
+function shortly(value) {
+  if (!value || typeof value !== "object") return "";
+  return Object.entries(value)
+    .map(([key, item]) => `${key}: ${typeof item === "string" ? item : JSON.stringify(item)}`)
+    .join(", ")
+    .slice(0, 200);
+}
