@@ -137,3 +137,34 @@ def test_a_library_that_nobody_configured_is_silent_and_ends_cleanly():
     done = subprocess.run([sys.executable, "-X", "dev", "-c", code], capture_output=True, text=True)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "cut\n", "")
+
+
+async def test_another_rule_answers_over_the_same_services_and_leaves_them_open():
+    """with_rule: one rule and other tools, the connections of the chat it was made from, and nothing else of it."""
+    from flexchat.config.model import ResponseRule, RuleTools
+
+    replies = [{"tool_calls": [{"name": "guests", "arguments": {}}]}, {"text": "Two."}]
+    config = {
+        "llms": {"bot": {"provider": "scripted", "replies": replies}},
+        "tools": {"registry": [entry()]},
+        "topic": {"provider": {"llm": "bot", "model": "m"}},
+        "conversations": {},
+        "responses": [RULE],
+    }
+
+    def guests() -> int:
+        """Count the guests."""
+        return 2
+
+    async with FlexChat.from_config(config) as chat:
+        tried = chat.with_rule(ResponseRule(llm="bot", model="m", tools=RuleTools()), tools=[guests])
+        turn = await tried.respond("How many?")
+        await tried.aclose()
+
+        assert [(call.tool, call.result.result) for call in turn.response.tool_calls] == [("guests", 2)]
+        assert tried.conversations is None
+        assert turn.phases[0].skipped
+        assert chat.tools.get_registry().names() == ("book",)
+        assert chat.packages["bot"].startswith("flexchat-mock ")
+        assert chat.with_rule(ResponseRule(llm="bot", model="m")).tools is chat.tools
+        assert await chat.list_models()

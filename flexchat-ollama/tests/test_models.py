@@ -92,3 +92,14 @@ def test_a_window_that_is_nearly_full_is_said() -> None:
     assert measured_warning(900, 1000) is None
     assert "num_ctx is 1000" in str(measured_warning(950, 1000))
     assert estimate_warning(10**9, None) is measured_warning(10**9, None) is measured_warning(None, 10) is None
+
+
+def test_the_digest_of_a_model_tells_it_from_another_of_its_name() -> None:
+    """/api/tags gives the SHA-256 of each manifest; what is no text is unknown."""
+    tags = {"models": [{"name": "a", "digest": "500a1f067a9f"}, {"name": "b", "digest": 5}, {"name": "c"}]}
+
+    assert {name: model_info(name, facts).digest for name, facts in read_tags(tags).items()} == {
+        "a": "500a1f067a9f",
+        "b": None,
+        "c": None,
+    }
