@@ -41,6 +41,7 @@ from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager, as_definition
 
 if TYPE_CHECKING:
+    from .config.document import Document
     from .schema.answer_form import AnswerForm
 
 
@@ -110,7 +111,7 @@ class FlexChat:
     @classmethod
     def from_config(
         cls,
-        source: str | Path | Mapping[str, Any],
+        source: str | Path | Document | Mapping[str, Any],
         *,
         tools: Iterable[ToolLike] = (),
         providers: Mapping[str, ChatProvider] | None = None,
@@ -119,7 +120,8 @@ class FlexChat:
         """Put together what a configuration describes.
 
         Args:
-            source: A TOML or JSON file, or the same as a mapping (in which ${VARIABLES} are not expanded).
+            source: A TOML or JSON file, one that is read already, or the same as a mapping (in which ${VARIABLES} are
+                not expanded).
             tools: Further tools, given in code; rules name them like those of the config.
             providers: Providers to use in place of those the config describes, by their name in llms; for tests.
             plugins: The plugins to use; absent: all that are installed.

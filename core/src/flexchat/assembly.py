@@ -21,6 +21,7 @@ from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager
 
 if TYPE_CHECKING:
+    from .config.document import Document
     from .config.load import Draft
 
 log = logging.getLogger(__name__)
@@ -174,7 +175,7 @@ def blocked_by(draft: Draft) -> dict[str, str]:
 
 
 def check_config(
-    source: str | Path | Mapping[str, Any], plugins: PluginHost | None = None
+    source: str | Path | Document | Mapping[str, Any], plugins: PluginHost | None = None
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
     from .config.load import read_config
@@ -188,6 +189,21 @@ def check_config(
     except ConfigError as error:
         return list(error.problems), list(draft.notes)
     return [], list(draft.notes)
+
+
+def config_schema(plugins: PluginHost) -> dict[str, Any]:
+    """Return the JSON Schema of a configuration, with the parts of the plugins that are installed."""
+    from .config import schema
+    from .conversations.sqlite_store import SQLITE
+    from .tools.python_function import PYTHON
+
+    return schema.config_schema(
+        {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
+        {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
+        {name: kind.config_class for name, kind in plugins.retrievers.by_name.items()},
+        {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
+        [*plugins.tools.by_name],
+    )
 
 
 def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:

@@ -70,8 +70,16 @@ def read_document(path: str | Path) -> Document:
     Raises:
         ConfigError: It is missing, unreadable, too large, no UTF-8, no TOML or JSON, or nested too deeply.
     """
+    return parse_document(_read_text(Path(path), str(path)), path)
+
+
+def parse_document(text: str, path: str | Path) -> Document:
+    """Read a text as the .toml or .json file of that path, which need not be there.
+
+    Raises:
+        ConfigError: It is no TOML or JSON, or nested too deeply.
+    """
     source = str(path)
-    text = _read_text(Path(path), source)
     if Path(path).suffix.lower() == ".json":
         data = _parse_json(text, source)
         lines, twice = locate_json(text)

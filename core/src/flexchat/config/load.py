@@ -129,12 +129,15 @@ class Draft:
 
 
 def read_config(
-    source: str | Path | Mapping[str, Any], *, environ: Mapping[str, str] | None = None, tools: Collection[str] = ()
+    source: str | Path | Document | Mapping[str, Any],
+    *,
+    environ: Mapping[str, str] | None = None,
+    tools: Collection[str] = (),
 ) -> Draft:
     """Read a configuration as far as core can.
 
     Args:
-        source: A .toml or .json file, or the same as a mapping.
+        source: A .toml or .json file, one that is read already, or the same as a mapping.
         environ: Where ${NAME} is looked up. Absent: the process's environment for a file; for a mapping nothing is
             replaced.
         tools: Names of tools that are given in code.
@@ -143,7 +146,10 @@ def read_config(
         ConfigError: The file cannot be read at all. Everything else is in the draft's problems.
     """
     is_file = not isinstance(source, Mapping)
-    written = document_of(source) if isinstance(source, Mapping) else read_document(source)
+    if isinstance(source, Document):
+        written = source
+    else:
+        written = document_of(source) if isinstance(source, Mapping) else read_document(source)
     document, notes = normalise(written)
     if is_file:
         notes += keys_in_the_file(document)
