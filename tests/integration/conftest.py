@@ -2,10 +2,11 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from web_server import WebServer
 
 
 class ChatServer:
@@ -110,3 +111,46 @@ def chat_server() -> Iterator[ChatServer]:
 def wire_call():
     """Make a tool call as the wire has it."""
     return call
+
+
+@pytest.fixture(scope="session")
+def demo_server(tmp_path_factory) -> Iterator[WebServer]:
+    """`flexchat serve` as someone without a configuration gets it. Nothing of it may be changed."""
+    server = WebServer(tmp_path_factory.mktemp("demo"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def serve(tmp_path) -> Iterator[Callable[..., WebServer]]:
+    """Start `flexchat serve` with a configuration: ``serve(toml, "--read-only")``."""
+    servers: list[WebServer] = []
+
+    def start(config: str | None = None, *options: str) -> WebServer:
+        folder = tmp_path / f"serve{len(servers)}"
+        folder.mkdir()
+        servers.append(WebServer(folder, config, *options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser, for all tests of a module."""
+    pytest.importorskip("playwright", reason="the page's tests need Playwright")
+    from web_browser import open_browser
+
+    yield from open_browser()
+
+
+@pytest.fixture
+def visit(browser):
+    """Open a page: ``page = visit(server.url + "#/tools", size=NARROW, theme="dark")``; see Visits."""
+    from web_browser import Visits
+
+    visits = Visits(browser)
+    yield visits
+    visits.end()
