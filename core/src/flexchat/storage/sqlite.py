@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,6 +85,16 @@ class Database:
             await self._run(self._writing, lambda: self._guarded(self._connection))
         return await self._run(self._reading, lambda: self._read(work))
 
+    def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do as write does, for code that is not asynchronous: the thread that calls waits."""
+        return self._submit(self._writing, lambda: self._write(work)).result()
+
+    def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do as read does, for code that is not asynchronous: the thread that calls waits."""
+        if not self._open:
+            self._submit(self._writing, lambda: self._guarded(self._connection)).result()
+        return self._submit(self._reading, lambda: self._read(work)).result()
+
     async def empty_log(self) -> None:
         """Take over what the write-ahead log holds and empty it, unless somebody is reading: else deleted text stays.
 
@@ -100,14 +110,28 @@ class Database:
     async def aclose(self) -> None:
         """Close the file; what is being written is finished first. May be called twice."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._close)
+        await loop.run_in_executor(None, self.close)
+
+    def close(self) -> None:
+        """Do as aclose does, for code that is not asynchronous."""
+        self._writing.shutdown(wait=True)
+        self._reading.shutdown(wait=True)
+        with contextlib.suppress(sqlite3.Error):
+            for connection in self._readers:
+                connection.close()
+            if self._writer is not None:
+                self._writer.close()
+        self._readers, self._writer, self._open = [], None, False
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        running = asyncio.wrap_future(self._submit(threads, work))
+        return await asyncio.shield(running)  # cancelling would take back what waits for its thread
+
+    def _submit(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
         try:
-            running = asyncio.get_running_loop().run_in_executor(threads, work)
+            return threads.submit(work)
         except RuntimeError:
             raise StorageError(f"{self._kind}: '{self.path}' is closed") from None
-        return await asyncio.shield(running)  # cancelling would take back what waits for its thread
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return self._guarded(lambda: self._in_transaction(self._connection(), work))
@@ -203,16 +227,6 @@ class Database:
             raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
         except (OverflowError, UnicodeEncodeError) as error:
             raise StorageError(f"{self._kind}: '{self.path}' cannot hold this: {error}") from error
-
-    def _close(self) -> None:
-        self._writing.shutdown(wait=True)
-        self._reading.shutdown(wait=True)
-        with contextlib.suppress(sqlite3.Error):
-            for connection in self._readers:
-                connection.close()
-            if self._writer is not None:
-                self._writer.close()
-        self._readers, self._writer, self._open = [], None, False
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

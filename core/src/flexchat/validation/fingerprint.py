@@ -1,0 +1,104 @@
+"""What a result is valid for: hashes of tools and cases, and how they differ from those of an earlier result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..config.cases import Case
+from ..domain import ToolDefinition
+from ..errors import ProviderError
+from .attempts import ModelKey
+
+if TYPE_CHECKING:
+    from ..app import FlexChat
+
+
+def tools_hash(tools: Iterable[ToolDefinition]) -> str:
+    """Return the SHA-256 of what a model is told of tools; their order, and how they are run, do not count."""
+    return _sha256(_told(tools))
+
+
+def case_hash(case: Case, tools: Iterable[ToolDefinition]) -> str:
+    """Return the SHA-256 of what a case asks and expects, and of those of the tools that it offers.
+
+    Its name and its tags do not count, and what a case does not say does not either: keys it may have one day change no
+    hash.
+
+    Args:
+        tools: Those of the config, or those that are offered; the case's own may be among them or not.
+    """
+    own = {tool.name for tool in case.own_tools}
+    offered = [tool for tool in tools if tool.name not in own and (case.tools is None or tool.name in case.tools)]
+    asked = {key: value for key, value in attrs.asdict(case, filter=_is_said).items() if key not in ("name", "tags")}
+    return _sha256([asked, _told(offered)])
+
+
+def case_hashes(cases: Iterable[Case], tools: Sequence[ToolDefinition]) -> dict[str, str]:
+    """Return the hash of each case by its name, in their order: what summarise compares results with."""
+    return {case.name: case_hash(case, tools) for case in cases}
+
+
+async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
+    """Return what results of models are valid for now, by "SERVICE/MODEL".
+
+    Every service is asked once for its models. What one does not tell, or the digests of one that does not answer, is
+    None.
+    """
+    wanted = tuple(dict.fromkeys(model_ids))
+    listed = await chat.list_models() if wanted else {}
+    digests = {
+        f"{service}/{model.id}": model.digest
+        for service, models in listed.items()
+        if not isinstance(models, ProviderError)
+        for model in models
+    }
+    tools = tools_hash(chat.tools.get_registry().list())
+    return {
+        id: ModelKey(
+            model_id=id, digest=digests.get(id), package=chat.packages.get(id.partition("/")[0], ""), tools=tools
+        )
+        for id in wanted
+    }
+
+
+def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
+    """Return why results of a key are not valid for another, a sentence each; what is not known is no reason."""
+    reasons = []
+    if old.digest and now.digest and old.digest != now.digest:
+        reasons.append("the model was exchanged under its name")
+    if old.package and now.package and old.package != now.package:
+        reasons.append(f"{old.package} is now {_version(old.package, now.package)}")
+    if old.tools and now.tools and old.tools != now.tools:
+        reasons.append("the tools have changed")
+    return tuple(reasons)
+
+
+def _is_said(field: attrs.Attribute[Any], value: Any) -> bool:
+    default = field.default
+    return bool(value != ({} if isinstance(default, attrs.Factory) else default))  # type: ignore[arg-type]
+
+
+def _version(old: str, now: str) -> str:
+    name, _, version = now.rpartition(" ")
+    return version if name and old.rpartition(" ")[0] == name else now
+
+
+def _told(tools: Iterable[ToolDefinition]) -> list[list[Any]]:
+    return sorted([tool.name, tool.description, _canonical(tool.parameters)] for tool in tools)
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)

@@ -1,0 +1,190 @@
+"""What a number of tests proves of a model: the 80 % line against what the tests leave open.
+
+The 95 % interval is Wilson's. It answers for one look at a number of tests that was fixed beforehand. Whoever looks
+after every test and stops when he likes what he sees would be told "validated" sooner or later of any model near the
+line; so looks that were not planned must also pass a test that allows any number of them: the evidence against "80 %
+or less" (or "80 % or more") is a likelihood ratio, averaged over the rates on the other side of the line, and whatever
+the rate is on the line's wrong side, that average ever reaches 40 with a probability of 1/40 at most (Ville's
+inequality).
+
+Wilson's interval is too short at the top for few tests near the line: one failure of one test would put 0.8 outside of
+it. So a planned "not validated" also needs a probability of so few successes, at a rate of 0.8, of at most 2.5 %. A
+planned "validated" needs no such help: for up to 300 tests it is wrong in at most 2.9 % at a rate of 0.8.
+
+Sources: Wilson 1927; Brown, Cai and DasGupta 2001, "Interval Estimation for a Binomial Proportion"; Ramdas, Grünwald,
+Vovk and Shafer 2023, "Game-Theoretic Statistics and Safe Anytime-Valid Inference". The figures are computed in the
+tests.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import attrs
+
+Status = Literal["validated", "not_validated", "undecided"]
+
+LINE = 0.8
+"""The rate a model must reach. Source: requirement TC-96."""
+
+MOST_MORE = 10_000
+"""Above so many further tests, nobody is told a number."""
+
+_Z = 1.959964  # 97.5 % quantile of the normal distribution
+_WRONG = 0.025  # on each side
+_GRID = 20
+_ABOVE = tuple(LINE + (1 - LINE) * (i + 1) / _GRID for i in range(_GRID))
+_BELOW = tuple(LINE * i / _GRID for i in range(_GRID))
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What tests prove.
+
+    Attributes:
+        rate: Part that succeeded; None without tests.
+        low, high: The 95 % interval of the true rate.
+        more: Further tests that would decide it if the rate stays as it is; None if it is decided, without tests, on
+            the line, and if there would have to be more than MOST_MORE.
+        reason: For people, a sentence without a full stop.
+    """
+
+    status: Status
+    successes: int
+    tests: int
+    rate: float | None
+    low: float
+    high: float
+    more: int | None
+    reason: str
+
+
+def interval(successes: float, tests: float) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of the rate; (0, 1) without tests."""
+    if not tests:
+        return 0.0, 1.0
+    rate, square = successes / tests, _Z * _Z
+    center = rate + square / (2 * tests)
+    reach = _Z * math.sqrt(rate * (1 - rate) / tests + square / (4 * tests * tests))
+    scale = 1 + square / tests
+    return (
+        0.0 if successes == 0 else max(0.0, (center - reach) / scale),
+        1.0 if successes == tests else min(1.0, (center + reach) / scale),
+    )
+
+
+def verdict(successes: int, tests: int, *, planned: int | None = None, planned_successes: int | None = None) -> Verdict:
+    """Return what tests prove.
+
+    Args:
+        planned: How many tests were fixed beforehand; None if nothing was.
+        planned_successes: Where there are more tests than planned, how many of the planned ones succeeded: what they
+            proved holds as long as all tests together do not speak against it.
+
+    Raises:
+        ValueError: There are more successes than tests, or fewer than none.
+    """
+    if not 0 <= successes <= tests:
+        raise ValueError(f"{successes} of {tests} tests cannot have succeeded")
+    first = _first_look(planned, planned_successes) if planned and tests > planned else "undecided"
+    status = _status(successes, tests, planned, first)
+    more = _more(successes, tests, planned, first) if status == "undecided" and tests else None
+    low, high = interval(successes, tests)
+    return Verdict(
+        status=status,
+        successes=successes,
+        tests=tests,
+        rate=successes / tests if tests else None,
+        low=low,
+        high=high,
+        more=more,
+        reason=_reason(status, successes, tests, low, high, more),
+    )
+
+
+def _first_look(planned: int, successes: int | None) -> Status:
+    return _status(successes, planned, planned, "undecided") if successes is not None else "undecided"
+
+
+def _status(successes: float, tests: float, planned: int | None, first: Status) -> Status:
+    low, high = interval(successes, tests)
+    failures, is_planned = tests - successes, tests == planned
+    if low >= LINE and (is_planned or first == "validated" or _proves(_ABOVE, successes, failures)):
+        return "validated"
+    if high < LINE and (
+        first == "not_validated"
+        or (_at_most(successes, tests) <= _WRONG if is_planned else _proves(_BELOW, successes, failures))
+    ):
+        return "not_validated"
+    return "undecided"
+
+
+def _proves(rates: tuple[float, ...], successes: float, failures: float) -> bool:
+    """Return whether the evidence for these rates, each as likely as the next, reaches 1 / _WRONG."""
+    logs = [
+        (successes * math.log(rate / LINE) if successes else 0.0)
+        + (failures * math.log((1 - rate) / (1 - LINE)) if failures else 0.0)
+        for rate in rates
+        if not ((successes and rate == 0) or (failures and rate == 1))
+    ]
+    top = max(logs)
+    return top + math.log(sum(math.exp(x - top) for x in logs) / len(rates)) >= -math.log(_WRONG)
+
+
+def _at_most(successes: float, tests: float) -> float:
+    """Return the probability of so few successes at a rate of LINE."""
+    count, n = int(successes), int(tests)
+    return math.fsum(
+        math.exp(
+            math.lgamma(n + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(n - k + 1)
+            + k * math.log(LINE)
+            + (n - k) * math.log(1 - LINE)
+        )
+        for k in range(count + 1)
+    )
+
+
+def _more(successes: int, tests: int, planned: int | None, first: Status) -> int | None:
+    """Return the least number of further tests that decides; fractions of one go to the side that is behind."""
+    above = successes > LINE * tests
+
+    def at(more: int) -> Status:
+        further = successes * more // tests if above else -(-successes * more // tests)
+        return _status(successes + further, tests + more, planned, first)
+
+    def could_be(more: int) -> bool:
+        # With fractions of a success more tests of one rate only make it clearer: the interval gets shorter, and the
+        # logarithm of the evidence is convex in their number and begins at nothing.
+        scale = (tests + more) / tests
+        return _status(successes * scale, tests * scale, None, first) != "undecided"
+
+    found = None
+    if could_be(MOST_MORE):
+        low, high = 0, MOST_MORE
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if could_be(middle) else (middle, high)
+        found = next((more for more in range(high, MOST_MORE + 1) if at(more) != "undecided"), None)
+    until_planned = planned - tests if planned and planned > tests else 0
+    if 0 < until_planned <= MOST_MORE and at(until_planned) != "undecided":
+        return min(found or until_planned, until_planned)
+    return found
+
+
+def _reason(status: Status, successes: int, tests: int, low: float, high: float, more: int | None) -> str:
+    if not tests:
+        return "not tested"
+    line = f"{LINE:.0%}".replace("%", " %")
+    found = f"{successes} of {tests} right; at least {math.floor(low * 100)} %, at most {math.ceil(high * 100)} %"
+    if status != "undecided":
+        return f"{found}: {'above' if status == 'validated' else 'below'} the line of {line}"
+    if more is None:
+        return f"{found}: too near to {line} to be told from it"
+    side = line if successes > LINE * tests else f"less than {line}"
+    lacking = (
+        "their number was not fixed beforehand, so they are not enough" if low >= LINE or high < LINE else "too few"
+    )
+    return f"{found}: {lacking} to be sure of {side}, {more} more like these would do"
