@@ -16,6 +16,7 @@ from ..errors import FlexChatError
 
 Style = Literal["plain", "dim", "bold", "red"]
 
+_ERASE = "\r\x1b[K"
 _CODES = {"dim": "2", "bold": "1", "red": "31"}
 
 # A model or a tool may write what moves the cursor, renames the window or fills the clipboard.
@@ -42,6 +43,7 @@ class Terminal:
         self.verbose = verbose
         self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._line_open = False
+        self._status = ""
         self._stdout: TextIO | None = sys.stdout  # None: closed by the caller
         self._stderr: TextIO | None = sys.stderr
         for stream in (self._stdout, self._stderr):
@@ -119,6 +121,20 @@ class Terminal:
         """Write an error to standard error, with the program's name before it."""
         self._to_stderr(f"{self._styled('flexchat:', 'red', self._stderr)} {_harmless(text)}")
 
+    def status(self, text: str) -> None:
+        """Show how far something is, in a line on standard error that the next one replaces; empty: no line.
+
+        Where standard error is no terminal, nothing is shown.
+        """
+        if self._stderr is None or not _is_terminal(self._stderr) or os.environ.get("TERM") == "dumb":
+            return
+        line = one_line(_harmless(text), self.width - 1)
+        if line != self._status:
+            with contextlib.suppress(OSError):
+                self._stderr.write(f"{_ERASE if self._status else ''}{line}")
+                self._stderr.flush()
+            self._status = line
+
     def symbol(self, wanted: str, plain: str) -> str:
         """Return a character that standard error can show, or plain in its place."""
         try:
@@ -135,6 +151,7 @@ class Terminal:
     def _to_stdout(self, text: str) -> None:
         if self._stdout is None:
             return
+        self.status("")
         with self._writing():
             self._stdout.write(text)
             self._stdout.flush()
@@ -143,6 +160,7 @@ class Terminal:
     def _to_stderr(self, line: str) -> None:
         if _is_terminal(self._stdout):
             self.end_line()
+        self.status("")
         if self._stderr is not None:
             with contextlib.suppress(OSError):  # there is nowhere left to say so
                 self._stderr.write(line + "\n")

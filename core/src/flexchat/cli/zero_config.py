@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..app import FlexChat
 from ..plugin.host import PluginHost
 from ..tools.manager import ToolManager
 from .usage import UsageError
+
+_CASES: tuple[Mapping[str, Any], ...] = (
+    {
+        "name": "a sum",
+        "message": "What is 12.5 * 8?",
+        "calls": [{"tool": "calculator", "check": {"expression": {"regex": r"12\.5\s*\*\s*8"}}}],
+        "answer": {"contains": ["100"]},
+    },
+    {
+        "name": "time in Tokyo",
+        "message": "What time is it in Tokyo?",
+        "calls": [{"tool": "get_current_datetime", "arguments": {"timezone": "Asia/Tokyo"}}],
+    },
+    {
+        "name": "two questions at once",
+        "message": "What time is it in Paris, and what is 3 + 4?",
+        "calls": [
+            {"tool": "get_current_datetime", "arguments": {"timezone": "Europe/Paris"}},
+            {"tool": "calculator", "check": {"expression": {"regex": r"3\s*\+\s*4"}}},
+        ],
+    },
+    {
+        "name": "a word replaced",
+        "message": "Replace cat by dog in the text 'the cat sat'",
+        "calls": [{"tool": "text_replace", "arguments": {"text": "the cat sat", "find": "cat", "replace": "dog"}}],
+    },
+    {"name": "nothing to call for", "message": "Thanks, that was helpful.", "no_call": True},
+    {"name": "no tool knows this", "message": "Who wrote Hamlet?", "no_call": True},
+)
+"""What models are tried with where nobody has said: a case for each thing a case can show."""
 
 
 def zero_config(host: PluginHost) -> dict[str, Any]:
@@ -21,12 +52,14 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
             "without a configuration (flexchat init writes one, --config FILE names one) the rehearsal model answers, "
             f"and it is missing: {host.providers.missing('rehearsal')}"
         )
+    tools = _usable_tools(host)
     stores = {"documents": {"provider": "sqlite"}} if "sqlite" in host.retrievers.by_name else {}
     return {
         "rag_services": stores,
         "llms": {"rehearsal": {"provider": "rehearsal"}},
         "responses": [{"llm": "rehearsal", "model": "rehearsal", "tools": {"enabled": True}}],
-        "tools": {"registry": [{"name": name} for name in _usable_tools(host)], "at_limit": "answer"},
+        "tools": {"registry": [{"name": name} for name in tools], "at_limit": "answer"},
+        "validation": {"cases": [case for case in _CASES if _tools_of(case) <= {*tools}]},
     }
 
 
@@ -44,6 +77,10 @@ def without_model(host: PluginHost) -> FlexChat:
     )
     tools.load_tools()
     return FlexChat(Config(tools=table), providers={}, tools=tools)
+
+
+def _tools_of(case: Mapping[str, Any]) -> set[str]:
+    return {call["tool"] for call in case.get("calls", ())}
 
 
 def _usable_tools(host: PluginHost) -> list[str]:

@@ -117,7 +117,24 @@ def tool(
     return made if function is None else made(function)
 
 
+@attrs.frozen
+class _StandIn:
+    """A function of the arguments whole: the settings of a tool that something else answers for."""
+
+    answer: Callable[[Mapping[str, Any]], Any]
+
+
+def answered_by(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefinition) -> ToolDefinition:
+    """Return the tool with a function in place of what runs it: it gets the checked arguments, and may not block.
+
+    What it raises becomes the error the model reads.
+    """
+    return attrs.evolve(definition, implementation=Implementation(type="python", settings=_StandIn(answer)))
+
+
 async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -> Any:
+    if isinstance(settings, _StandIn):
+        return settings.answer(params)
     bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
     kwargs = bind(bound.description, params)
     if bound.description.context_parameter is not None:
@@ -138,7 +155,7 @@ def _imported(reference: str) -> _Bound:
 
 
 def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
-    if isinstance(settings, _Bound):
+    if isinstance(settings, (_Bound, _StandIn)):
         return None
     module, _, name = settings.function.partition(":")
     if not module or not name:

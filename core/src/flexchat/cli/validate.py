@@ -1,0 +1,303 @@
+"""flexchat validate: try models with cases, and say which can be trusted with tools."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..app import FlexChat
+from ..config.cases import Case, ValidationTable
+from ..errors import did_you_mean
+from ..plugin.contracts import Command
+from .opening import config_file, introduce, open_chat
+from .terminal import Terminal
+from .usage import FAILED, INTERRUPTED, OK, UsageError
+
+if TYPE_CHECKING:
+    from ..validation.running import Progress, ValidationRun
+    from ..validation.store import Run, ValidationStore
+    from .validate_report import Report
+
+FAIL_ON = ("undecided", "not-validated", "failure")
+
+NO_CASES = """there is no case to try. A case says what a model should do with a message:
+
+  [[validation.cases]]
+  name = "weather in Paris"
+  message = "What is the weather in Paris?"
+  calls = [{ tool = "get_weather", arguments = { location = "Paris" } }]
+
+It goes into the configuration, or into a file named in validation.files. flexchat record makes one of a conversation"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what validate takes."""
+    parser.add_argument(
+        "--model",
+        metavar="SERVICE/MODEL",
+        action="append",
+        default=[],
+        help="a model to try; repeatable; absent: validation.models, else those the rules name",
+    )
+    parser.add_argument("--runs", metavar="N", type=int, help="how often each case is tried; absent: validation.runs")
+    parser.add_argument(
+        "--cases",
+        metavar="FILE|NAME",
+        action="append",
+        default=[],
+        help="a file of cases, in place of the configuration's; or the name of one case; repeatable",
+    )
+    parser.add_argument("--tag", metavar="TAG", action="append", default=[], help="only cases with one of these tags")
+    parser.add_argument(
+        "--resume",
+        metavar="RUN",
+        nargs="?",
+        const="",
+        help="go on with a run that was not finished: the last one, or the one whose id begins so",
+    )
+    parser.add_argument(
+        "--run-tools", action="store_true", help="really run tools that change something; else they only say success"
+    )
+    parser.add_argument("--concurrency", metavar="N", type=int, help="attempts under way at once at one service")
+    parser.add_argument("--junit", metavar="FILE", help="write the attempts as JUnit XML")
+    parser.add_argument("--store", metavar="FILE", help="database of the results; absent: validation.store")
+    parser.add_argument(
+        "--fail-on",
+        choices=FAIL_ON,
+        default="undecided",
+        help="when the exit status is 1: unless every model is validated (undecided, the default), if one is not "
+        "validated, or if any attempt failed",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the attempts and print what they prove. Status 0 if --fail-on finds nothing, else 1; 130 if interrupted."""
+    _check(args)
+    return asyncio.run(_validate(args))
+
+
+def store_path(named: str | None, chat_table: ValidationTable, file: Path | None) -> Path | None:
+    """Return where results are kept: --store, else validation.store, from the configuration's folder; else None."""
+    if named is not None:
+        return Path(named).expanduser()
+    if chat_table.store is None:
+        return None
+    return (file.parent if file else Path()) / Path(chat_table.store).expanduser()
+
+
+async def _validate(args: argparse.Namespace) -> int:
+    from ..validation.store import ValidationStore
+    from .validate_report import print_report, report_of, write_junit
+
+    terminal: Terminal = args.terminal
+    file = config_file(args)
+    async with open_chat(args) as chat:
+        table = _table(chat, args)
+        store = ValidationStore(store_path(args.store, table, file))
+        async with contextlib.aclosing(store):
+            run = await _planned(chat, table, store, file, args)
+            if not args.json:
+                introduce(chat, file, terminal)
+            interrupted = False
+            try:
+                await _watch(run, terminal)
+            except asyncio.CancelledError:  # Ctrl-C
+                interrupted = True
+            report = await report_of(run, store)
+            if args.junit:
+                write_junit(Path(args.junit), report)
+            print_report(report, terminal, as_json=args.json)
+            if interrupted:
+                terminal.say(_stopped(run.progress, args))
+                return INTERRUPTED
+            return _status(report, args.fail_on)
+
+
+def _check(args: argparse.Namespace) -> None:
+    for option in ("runs", "concurrency"):
+        number = getattr(args, option)
+        if number is not None and number < 1:
+            raise UsageError(f"--{option} is at least 1, not {number}")
+    if args.resume is not None:
+        given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
+        if given:
+            raise UsageError(f"--resume goes on with a run as it was planned: leave out --{given[0]}")
+
+
+def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
+    table = chat.config.validation or ValidationTable()
+    return attrs.evolve(
+        table,
+        run_tools=table.run_tools or args.run_tools,
+        concurrency=args.concurrency or table.concurrency,
+        runs=args.runs or table.runs,
+    )
+
+
+async def _planned(
+    chat: FlexChat, table: ValidationTable, store: ValidationStore, file: Path | None, args: argparse.Namespace
+) -> ValidationRun:
+    from ..validation.running import Plan, ValidationRun
+
+    config = str(file.resolve()) if file else None
+    if args.resume is not None:
+        earlier = await _unfinished(store, args.resume, config)
+        settings = earlier.settings
+        table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
+        cases = _cases(chat, file, settings.get("files") or ())
+        return await ValidationRun.resume(chat, earlier.id, cases, store, table=table)
+    files, names = _files_and_names(args.cases)
+    plan = Plan(
+        models=tuple(dict.fromkeys(args.model)) or _models(chat, table),
+        cases=_chosen(_cases(chat, file, files), names, args.tag),
+        runs=table.runs,
+    )
+    settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
+    return await ValidationRun.begin(chat, plan, store, table=table, settings=settings)
+
+
+async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -> Run:
+    runs = await store.runs(1000)
+    if wanted:
+        found = [run for run in runs if run.id.startswith(wanted)]
+        if len(found) != 1:
+            raise UsageError(f"--resume {wanted}: {f'{len(found)} runs begin so' if found else 'there is no such run'}")
+        return found[0]
+    mine = [run for run in runs if run.settings.get("config") == config]
+    open_ = [run for run in mine if run.state not in ("finished", "running")]
+    if not open_:
+        raise UsageError(f"--resume: no run of {config or 'the demo'} is unfinished")
+    return open_[0]
+
+
+def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> tuple[Case, ...]:
+    from ..validation.reading import read_cases
+
+    config = chat.config
+    if files:  # in place of the configuration's
+        table = attrs.evolve(config.validation or ValidationTable(), cases=(), files=())
+        config = attrs.evolve(config, validation=table)
+    return read_cases(config, file.parent if file else None, files=[Path(path) for path in files]).cases
+
+
+def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:
+    files = [word for word in given if Path(word).suffix in (".toml", ".json", ".jsonl") or Path(word).is_file()]
+    return [Path(word).resolve() for word in files], [word for word in given if word not in files]
+
+
+def _chosen(cases: Sequence[Case], names: Sequence[str], tags: Sequence[str]) -> tuple[Case, ...]:
+    if not cases:
+        raise UsageError(NO_CASES)
+    known = [case.name for case in cases]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--cases {name}: no case, and no file, is called so{did_you_mean(name, known)}")
+    known_tags = {tag for case in cases for tag in case.tags}
+    for tag in tags:
+        if tag not in known_tags:
+            there = ", ".join(sorted(known_tags)) or "none"
+            raise UsageError(f"--tag {tag}: no case has it{did_you_mean(tag, known_tags)}; there are: {there}")
+    wanted = [case for case in cases if not names or case.name in names]
+    chosen = tuple(case for case in wanted if not tags or not set(tags).isdisjoint(case.tags))
+    if not chosen:
+        raise UsageError("none of the cases named has one of the tags")
+    return chosen
+
+
+def _models(chat: FlexChat, table: ValidationTable) -> tuple[str, ...]:
+    if table.models:
+        return tuple(dict.fromkeys(table.models))
+    llms = chat.config.llms
+    named = [
+        (rule.llm, rule.model or llms[rule.llm].default_model) for rule in chat.config.responses if rule.llm in llms
+    ]
+    found = tuple(dict.fromkeys(f"{service}/{model}" for service, model in named if model))
+    if not found:
+        raise UsageError("no rule names a model: say which to try with --model SERVICE/MODEL, or in validation.models")
+    return found
+
+
+# ---- while it runs
+
+
+async def _watch(run: ValidationRun, terminal: Terminal) -> None:
+    from ..validation.attempts import Attempt
+
+    plan = run.plan
+    parts = [_count(len(plan.models), "model"), _count(len(plan.cases), "case"), _count(plan.runs, "run")]
+    before = f", {run.progress.done} of them made before" if run.progress.done else ""
+    terminal.say(f"{_count(run.run.planned, 'attempt')}: {' x '.join(parts)}{before}", "dim")
+    ticking = asyncio.create_task(_tick(run, terminal))
+    try:
+        async with contextlib.aclosing(run.events()) as events:
+            async for event in events:
+                if isinstance(event, Attempt) and terminal.verbose:
+                    name = f"{event.key.model_id}: {event.case}"
+                    terminal.say(f"{event.outcome}: {name}{''.join(f'; {text}' for text in event.problems)}", "dim")
+                terminal.status(progress_line(run.progress, terminal.width))
+    finally:
+        ticking.cancel()
+        terminal.status("")
+
+
+async def _tick(run: ValidationRun, terminal: Terminal) -> None:
+    while True:
+        await asyncio.sleep(0.5)
+        terminal.status(progress_line(run.progress, terminal.width))
+
+
+def progress_line(progress: Progress, width: int) -> str:
+    """Return how far a run is, on one line: counts, a bar as long as there is room, the time that is left."""
+    from .validate_report import duration
+
+    counts = f"{progress.done} of {progress.planned}"
+    said = [f"{progress.passed} passed", f"{progress.failed} failed"]
+    said += [_count(progress.errors, "error")] if progress.errors else []
+    said += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
+    rest = f"{counts}: {', '.join(said)}"
+    if progress.waiting:
+        return f"{rest}; waiting: {progress.waiting}"
+    room = min(30, width - len(rest) - 5)
+    if room < 5:
+        return rest
+    filled = room * min(progress.done, progress.planned) // max(progress.planned, 1)
+    return f"[{'#' * filled}{'.' * (room - filled)}] {rest}"
+
+
+def _stopped(progress: Progress, args: argparse.Namespace) -> str:
+    store = f" --store {args.store}" if args.store else ""
+    config = f" --config {args.config}" if args.config else ""
+    return (
+        f"stopped: {progress.passed + progress.failed} of {_count(progress.planned, 'attempt')} are kept; "
+        f"flexchat validate --resume{config}{store} makes the others"
+    )
+
+
+def _status(report: Report, fail_on: str) -> int:
+    if fail_on == "failure":
+        fine = report.complete and not any(a.outcome != "passed" for a in report.attempts)
+    elif fail_on == "not-validated":
+        fine = report.complete and not any(m.verdict.status == "not_validated" for m in report.models)
+    else:
+        fine = all(m.verdict.status == "validated" for m in report.models)
+    return OK if fine else FAILED
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+COMMANDS = (
+    Command(
+        name="validate",
+        summary="try models with cases, and say which can be trusted with tools",
+        add_arguments=add_arguments,
+        run=run,
+    ),
+)

@@ -1,0 +1,100 @@
+"""A run as JUnit XML, which CI systems show: a testsuite for each model, a testcase for each attempt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from ..errors import StorageError
+from .attempts import Attempt
+from .running import Plan
+
+# What XML 1.0 cannot hold, not even escaped; a model may write it.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(plan: Plan, attempts: Iterable[Attempt]) -> str:
+    """Return what came of a plan: failed is a failure, an error is an error, and what was not made is skipped.
+
+    Of several attempts at the same, the last one counts.
+    """
+    made = {(a.key.model_id, a.case, a.repetition): a for a in attempts}
+    root = ElementTree.Element("testsuites", name="flexchat validate")
+    for model_id in plan.models:
+        suite = ElementTree.SubElement(root, "testsuite", name=_text(model_id))
+        for task in (task for task in plan.tasks() if task.model_id == model_id):
+            attempt = made.get((model_id, task.case.name, task.repetition))
+            name = task.case.name if plan.runs == 1 else f"{task.case.name} [{task.repetition + 1}]"
+            case = ElementTree.SubElement(suite, "testcase", name=_text(name), classname=_text(model_id))
+            _fill(case, attempt)
+        _count(suite)
+    _count(root)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody ever reads half of it.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    if path.exists() and not path.is_file():
+        raise StorageError(f"'{path}' cannot be written: it is no file")
+    try:
+        with part.open("x", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise StorageError(f"'{path}' cannot be written: {error.strerror or error}") from None
+
+
+def _fill(case: ElementTree.Element, attempt: Attempt | None) -> None:
+    case.set("time", f"{(attempt.elapsed_ms if attempt else 0) / 1000:.3f}")
+    if attempt is None:
+        ElementTree.SubElement(case, "skipped", message="the run ended before this was tried")
+        return
+    if attempt.outcome == "passed":
+        return
+    kind = "failure" if attempt.outcome == "failed" else "error"
+    first = attempt.problems[0] if attempt.problems else attempt.outcome
+    found = ElementTree.SubElement(case, kind, message=_text(first))
+    found.text = _text("\n".join([*attempt.problems, *_calls(attempt), *_answer(attempt)]))
+
+
+def _calls(attempt: Attempt) -> Iterable[str]:
+    for call in attempt.calls:
+        params: Mapping[str, object] = call.params
+        yield f"called: {call.tool}({', '.join(f'{name}={value!r}' for name, value in params.items())})"
+
+
+def _answer(attempt: Attempt) -> Iterable[str]:
+    if attempt.content:
+        yield f"answered: {attempt.content}"
+
+
+def _count(element: ElementTree.Element) -> None:
+    cases = [*element.iter("testcase")]
+    counted = {
+        "tests": len(cases),
+        "failures": sum(case.find("failure") is not None for case in cases),
+        "errors": sum(case.find("error") is not None for case in cases),
+        "skipped": sum(case.find("skipped") is not None for case in cases),
+    }
+    for name, number in counted.items():
+        element.set(name, str(number))
+    element.set("time", f"{sum(float(case.get('time', '0')) for case in cases):.3f}")
+
+
+def _text(text: str) -> str:
+    return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)

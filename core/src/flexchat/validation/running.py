@@ -1,0 +1,472 @@
+"""A run: every case at every model, as often as planned; concurrent, kept attempt by attempt, and resumable."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import time
+import uuid
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import attrs
+
+from ..app import FlexChat
+from ..config.cases import Case, ValidationTable
+from ..domain import DEFAULT_TENANT
+from ..errors import ChatRequestError, ProviderError, ProviderOverloadedError, ProviderRateLimitError, did_you_mean
+from .attempts import Attempt, ModelKey
+from .fingerprint import case_hashes, model_keys, stale_reasons
+from .store import Run, RunState, ValidationStore
+from .trying import Tried, split_model, tried
+
+ROUNDS = 3
+"""How often an attempt is made that comes to nothing for a reason that may pass."""
+
+ERRORS_IN_A_ROW = 3
+"""After so many attempts of a model that came to nothing, one after the other, the run leaves it alone."""
+
+LONGEST_WAIT_S = 300.0
+"""A service that asks to be left alone for longer is not waited for."""
+
+
+@attrs.frozen(kw_only=True)
+class Task:
+    """One attempt that is planned."""
+
+    model_id: str
+    case: Case
+    repetition: int
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """Which models are tried with which cases, and how often each."""
+
+    models: tuple[str, ...]
+    cases: tuple[Case, ...]
+    runs: int = 1
+
+    def tasks(self) -> list[Task]:
+        """Return all attempts in the order in which they begin.
+
+        Wherever a run is stopped, it has seen something of everything: each case once before any a second time, all
+        models side by side, and the cases in an order that is mixed anew, but always alike, for each repetition.
+        """
+
+        def place(repetition: int, case: Case) -> bytes:
+            return hashlib.sha256(f"{repetition}/{case.name}".encode(errors="surrogatepass")).digest()
+
+        return [
+            Task(model_id=model_id, case=case, repetition=repetition)
+            for repetition in range(self.runs)
+            for case in sorted(self.cases, key=lambda case: place(repetition, case))  # noqa: B023  used at once
+            for model_id in self.models
+        ]
+
+
+@attrs.frozen(kw_only=True)
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        planned: Attempts of the whole run; done has those of before it was resumed, too.
+        errors: Attempts that came to nothing since it was started or resumed.
+        input_tokens, output_tokens, cost: Of all attempts that tell; US dollars.
+        unpriced: Models that were asked and whose price is not known.
+        elapsed_s: Since it was started or resumed.
+        eta_s: Seconds that are left at the present pace; None until that is known.
+        waiting: Why a service is left alone for a while; empty if none is.
+    """
+
+    run: str
+    state: RunState
+    planned: int
+    done: int = 0
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float = 0.0
+    unpriced: tuple[str, ...] = ()
+    elapsed_s: float = 0.0
+    eta_s: float | None = None
+    waiting: str = ""
+
+
+class ValidationRun:
+    """A run of validation. Made with ``begin`` or ``resume``; ``events`` does the work.
+
+    An attempt is reported once it is on the disk. However the run ends, ``resume`` makes what is missing, and nothing
+    twice: what came to nothing is tried again, as is what was tried with another text of its case, with other tools, or
+    with a model that has been exchanged since.
+
+    At a rate limit or an overload a service is left alone as long as it asks for, and half as many attempts are under
+    way there afterwards. A model that comes to nothing again and again is given up.
+
+    Attributes:
+        run: Its record, as it was last saved.
+        plan: What is to be tried.
+        keys: What the attempts at each model are valid for.
+    """
+
+    def __init__(
+        self,
+        chat: FlexChat,
+        plan: Plan,
+        store: ValidationStore,
+        *,
+        run: Run,
+        keys: Mapping[str, ModelKey],
+        table: ValidationTable,
+        before: Iterable[Attempt] = (),
+        pause_s: float = 2.0,
+    ) -> None:
+        self.run, self.plan, self.keys = run, plan, dict(keys)
+        self._chat, self._store, self._table, self._pause_s = chat, store, table, pause_s
+        self._hashes = case_hashes(plan.cases, chat.tools.get_registry().list())
+        self._tasks = {(task.model_id, task.case.name, task.repetition): task for task in plan.tasks()}
+        self._counts: Counter[str] = Counter()
+        self._tokens, self._cost, self._unpriced = [0, 0], 0.0, dict[str, None]()
+        self._made = 0
+        self._began: float | None = None
+        self._ended: float | None = None
+        self._lanes: list[_Lane] = []
+        self._given_up: dict[str, str] = {}
+        self._errors_in_a_row: Counter[str] = Counter()
+        self._last_error = ""
+        self._workers: list[asyncio.Task[None]] = []
+        self._cancelled = False
+        self._trouble: Exception | None = None
+        for attempt in before:
+            self._recall(attempt)
+
+    @classmethod
+    async def begin(
+        cls,
+        chat: FlexChat,
+        plan: Plan,
+        store: ValidationStore,
+        *,
+        table: ValidationTable | None = None,
+        settings: Mapping[str, Any] | None = None,
+        tenant: str = DEFAULT_TENANT,
+        pause_s: float = 2.0,
+    ) -> Self:
+        """Return a new run, which is in the store already.
+
+        Args:
+            table: In place of the config's ``validation``.
+            settings: Kept with the run, for those who resume it; JSON data.
+            tenant: Whose run it is.
+            pause_s: First wait before a service that failed is asked again, where it does not say; doubles.
+
+        Raises:
+            ChatRequestError: A model's service is not configured, or there is nothing to do.
+            StorageError: The store cannot be used.
+        """
+        if not (plan.models and plan.cases):
+            raise ChatRequestError("a run needs at least one model and one case")
+        plan = attrs.evolve(plan, models=_whole_ids(chat, plan.models))
+        run = Run(
+            id=uuid.uuid4().hex,
+            state="running",
+            models=plan.models,
+            cases=tuple(case.name for case in plan.cases),
+            runs=plan.runs,
+            planned=len(plan.models) * len(plan.cases) * plan.runs,
+            started_at=_now(),
+            settings=dict(settings or {}),
+            tenant=tenant,
+        )
+        keys = await model_keys(chat, plan.models)
+        await store.save_run(run)
+        return cls(
+            chat, plan, store, run=run, keys=keys, table=table or chat.config.validation or ValidationTable(),
+            pause_s=pause_s,
+        )  # fmt: skip
+
+    @classmethod
+    async def resume(
+        cls,
+        chat: FlexChat,
+        run_id: str,
+        cases: Sequence[Case],
+        store: ValidationStore,
+        *,
+        table: ValidationTable | None = None,
+        pause_s: float = 2.0,
+    ) -> Self:
+        """Return an earlier run, to make what it misses.
+
+        Args:
+            cases: Where its cases are looked for, by name.
+
+        Raises:
+            ChatRequestError: A case or a service of it is not there any more, or the run is still under way.
+            StorageError: The store cannot be used, or has no such run.
+        """
+        run = await store.run(run_id)
+        if run.state == "running":
+            raise ChatRequestError(f"run {run.id} is still under way")
+        known = {case.name: case for case in cases}
+        for name in run.cases:
+            if name not in known:
+                raise ChatRequestError(
+                    f"run {run.id} tries the case '{name}', which is not there any more{did_you_mean(name, known)}"
+                )
+        plan = Plan(models=_whole_ids(chat, run.models), cases=tuple(known[name] for name in run.cases), runs=run.runs)
+        keys = await model_keys(chat, plan.models)
+        before = await store.attempts(run=run.id)
+        run = attrs.evolve(run, state="running", ended_at=None, problem=None)
+        await store.save_run(run)
+        return cls(
+            chat, plan, store, run=run, keys=keys, table=table or chat.config.validation or ValidationTable(),
+            before=before, pause_s=pause_s,
+        )  # fmt: skip
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is, now."""
+        counts, planned = self._counts, self.run.planned
+        elapsed = (self._ended or time.monotonic()) - self._began if self._began is not None else 0.0
+        done = counts["passed"] + counts["failed"] + counts["error"]
+        over = self.run.state != "running"
+        return Progress(
+            run=self.run.id,
+            state=self.run.state,
+            planned=planned,
+            done=done,
+            passed=counts["passed"],
+            failed=counts["failed"],
+            errors=counts["error"],
+            input_tokens=self._tokens[0],
+            output_tokens=self._tokens[1],
+            cost=self._cost,
+            unpriced=tuple(self._unpriced),
+            elapsed_s=elapsed,
+            eta_s=None if over or not self._made else elapsed / self._made * max(planned - done, 0),
+            waiting="" if over else "; ".join(lane.waiting for lane in self._lanes if lane.paused_s() > 0),
+        )
+
+    async def events(self) -> AsyncGenerator[Attempt | Progress, None]:
+        """Make the attempts that are missing; yield each as it is done, and how far the run is.
+
+        The first and the last are a Progress. Closing the generator interrupts the run; so does cancelling.
+
+        Raises:
+            StorageError: An attempt cannot be kept.
+        """
+        queue: asyncio.Queue[Attempt | Progress | None] = asyncio.Queue()
+        self._began = time.monotonic()
+        self._lanes = self._planned_lanes()
+        ended: Run | None = None
+        try:
+            yield self.progress
+            self._workers = [
+                asyncio.create_task(self._work(lane, queue)) for lane in self._lanes for _ in range(lane.limit)
+            ]
+            over = asyncio.gather(*self._workers, return_exceptions=True)
+            over.add_done_callback(lambda _: queue.put_nowait(None))
+            while (event := await queue.get()) is not None:
+                yield event
+            ended = self._ended_run()
+        finally:
+            await self._stop()
+            self._ended = time.monotonic()
+            self.run = ended or attrs.evolve(self.run, state="interrupted", ended_at=_now())
+            if self._trouble is None:
+                await self._store.save_run(self.run)
+            else:
+                with contextlib.suppress(Exception):  # what the store said first is told below
+                    await self._store.save_run(self.run)
+        if self._trouble is not None:
+            raise self._trouble
+        yield self.progress
+
+    def cancel(self) -> None:
+        """End it: what is under way is broken off, and ``events`` ends with state "cancelled"."""
+        self._cancelled = True
+        for worker in self._workers:
+            worker.cancel()
+
+    async def _stop(self) -> None:
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        self._workers = []
+
+    def _ended_run(self) -> Run:
+        missing = self.run.planned - self._counts["passed"] - self._counts["failed"]
+        problem: str | None = None
+        if self._trouble is not None:
+            problem = str(self._trouble)
+        elif self._given_up:
+            problem = "; ".join(
+                f"{model_id} was given up after {ERRORS_IN_A_ROW} errors in a row: {why}"
+                for model_id, why in self._given_up.items()
+            )
+        elif missing and not self._cancelled:
+            problem = (
+                f"{missing} of {self.run.planned} attempts came to nothing, the last one because {self._last_error}"
+            )
+        state: RunState = "cancelled" if self._cancelled and missing else "failed" if problem else "finished"
+        return attrs.evolve(self.run, state=state, ended_at=_now(), problem=problem)
+
+    def _planned_lanes(self) -> list[_Lane]:
+        lanes: dict[str, _Lane] = {}
+        for task in self._tasks.values():
+            service, _ = split_model(self._chat, task.model_id)
+            lanes.setdefault(service, _Lane(service)).queue.append((task, 1))
+        for lane in lanes.values():
+            lane.limit = lane.workers = min(self._table.concurrency, len(lane.queue))
+        return [*lanes.values()]
+
+    async def _work(self, lane: _Lane, queue: asyncio.Queue[Attempt | Progress | None]) -> None:
+        try:
+            while True:
+                while lane.paused_s() > 0:
+                    await asyncio.sleep(lane.paused_s())
+                planned = lane.take(self._given_up)
+                if planned is None:
+                    return
+                task, round_ = planned
+                asked_at = time.monotonic()
+                found = await tried(
+                    self._chat,
+                    task.model_id,
+                    task.case,
+                    self._table,
+                    key=self.keys[task.model_id],
+                    run=self.run.id,
+                    repetition=task.repetition,
+                )
+                wait_s = self._wait_s(found, round_)
+                if wait_s is not None:
+                    lane.queue.appendleft((task, round_ + 1))
+                    lane.hold(found.attempt.problems, wait_s, slower=_is_busy(found), asked_at=asked_at)
+                    queue.put_nowait(self.progress)
+                    continue
+                queue.put_nowait(await self._keep(task, found.attempt))
+        except Exception as error:  # noqa: BLE001  told by events, once the others have stopped
+            if self._trouble is None:
+                self._trouble = error
+            current = asyncio.current_task()
+            for worker in self._workers:
+                if worker is not current:
+                    worker.cancel()
+        finally:
+            lane.workers -= 1
+
+    def _wait_s(self, found: Tried, round_: int) -> float | None:
+        """Return how long to wait before an attempt is made again; None if it stands as it is."""
+        error = found.error
+        if found.attempt.outcome != "error" or not isinstance(error, ProviderError) or not error.retryable:
+            return None
+        wait_s = error.retry_after_s if error.retry_after_s is not None else self._pause_s * 2 ** (round_ - 1)
+        return wait_s if round_ < ROUNDS and wait_s <= LONGEST_WAIT_S else None
+
+    async def _keep(self, task: Task, attempt: Attempt) -> Attempt:
+        # One that counts has an id that says what it is: whoever makes it a second time adds nothing.
+        attempt = attempt if attempt.outcome == "error" else attrs.evolve(attempt, id=self._id(task))
+        await self._store.add(attempt)
+        self._count(attempt)
+        self._made += 1
+        model_id = attempt.key.model_id
+        if attempt.outcome != "error":
+            self._errors_in_a_row[model_id] = 0
+            return attempt
+        self._last_error = " ".join(attempt.problems)
+        self._errors_in_a_row[model_id] += 1
+        if self._errors_in_a_row[model_id] >= ERRORS_IN_A_ROW:
+            self._given_up.setdefault(model_id, self._last_error)
+        return attempt
+
+    def _recall(self, attempt: Attempt) -> None:
+        """Take an attempt of before as made, if it still says what it said."""
+        if attempt.outcome == "error" or attempt.case is None or attempt.case_hash != self._hashes.get(attempt.case):
+            return
+        key = self.keys.get(attempt.key.model_id)
+        if key is None or stale_reasons(attempt.key, key):
+            return
+        if self._tasks.pop((attempt.key.model_id, attempt.case, attempt.repetition), None) is not None:
+            self._count(attempt)
+
+    def _count(self, attempt: Attempt) -> None:
+        self._counts[attempt.outcome] += 1
+        if attempt.usage is not None:
+            self._tokens[0] += attempt.usage.input_tokens or 0
+            self._tokens[1] += attempt.usage.output_tokens or 0
+        if attempt.cost is not None:
+            self._cost += attempt.cost
+        elif attempt.usage is not None:
+            self._unpriced[attempt.key.model_id] = None
+
+    def _id(self, task: Task) -> str:
+        """Return the id of an attempt that counts: the same for the same case, tools and model in the same run."""
+        key = attrs.astuple(self.keys[task.model_id])
+        named = [self.run.id, key, task.case.name, self._hashes[task.case.name], task.repetition]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+@attrs.define
+class _Lane:
+    """What is to be tried at one service.
+
+    Attributes:
+        queue: Attempts that are waiting, and the how manieth time each is made.
+        limit: How many may be under way at once.
+        workers: How many take from it.
+    """
+
+    service: str
+    queue: deque[tuple[Task, int]] = attrs.field(factory=deque)
+    limit: int = 1
+    workers: int = 0
+    waiting: str = ""
+    _paused_until: float = 0.0
+    _slowed_at: float = 0.0
+
+    def take(self, given_up: Mapping[str, str]) -> tuple[Task, int] | None:
+        """Return what is to be tried next; None if there is nothing, or too many take already."""
+        if self.workers > self.limit:
+            return None
+        while self.queue:
+            planned = self.queue.popleft()
+            if planned[0].model_id not in given_up:
+                return planned
+        return None
+
+    def hold(self, problems: Sequence[str], wait_s: float, *, slower: bool, asked_at: float) -> None:
+        """Leave the service alone for a while; slower: and ask it half as much afterwards.
+
+        Of the attempts that one limit hit together, only the first makes it slower.
+        """
+        now = time.monotonic()
+        self._paused_until = max(self._paused_until, now + wait_s)
+        self.waiting = f"{self.service}: {' '.join(problems)}"
+        if slower and asked_at >= self._slowed_at:
+            self.limit = max(1, self.limit // 2)
+            self._slowed_at = now
+
+    def paused_s(self) -> float:
+        """Return for how many seconds more the service is left alone."""
+        return self._paused_until - time.monotonic()
+
+
+def _is_busy(found: Tried) -> bool:
+    return isinstance(found.error, (ProviderRateLimitError, ProviderOverloadedError))
+
+
+def _whole_ids(chat: FlexChat, model_ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the models as SERVICE/MODEL, each once."""
+    return tuple(dict.fromkeys("/".join(split_model(chat, model_id)) for model_id in model_ids))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
