@@ -70,14 +70,20 @@ class WebApp:
     """
 
     def __init__(self, serving: Serving, *, watch: bool = False) -> None:
-        from .config import OPERATIONS as CONFIG
+        from .config.configuration import OPERATIONS as CONFIG
+        from .config.connections import OPERATIONS as CONNECTIONS
 
         try:
             from .api import OPERATIONS as API
-        except ModuleNotFoundError:
+        except ImportError:
             API = ()
         self.serving = serving
-        self.operations: tuple[Operation, ...] = (*API, *CONFIG, openapi_operation(lambda: self.operations))
+        self.operations: tuple[Operation, ...] = (
+            *API,
+            *CONFIG,
+            *CONNECTIONS,
+            openapi_operation(lambda: self.operations),
+        )
         self._routes = Routes(self.operations)
         self._static = StaticFiles(directory=STATIC)
         self._watch = watch
@@ -188,7 +194,7 @@ class WebApp:
         except (HTTPException, ValueError, OSError):
             raise ApiError(404, "there is no such file") from None
         response.headers["cache-control"] = "no-cache"
-        await response(scope, receive, send)  # type: ignore[arg-type]
+        await response(scope, receive, send)
 
 
 @attrs.frozen

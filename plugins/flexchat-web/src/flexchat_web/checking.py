@@ -95,7 +95,8 @@ class Checker:
         data = read_json(raw)
         flaws = _flaws(self._body, data)
         if flaws:
-            raise ApiError(400, _summary("the body does not fit", flaws), flaws=flaws)
+            said = self._operation.refusal(data) if self._operation.refusal is not None else None
+            raise ApiError(400, said or _summary("the body does not fit", flaws), flaws=flaws)
         return data
 
     def query(self, raw: bytes) -> dict[str, Any]:

@@ -69,11 +69,8 @@ class Guard:
         try:
             if await self._admitted(scope, headers, path, answer):
                 await self._app(scope, receive, answer)
-        except ApiError as problem:
-            if not answer.begun:
-                await send_problem(problem, answer, openai=openai, head_only=scope["method"] == "HEAD")
         except Exception as error:  # noqa: BLE001  the last line of defence
-            problem = incident(error, self._mask)
+            problem = error if isinstance(error, ApiError) else incident(error, self._mask)
             if not answer.begun:
                 await send_problem(problem, answer, openai=openai, head_only=scope["method"] == "HEAD")
 

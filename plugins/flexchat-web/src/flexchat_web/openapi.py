@@ -159,7 +159,8 @@ def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
         for status in statuses
     }
     for status, answer in operation.answers.items():
-        answers[status] = {"description": HTTPStatus(status).phrase, **_content(operation, status, answer)}
+        content = {**answers.get(status, {}).get("content", {}), **_content(operation, status, answer)}
+        answers[status] = {"description": HTTPStatus(status).phrase, **({"content": content} if content else {})}
     return answers
 
 
@@ -168,7 +169,7 @@ def _content(operation: Operation, status: int, schema: Mapping[str, Any] | None
     if schema is not None:
         content["application/json"] = {"schema": dict(schema)}
     elif status != 204 and not operation.streams:
-        content["text/plain"] = {"schema": {"type": "string"}}
+        content = {media: {"schema": {"type": "string"}} for media in operation.media}
     if operation.streams and status == 200:
         content["text/event-stream"] = {"schema": {"type": "string"}}
-    return {"content": content} if content else {}
+    return content

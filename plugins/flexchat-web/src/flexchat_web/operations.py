@@ -89,10 +89,13 @@ class Operation:
         body_required: Whether there must be one.
         query: JSON Schema of each parameter; "string", "integer" and "boolean" are known.
         answers: JSON Schema of each status it answers with, beside problems; None: no JSON.
+        media: Media types of answers that are no JSON.
         streams: Whether it may answer with server-sent events.
         edits: Whether it needs the right to edit.
         open: Whether it needs no token.
         openai_errors: Whether problems are told in OpenAI's form.
+        refusal: From a body that does not fit its schema to the sentence it is refused with, where a specification
+            gives one; None for the ordinary one.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -106,7 +109,9 @@ class Operation:
     body_required: bool = True
     query: Mapping[str, Schema] = attrs.field(factory=dict)
     problems: tuple[int, ...] = ()
+    media: tuple[str, ...] = ("text/plain",)
     streams: bool = False
     edits: bool = False
     open: bool = False
     openai_errors: bool = False
+    refusal: Callable[[Any], str | None] | None = None

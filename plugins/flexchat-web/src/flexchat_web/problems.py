@@ -57,7 +57,7 @@ class ApiError(Exception):
         error = {
             "message": self.detail,
             "type": self.more.get("error_type", kind),
-            "param": self.more.get("param"),
+            "param": self.more.get("param", self.flaws[0].path if self.flaws else None),
             "code": self.more.get("code", self.kind or None),
         }
         return {"error": error}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
+from flexchat.config.document import Document, read_document
 
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost
@@ -65,7 +66,8 @@ class Serving:
     Attributes:
         plugins: The installed plugins.
         settings: What the operator allows.
-        in_memory: The configuration that serves, where a request brought it: it is in no file. Else None.
+        written: The configuration in force, as it was written: placeholders are not replaced.
+        in_memory: Whether it came with a request, and is in no file.
         generation: Counts the configurations that were put in force, from 1.
         reloaded_at: When the last one was: ISO 8601, UTC.
         config_problems: What is wrong with the file, where it was read again and cannot be used; the last good
@@ -79,7 +81,7 @@ class Serving:
         self.source = source
         self.plugins = plugins
         self.settings = settings
-        self.in_memory: Mapping[str, Any] | None = None
+        self.in_memory = False
         self.generation = 0
         self.reloaded_at = ""
         self.config_problems: tuple[Problem, ...] = ()
@@ -87,7 +89,8 @@ class Serving:
         self._lent: set[_Lent] = set()
         self._kept: dict[type, Any] = {}
         self._seen = self._fingerprint()
-        self._current = self._put_in_force(FlexChat.from_config(source, plugins=plugins))
+        self.written, chat = self._read(source)
+        self._current = self._put_in_force(chat)
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:
@@ -132,36 +135,34 @@ class Serving:
         """
         async with self._lock:
             seen = self._fingerprint()
-            source = self.source if tables is None else tables
             try:
-                chat = await asyncio.to_thread(FlexChat.from_config, source, plugins=self.plugins)
+                written, chat = await asyncio.to_thread(self._read, self.source if tables is None else tables)
             except ConfigError as error:
                 if tables is None:
                     self._seen, self.config_problems = seen, error.problems
                 raise
             if tables is None:
                 self._seen = seen
-            self.in_memory = tables
+            self.written, self.in_memory = written, tables is not None
             await self._exchange(chat)
 
-    async def replace(self, make: Callable[[], FlexChat], save: Callable[[], None]) -> None:
-        """Put another chat in force once its configuration is saved.
+    async def replace(self, document: Document, save: Callable[[], None]) -> None:
+        """Put a configuration in force and save it; both or neither.
 
         Args:
-            make: Makes the chat, in a thread.
-            save: Writes the configuration's file, in a thread; called if make did not raise.
+            save: Writes the configuration's file; called in a thread once the configuration is known to be usable.
 
         Raises:
-            Whatever they raise; what served before goes on serving.
+            ConfigError: It cannot be used; what served before goes on serving. So it does if save raises.
         """
         async with self._lock:
-            chat = await asyncio.to_thread(make)
+            written, chat = await asyncio.to_thread(self._read, document)
             try:
                 await asyncio.to_thread(save)
             except BaseException:
                 await chat.aclose()
                 raise
-            self._seen, self.in_memory = self._fingerprint(), None
+            self.written, self.in_memory, self._seen = written, False, self._fingerprint()
             await self._exchange(chat)
 
     async def watch(self) -> None:
@@ -192,6 +193,12 @@ class Serving:
         for lent in list(self._lent):
             self._lent.discard(lent)
             await lent.chat.aclose()
+
+    def _read(self, source: Path | Document | Mapping[str, Any]) -> tuple[Mapping[str, Any], FlexChat]:
+        if isinstance(source, Path):
+            source = read_document(source)
+        chat = FlexChat.from_config(source, plugins=self.plugins)
+        return source.data if isinstance(source, Document) else source, chat
 
     def _put_in_force(self, chat: FlexChat) -> _Lent:
         lent = _Lent(chat)

@@ -1,0 +1,364 @@
+"""Operations on the configuration: shown, checked, changed, put in force."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat import ConfigError, FlexChat, Problem
+from flexchat.assembly import config_schema
+from flexchat.config.document import Document, copied, document_of
+from flexchat.errors import PluginError
+
+from ..operations import Call, Json, Operation, Reply, Text
+from ..problems import ApiError
+from ..serving import Serving
+from .answers import FLAWS, FORMAT, STATUS, TEXT, an_object, flaws_as_data, status_of
+from .editing import edit, set_values
+from .file import ConfigFile, changed_meanwhile, current_file, save, written_as
+from .permitted import refused
+from .secrets import behind_masks, changed_secrets, shown, shown_unread
+
+PATH = {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer", "minimum": 0}]}, "minItems": 1, "maxItems": 20}
+CHANGE = {
+    "anyOf": [
+        an_object({"path": PATH, "value": {}}),
+        an_object({"path": PATH, "remove": {"const": True}}),
+        an_object({"path": PATH, "insert": {}}, {"before": {"type": "integer", "minimum": 0}}),
+        an_object({"path": PATH, "move_to": {"type": "integer", "minimum": 0}}),
+    ]
+}
+
+
+@attrs.frozen(kw_only=True)
+class _Posted:
+    """A posted configuration that may be used: secrets are back in their places."""
+
+    text: str
+    document: Document
+
+
+async def show(call: Call) -> Reply:
+    """Return the file's text without its secrets."""
+    file = current_file(call.serving)
+    text, problems = _shown(call.serving, file)
+    return Json(
+        {
+            "name": file.name,
+            "format": file.format,
+            "text": text,
+            "version": file.version,
+            "editable": call.may_edit and file.path is not None,
+            "problems": flaws_as_data(problems or call.serving.config_problems),
+            "notes": flaws_as_data(call.serving.notes),
+        }
+    )
+
+
+async def schema(call: Call) -> Reply:
+    """Return the JSON Schema of a configuration."""
+    return Json(config_schema(call.serving.plugins))
+
+
+async def validate(call: Call) -> Reply:
+    """Say whether a configuration could be put in force."""
+    try:
+        chat = await _built(call, _posted(call, call.body))
+    except ConfigError as error:
+        return Json({"valid": False, "errors": flaws_as_data(error.problems), "warnings": []}, status=400)
+    await chat.aclose()
+    return Json({"valid": True, "errors": [], "warnings": flaws_as_data(chat.notes)})
+
+
+async def change(call: Call) -> Reply:
+    """Return a text with changes made; writes nothing."""
+    source = f"flexchat.{call.body['format']}"
+    try:
+        return Json({"text": edit(call.body["text"], source, call.body["changes"])})
+    except ConfigError as error:
+        raise ApiError(400, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
+
+
+async def diff(call: Call) -> Reply:
+    """Return how a posted text differs from the file, both without secrets."""
+    file = current_file(call.serving)
+    before, _ = _shown(call.serving, file)
+    after, problems = _shown(call.serving, attrs.evolve(file, text=call.body["text"]))
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), file.name, file.name, lineterm="")
+    secrets: list[str] = []
+    if not problems:
+        posted, now = file.parse(call.body["text"]), _readable(call.serving, file)
+        secrets = [posted.problem(place, "").path for place in changed_secrets(posted.data, now)]
+    return Json({"diff": "\n".join(lines), "secrets": secrets})
+
+
+async def replace(call: Call) -> Reply:
+    """Save a text and put it in force, or neither."""
+    serving = call.serving
+    file = current_file(serving)
+    path = file.path
+    if path is None:
+        raise ApiError(
+            409,
+            "what serves now is in no file, so it cannot be saved: flexchat init writes one",
+            kind="no-file",
+        )
+    if file.version != call.body["version"]:
+        raise changed_meanwhile(file.name)
+    try:
+        posted = _posted(call, {"text": call.body["text"]})
+        # Shielded: who goes away while the file is replaced leaves the old one or the new one in force, not both.
+        await asyncio.shield(
+            serving.replace(posted.document, lambda: save(path, posted.text, version=call.body["version"]))
+        )
+    except (ConfigError, PluginError) as error:
+        flaws = error.problems if isinstance(error, ConfigError) else [Problem(path="", text=str(error))]
+        raise ApiError(422, _count(flaws), flaws=_masked(serving, flaws), kind="config") from None
+    return Json(
+        {
+            "version": current_file(serving).version,
+            "status": await _status(serving),
+            "notes": flaws_as_data(serving.notes),
+        }
+    )
+
+
+async def reload(call: Call) -> Reply:
+    """Put the file in force again, or a configuration that comes with the request, in memory only."""
+    serving = call.serving
+    try:
+        if call.body:
+            await asyncio.shield(serving.reload(_usable(call, call.body)))
+            message = "the configuration serves until the server ends or reloads; it is in no file"
+        else:
+            await asyncio.shield(serving.reload())
+            message = "the configuration was read again"
+    except ConfigError as error:
+        flaws = _masked(serving, error.problems)
+        raise ApiError(
+            400, f"{_count(flaws)}; the old one goes on serving", flaws=flaws, kind="config", success=False
+        ) from None
+    return Json({"success": True, "message": message, "status": await _status(serving)})
+
+
+async def export(call: Call) -> Reply:
+    """Return the configuration without its secrets, for a file."""
+    file = current_file(call.serving)
+    text, problems = _shown(call.serving, file)
+    wanted = call.query.get("format") or file.format
+    if wanted != file.format:
+        if problems:
+            raise ApiError(409, f"{file.name} cannot be read, so only its own text can be exported", kind="config-file")
+        text = written_as(file.parse(text).data, wanted)
+    media = "application/json" if wanted == "json" else "application/toml"
+    return Text(text, media_type=media, headers={"content-disposition": f'attachment; filename="flexchat.{wanted}"'})
+
+
+def _shown(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]]:
+    """Return a file's text without secrets, and why it cannot be read."""
+    try:
+        document = file.parse(file.text)
+    except ConfigError as error:
+        return shown_unread(file.text, serving.mask), tuple(_masked(serving, error.problems))
+    return shown(file.text, document, serving.plugins, serving.mask), ()
+
+
+def _readable(serving: Serving, file: ConfigFile) -> Mapping[str, Any]:
+    """Return the file's data; those of the configuration in force where the file cannot be read."""
+    try:
+        return file.parse(file.text).data
+    except ConfigError:
+        return serving.written
+
+
+def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
+    """Return a posted configuration with the file's secrets in place of the masks.
+
+    Raises:
+        ConfigError: It cannot be read, or holds what may not come through the server.
+    """
+    if "config" in body:
+        data = _usable(call, body["config"])
+        return _Posted(text="", document=document_of(data))
+    serving = call.serving
+    file = current_file(serving)
+    if body.get("format", file.format) != file.format:
+        file = attrs.evolve(
+            file, path=file.path and Path(file.path).with_suffix("." + body["format"]), format=body["format"]
+        )
+        now = serving.written
+    else:
+        now = _readable(serving, file)
+    posted = file.parse(body["text"])
+    values, problems = behind_masks(posted, now, serving.plugins, serving.mask)
+    problems += refused(posted, now, allow_env=serving.settings.allow_env)
+    if problems:
+        raise ConfigError(problems)
+    text = set_values(body["text"], posted.source, values) if values else body["text"]
+    return _Posted(text=text, document=file.parse(text))
+
+
+def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration that came as JSON, with secrets in place of the masks.
+
+    Raises:
+        ConfigError: It holds what may not come through the server.
+    """
+    serving = call.serving
+    posted = document_of(tables)
+    values, problems = behind_masks(posted, serving.written, serving.plugins, serving.mask)
+    problems += refused(posted, serving.written, allow_env=(), expands=False)
+    if problems:
+        raise ConfigError(problems)
+    data: dict[str, Any] = copied(tables)
+    for place, value in values.items():
+        holder: Any = data
+        for key in place[:-1]:
+            holder = holder[key]
+        holder[place[-1]] = value
+    return data
+
+
+async def _built(call: Call, posted: _Posted) -> FlexChat:
+    source: Any = posted.document if posted.text else posted.document.data
+    try:
+        return await asyncio.to_thread(FlexChat.from_config, source, plugins=call.serving.plugins)
+    except ConfigError as error:
+        raise ConfigError(_masked(call.serving, error.problems)) from None
+
+
+async def _status(serving: Serving) -> dict[str, Any]:
+    async with serving.chat() as chat:
+        return status_of(chat)
+
+
+def _masked(serving: Serving, problems: Any) -> list[Problem]:
+    return [attrs.evolve(each, text=serving.mask(each.text), path=serving.mask(each.path)) for each in problems]
+
+
+def _count(flaws: Any) -> str:
+    return "the configuration has 1 problem" if len(flaws) == 1 else f"the configuration has {len(flaws)} problems"
+
+
+_VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS})
+_RELOADED = an_object({"success": {"type": "boolean"}, "message": TEXT, "status": STATUS})
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/config",
+        name="getConfig",
+        summary="The configuration's text, secrets masked.",
+        tag="configuration",
+        handle=show,
+        answers={
+            200: an_object(
+                {
+                    "name": TEXT,
+                    "format": FORMAT,
+                    "text": TEXT,
+                    "version": TEXT,
+                    "editable": {"type": "boolean"},
+                    "problems": FLAWS,
+                    "notes": FLAWS,
+                }
+            )
+        },
+        problems=(409,),
+    ),
+    Operation(
+        method="GET",
+        path="/api/config/schema",
+        name="getConfigSchema",
+        summary="The JSON Schema of a configuration, with the parts of the installed plugins.",
+        tag="configuration",
+        handle=schema,
+        answers={200: {"type": "object"}},
+    ),
+    Operation(
+        method="POST",
+        path="/api/config/validate",
+        name="validateConfig",
+        summary="Whether a configuration could be put in force: everything that is wrong with it, with lines.",
+        tag="configuration",
+        handle=validate,
+        body={
+            "anyOf": [
+                an_object({"text": TEXT}, {"format": FORMAT}),
+                an_object({"config": {"type": "object"}}),
+            ]
+        },
+        answers={200: _VALIDITY, 400: _VALIDITY},
+        problems=(409,),
+        edits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/config/edit",
+        name="editConfigText",
+        summary="A text with changes at some places; comments and order stay. Writes nothing.",
+        tag="configuration",
+        handle=change,
+        body=an_object(
+            {
+                "text": TEXT,
+                "format": FORMAT,
+                "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
+            }
+        ),
+        answers={200: an_object({"text": TEXT})},
+        edits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/config/diff",
+        name="diffConfig",
+        summary="How a text differs from the file, and which secrets it writes anew.",
+        tag="configuration",
+        handle=diff,
+        body=an_object({"text": TEXT}),
+        answers={200: an_object({"diff": TEXT, "secrets": {"type": "array", "items": TEXT}})},
+        problems=(409,),
+        edits=True,
+    ),
+    Operation(
+        method="PUT",
+        path="/api/config",
+        name="putConfig",
+        summary="Save a text and put it in force, or neither. Turns under way end on the old one.",
+        tag="configuration",
+        handle=replace,
+        body=an_object({"text": TEXT, "version": TEXT}),
+        answers={200: an_object({"version": TEXT, "status": STATUS, "notes": FLAWS})},
+        problems=(409, 422),
+        edits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/config/reload",
+        name="reloadConfig",
+        summary="Read the file again; or, with a configuration as the body, serve that one, in memory only.",
+        tag="configuration",
+        handle=reload,
+        body={"type": "object"},
+        body_required=False,
+        answers={200: _RELOADED},
+        edits=True,
+    ),
+    Operation(
+        method="GET",
+        path="/api/config/export",
+        name="exportConfig",
+        summary="The configuration as a file, secrets masked.",
+        tag="configuration",
+        handle=export,
+        query={"format": {"type": "string", "enum": ["toml", "json"]}},
+        answers={200: None},
+        media=("application/toml", "application/json"),
+        problems=(409,),
+    ),
+)

@@ -1,0 +1,303 @@
+"""Operations on connections: which kinds there are, and whether one works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+from flexchat.assembly import config_schema
+from flexchat.config.document import document_of
+from flexchat.config.model import LLMEntry, RagServiceEntry, own_keys
+from flexchat.config.structure import structure_mapping
+from flexchat.config.variables import expand_variables
+from flexchat.domain import ModelInfo
+from flexchat.domain.masking import Mask, secrets_of_environment
+from flexchat.errors import ConfigError, FlexChatError
+from flexchat.plugin import ChatProvider, Retriever, RetrieverContext
+
+from ..operations import Call, Json, Operation, Reply
+from ..problems import ApiError
+from .answers import TEXT, an_object
+from .permitted import refused
+from .secrets import MASKED
+
+TEST_SECONDS = 10.0
+
+Kind = Literal["llm", "rag"]
+_SECTIONS = {"llm": "llms", "rag": "rag_services"}
+
+
+async def providers(call: Call) -> Reply:
+    """Return the kinds of service that are installed."""
+    return Json({"llm": _kinds(call, "llm"), "rag": _kinds(call, "rag")})
+
+
+async def provider_schema(call: Call) -> Reply:
+    """Return the JSON Schema of a kind's settings."""
+    kind: Kind = call.query["type"]
+    found = _type_of(call, kind, call.path["name"])
+    whole = config_schema(call.serving.plugins)
+    entry = whole["$defs"]["LLMEntry" if kind == "llm" else "RagServiceEntry"]
+    branch = next(b["then"] for b in entry["allOf"] if b["if"]["properties"]["provider"]["const"] == call.path["name"])
+    secret = {field.name for field in attrs.fields(found.config_class) if field.metadata.get("secret")}
+    properties = {
+        name: {**said, "format": "password", "writeOnly": True} if name in secret else said
+        for name, said in branch["properties"].items()
+    }
+    required = [*dict.fromkeys(["provider", *branch.get("required", ())])]
+    return Json({**branch, "type": "object", "properties": properties, "required": required, "$defs": whole["$defs"]})
+
+
+async def test(call: Call) -> Reply:
+    """Ask a service something small: its models, its collections."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(TEST_SECONDS):
+            told = await _tested(call)
+    except TimeoutError:
+        told = {"success": False, "message": f"no answer within {TEST_SECONDS:g} seconds"}
+    except (FlexChatError, OSError) as error:
+        told = {"success": False, "message": _masked(call, str(error))}
+    told["elapsed_ms"] = round((time.monotonic() - began) * 1000)
+    if not told["success"]:
+        told["error"] = told["message"]
+    return Json(told, status=200 if told["success"] else 400)
+
+
+async def provider_models(call: Call) -> Reply:
+    """Return the models of a service that is described in the request."""
+    return await _models(call, call.path["name"])
+
+
+async def discovered_models(call: Call) -> Reply:
+    """Do the same, as the Node original's page asks for it."""
+    return await _models(call, call.body["provider"])
+
+
+async def _models(call: Call, name: str) -> Reply:
+    try:
+        async with asyncio.timeout(TEST_SECONDS):
+            models = await _models_of(_opened(call, "llm", name, call.body.get("config", {})))
+    except TimeoutError:
+        raise ApiError(400, f"{name} did not answer within {TEST_SECONDS:g} seconds") from None
+    except (FlexChatError, OSError) as error:
+        raise ApiError(400, _masked(call, str(error))) from None
+    listed = [
+        {
+            "id": model.id,
+            "name": model.name or model.id,
+            "capabilities": sorted(model.capabilities),
+            "context_length": model.context_length,
+        }
+        for model in models
+    ]
+    return Json({"provider": name, "count": len(listed), "models": listed})
+
+
+async def _tested(call: Call) -> dict[str, Any]:
+    body = call.body
+    if "name" in body:
+        return await _tested_by_name(call, body["name"])
+    if not call.may_edit:
+        raise ApiError(403, "only connections of the configuration can be tested through this server", kind="edit")
+    opened = _opened(call, body["type"], body["provider"], body.get("config", {}))
+    if body["type"] == "llm":
+        count = len(await _models_of(opened))
+        return {"success": True, "message": f"connected: {_counted(count, 'model')}", "models": count}
+    try:
+        count = len(await opened.collections())
+    finally:
+        await opened.aclose()
+    return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
+
+
+async def _tested_by_name(call: Call, name: str) -> dict[str, Any]:
+    async with call.serving.chat() as chat:
+        if name in chat.retrievers:
+            count = len(await chat.retrievers[name].collections())
+            return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
+        if name not in chat.config.llms:
+            known = ", ".join([*chat.config.llms, *chat.retrievers])
+            raise ApiError(404, f"no service of the configuration is called {name[:80]!r} (there is {known})")
+        answer = (await chat.list_models())[name]
+    if isinstance(answer, FlexChatError):
+        raise answer
+    return {"success": True, "message": f"connected: {_counted(len(answer), 'model')}", "models": len(answer)}
+
+
+async def _models_of(provider: ChatProvider) -> tuple[ModelInfo, ...]:
+    try:
+        return tuple(await provider.list_models())
+    finally:
+        await provider.aclose()
+
+
+def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any:
+    """Return a provider or a document store made of settings that came with a request.
+
+    Raises:
+        ApiError: 404: no such kind; 400: the settings do not fit it, or may not come with a request.
+    """
+    found = _type_of(call, kind, name)
+    entry = {**_expanded(call, kind, name, config), "provider": name}
+    own = own_keys(LLMEntry if kind == "llm" else RagServiceEntry)
+    fields = {field.name for field in attrs.fields(found.config_class)}
+    settings = {key: value for key, value in entry.items() if key not in own - (fields - {"provider"})}
+    made, problems = structure_mapping(settings, found.config_class)
+    if problems:
+        raise ApiError(400, _masked(call, "; ".join(problems)))
+    try:
+        if kind == "llm":
+            provider: ChatProvider = found.create(made)
+            return provider
+        source = call.serving.source
+        store: Retriever = found.create(
+            made, RetrieverContext(folder=source.parent if isinstance(source, Path) else None)
+        )
+        return store
+    except (FlexChatError, TypeError, ValueError) as error:
+        raise ApiError(400, _masked(call, str(error))) from None
+
+
+def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with those variables of the environment that the operator allows.
+
+    Raises:
+        ApiError: 400: they hold a mask, another variable, or a file's place.
+    """
+    section, allowed = _SECTIONS[kind], call.serving.settings.allow_env
+    try:
+        posted = document_of({section: {"tested": {**config, "provider": name}}})
+    except ConfigError as error:
+        raise ApiError(400, error.problems[0].text, flaws=error.problems) from None
+    problems = [*posted.problems, *refused(posted, {}, allow_env=allowed)]
+    if any(value == MASKED for value in config.values()):
+        raise ApiError(400, f"{MASKED} hides the secret: write it again, or test the saved connection by its name")
+    if problems:
+        raise ApiError(400, f"{problems[0].path}: {problems[0].text}", flaws=problems)
+    expanded = expand_variables(posted, {key: os.environ[key] for key in allowed if key in os.environ})
+    if expanded.problems:
+        raise ApiError(400, expanded.problems[0].text, flaws=expanded.problems)
+    settings: dict[str, Any] = expanded.document.data[section]["tested"]
+    return settings
+
+
+def _masked(call: Call, text: str) -> str:
+    """Return a text without the secrets of the configuration, of the environment, and of the request."""
+    posted = [value for value in (call.body or {}).get("config", {}).values() if isinstance(value, str)]
+    named = [value for value in posted if len(value) >= 12 and "://" not in value]
+    return Mask([*named, *secrets_of_environment()])(call.serving.mask(text))
+
+
+def _kinds(call: Call, kind: Kind) -> list[dict[str, Any]]:
+    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.retrievers
+    return [
+        {"name": name, "summary": records.by_name[name].summary, "package": records.package(name)}
+        for name in sorted(records.by_name)
+    ]
+
+
+def _type_of(call: Call, kind: Kind, name: str) -> Any:
+    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.retrievers
+    if name not in records.by_name:
+        raise ApiError(404, records.missing(name[:80]))
+    return records.by_name[name]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count} {what}s"
+
+
+_NAME = {"type": "string", "minLength": 1, "maxLength": 200}
+_CONFIG = {"type": "object", "description": "The settings of the entry, as the configuration has them."}
+_LISTED = {
+    "type": "array",
+    "items": an_object({"name": TEXT, "summary": TEXT, "package": TEXT}),
+}
+_RESULT = an_object(
+    {"success": {"type": "boolean"}, "message": TEXT, "elapsed_ms": {"type": "integer"}},
+    {"models": {"type": "integer"}, "collections": {"type": "integer"}, "error": TEXT},
+)
+_MODELS = an_object(
+    {
+        "provider": TEXT,
+        "count": {"type": "integer"},
+        "models": {
+            "type": "array",
+            "items": an_object(
+                {
+                    "id": TEXT,
+                    "name": TEXT,
+                    "capabilities": {"type": "array", "items": TEXT},
+                    "context_length": {"type": ["integer", "null"]},
+                }
+            ),
+        },
+    }
+)
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/connections/providers",
+        name="listProviders",
+        summary="The kinds of model service and document store that are installed.",
+        tag="configuration",
+        handle=providers,
+        answers={200: an_object({"llm": _LISTED, "rag": _LISTED})},
+    ),
+    Operation(
+        method="GET",
+        path="/api/connections/providers/{name}/schema",
+        name="getProviderSchema",
+        summary="The JSON Schema of a kind's settings.",
+        tag="configuration",
+        handle=provider_schema,
+        query={"type": {"type": "string", "enum": ["llm", "rag"], "default": "llm"}},
+        answers={200: {"type": "object"}},
+    ),
+    Operation(
+        method="POST",
+        path="/api/connections/test",
+        name="testConnection",
+        summary="Ask a service for its models or collections: one of the configuration, or one described here.",
+        tag="configuration",
+        handle=test,
+        body={
+            "anyOf": [
+                an_object({"name": _NAME}),
+                an_object({"type": {"enum": ["llm", "rag"]}, "provider": _NAME}, {"config": _CONFIG}),
+            ]
+        },
+        answers={200: _RESULT, 400: _RESULT},
+        problems=(404,),
+    ),
+    Operation(
+        method="POST",
+        path="/api/connections/providers/{name}/models",
+        name="listProviderModels",
+        summary="The models of a service that is described here.",
+        tag="configuration",
+        handle=provider_models,
+        body=an_object({}, {"config": _CONFIG}),
+        answers={200: _MODELS},
+        edits=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/connections/llm/discovery/models",
+        name="discoverModels",
+        summary="The same, under the Node original's name.",
+        tag="configuration",
+        handle=discovered_models,
+        body=an_object({"provider": _NAME}, {"config": _CONFIG}),
+        answers={200: _MODELS},
+        problems=(404,),
+        edits=True,
+    ),
+)

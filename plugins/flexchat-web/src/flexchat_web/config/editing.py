@@ -1,0 +1,178 @@
+"""Changes at one place of a configuration's text; comments, order and spelling of all the rest stay."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from flexchat import ConfigError
+from flexchat.config.document import parse_document
+from flexchat.config.positions import Place
+from tomlkit.exceptions import TOMLKitError
+
+from ..problems import ApiError
+
+
+def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:
+    """Return a text with changes made, one after the other.
+
+    Args:
+        source: Name of the file: .toml or .json.
+        changes: ``{path, value}`` sets; ``{path, remove: true}`` removes; ``{path, insert, before?}`` adds to a list;
+            ``{path, move_to}`` moves an item within its list.
+
+    Raises:
+        ApiError: 400: a path leads nowhere, or the value cannot be written.
+        ConfigError: The text cannot be read.
+    """
+    for number, change in enumerate(changes):
+        text = _changed(text, source, change, f"changes[{number}]")
+    return text
+
+
+def set_values(text: str, source: str, values: Mapping[Place, Any]) -> str:
+    """Return a text with other values at some places, all of which it has.
+
+    Raises:
+        ConfigError: The text cannot be read.
+    """
+    source = source or "flexchat.toml"
+    wanted = copy.deepcopy(parse_document(text, source).data)
+    for place, value in values.items():
+        _container(wanted, place, "")[place[-1]] = value
+
+    def write(document: Any) -> None:
+        for place, value in values.items():
+            _container(document, place, "")[place[-1]] = value
+
+    return _written(text, source, wanted, write)
+
+
+def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> str:
+    place: Place = tuple(change["path"])
+    wanted = copy.deepcopy(parse_document(text, source).data)
+    if not place:
+        raise ApiError(400, f"{where}: the path is empty")
+    if not _is_json(source):
+        for name in ("value", "insert"):
+            null = _null(change[name], name) if name in change else ""
+            if null:
+                raise ApiError(400, f"{where}: TOML has no null ({null}); remove the key instead")
+    _apply(wanted, place, change, where)
+    return _written(text, source, wanted, lambda document: _apply(document, place, change, where))
+
+
+def _written(text: str, source: str, wanted: Any, write: Any) -> str:
+    """Return the text of the wanted data: by a change of the text if that leads to them, else written anew."""
+    if _is_json(source):
+        return json.dumps(wanted, indent=_indent(text), ensure_ascii=False) + "\n"
+    try:
+        document = tomlkit.parse(text)
+        write(document)
+        changed = tomlkit.dumps(document)
+        if parse_document(changed, source).data == wanted:
+            return changed
+    except (TOMLKitError, ConfigError, ApiError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        pass  # what it cannot change in place
+    try:
+        return tomlkit.dumps(wanted)
+    except (TOMLKitError, TypeError, ValueError) as error:
+        raise ApiError(400, f"this cannot be written as TOML: {error}") from None
+
+
+def _apply(data: Any, place: Place, change: Mapping[str, Any], where: str) -> None:
+    if "value" in change:
+        container = _container(data, place, where, make=True)
+        key = place[-1]
+        if isinstance(container, list):
+            _index(container, key, place, where)
+        elif not isinstance(key, str):
+            raise _nowhere(place, where, "a table's keys are text")
+        container[key] = copy.deepcopy(change["value"])
+        return
+    if "insert" in change:
+        items = _listed(data, place, where)
+        before = change.get("before", len(items))
+        if not 0 <= before <= len(items):
+            raise ApiError(400, f"{where}: the list has {len(items)} items, so there is no place {before}")
+        items.insert(before, copy.deepcopy(change["insert"]))
+        return
+    container, key = _container(data, place, where), place[-1]
+    if "move_to" in change:
+        if not isinstance(container, list):
+            raise _nowhere(place, where, "only an item of a list can be moved")
+        _index(container, key, place, where)
+        if not 0 <= change["move_to"] < len(container):
+            raise ApiError(
+                400, f"{where}: the list has {len(container)} items, so there is no place {change['move_to']}"
+            )
+        container.insert(change["move_to"], container.pop(int(key)))
+        return
+    if isinstance(container, list):
+        _index(container, key, place, where)
+    elif key not in container:
+        raise _nowhere(place, where, "there is no such key")
+    del container[key]
+
+
+def _container(data: Any, place: Place, where: str, *, make: bool = False) -> Any:
+    """Return the table or list that holds a place, made where it is not there."""
+    for depth, key in enumerate(place[:-1]):
+        if isinstance(data, list):
+            _index(data, key, place[: depth + 1], where)
+        elif not isinstance(data, dict) or not isinstance(key, str):
+            raise _nowhere(place[:depth], where, "this is no table")
+        elif key not in data:
+            if not make:
+                raise _nowhere(place[: depth + 1], where, "there is no such key")
+            data[key] = {}
+        data = data[key]
+    if not isinstance(data, (dict, list)):
+        raise _nowhere(place[:-1], where, "this is no table")
+    return data
+
+
+def _listed(data: Any, place: Place, where: str) -> Any:
+    container, key = _container(data, place, where, make=True), place[-1]
+    if isinstance(container, list):
+        _index(container, key, place, where)
+    elif not isinstance(key, str):
+        raise _nowhere(place, where, "a table's keys are text")
+    elif key not in container:
+        container[key] = []
+    items = container[key]
+    if not isinstance(items, list):
+        raise _nowhere(place, where, "this is no list")
+    return items
+
+
+def _index(items: Any, key: Any, place: Place, where: str) -> None:
+    if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(items):
+        raise _nowhere(place, where, f"the list has {len(items)} items, from 0")
+
+
+def _nowhere(place: Place, where: str, text: str) -> ApiError:
+    spoken = ".".join(map(str, place))[:120] or "the whole"
+    return ApiError(400, f"{where}: {spoken}: {text}")
+
+
+def _null(value: Any, place: str) -> str:
+    """Return where null stands in a value; empty if nowhere."""
+    if value is None:
+        return place
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    return next((found for key, item in items if (found := _null(item, f"{place}.{key}"))), "")
+
+
+def _is_json(source: str) -> bool:
+    return Path(source).suffix.lower() == ".json"
+
+
+def _indent(text: str) -> int:
+    """Return how far a JSON text indents."""
+    line = next((line for line in text.splitlines()[1:] if line.strip()), "  ")
+    return min(max(len(line) - len(line.lstrip(" ")), 1), 8) if line.startswith(" ") else 2

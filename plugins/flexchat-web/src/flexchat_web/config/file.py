@@ -1,0 +1,140 @@
+"""The configuration's file: its text, what tells one state of it from another, and how it is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+import tomlkit
+from flexchat.config.document import MAX_BYTES, Document, parse_document
+
+from ..problems import ApiError
+from ..serving import Serving
+
+Format = Literal["toml", "json"]
+
+
+@attrs.frozen(kw_only=True)
+class ConfigFile:
+    """A configuration as text.
+
+    Attributes:
+        path: Its file; None for tables that are in none: the demo's, or what a request brought.
+        text: As it is written, secrets and all.
+        version: Tells this text from any other.
+    """
+
+    path: Path | None
+    format: Format
+    text: str
+    version: str
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.path.name if self.path is not None else f"flexchat.{self.format}"
+
+    def parse(self, text: str) -> Document:
+        """Return a text of this file, read.
+
+        Raises:
+            ConfigError: It is no TOML or JSON.
+        """
+        return parse_document(text, self.path if self.path is not None else self.name)
+
+
+def current_file(serving: Serving) -> ConfigFile:
+    """Return the file as it is on the disk now, or the tables in force where there is no file.
+
+    Raises:
+        ApiError: 409: the file cannot be read.
+    """
+    path = serving.source if isinstance(serving.source, Path) else None
+    if path is None or serving.in_memory:
+        text = written_as(serving.written, "toml")
+        return ConfigFile(path=None, format="toml", text=text, version=_version(text.encode()))
+    try:
+        raw = path.read_bytes()
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "") if isinstance(error, OSError) else "it is not UTF-8"
+        raise ApiError(409, f"the file {path.name} cannot be read: {reason}", kind="config-file") from None
+    return ConfigFile(path=path, format=_format(path), text=text, version=_version(raw))
+
+
+def written_as(data: Mapping[str, Any], format: Format) -> str:
+    """Return tables as the text of a file."""
+    if format == "json":
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return tomlkit.dumps(_without_null(data))
+
+
+def save(path: Path, text: str, *, version: str) -> None:
+    """Replace a file by another text: all of it or nothing, whatever happens meanwhile. Permissions stay.
+
+    Raises:
+        ApiError: 409: it is no longer the version that was changed, or it cannot be written.
+    """
+    target = path.resolve()  # a link goes on pointing to the file
+    raw = text.encode("utf-8")
+    if len(raw) > MAX_BYTES:
+        raise ApiError(409, f"a configuration has at most {MAX_BYTES // 1024 // 1024} MiB", kind="config-file")
+    temporary: Path | None = None
+    try:
+        mode = target.stat().st_mode & 0o7777
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        if _version(target.read_bytes()) != version:
+            raise changed_meanwhile(path.name)
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise ApiError(
+            409, f"the file {path.name} cannot be written: {error.strerror or error}", kind="config-file"
+        ) from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def changed_meanwhile(name: str) -> ApiError:
+    """Return the error for a file that is not what the client saw."""
+    return ApiError(
+        409, f"{name} has been changed meanwhile: load it again and repeat your change", kind="config-version"
+    )
+
+
+def _format(path: Path) -> Format:
+    return "json" if path.suffix.lower() == ".json" else "toml"
+
+
+def _version(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()[:32]
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _without_null(value: Any) -> Any:
+    """Return data as TOML can say it: a key without value is left out."""
+    if isinstance(value, Mapping):
+        return {key: _without_null(item) for key, item in value.items() if item is not None}
+    return [_without_null(item) for item in value if item is not None] if isinstance(value, (list, tuple)) else value

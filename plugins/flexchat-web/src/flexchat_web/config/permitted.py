@@ -1,0 +1,106 @@
+"""What of a configuration may be changed through the server, and what only by who can edit the file itself.
+
+Source of the cases: CVE-2026-40933 and its like, where a configuration posted to a server ran commands, and servers
+that sent a posted ``${KEY}`` to a posted address.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from flexchat import Problem
+from flexchat.config.document import Document, walk
+from flexchat.config.positions import Place
+from flexchat.config.wording import shortened
+
+from .secrets import at, same_target
+
+SAFE_IMPLEMENTATIONS = ("builtin", "internal", "mock")
+"""Ways to run a tool that reach nothing a config could name: no code, no command, no address."""
+
+_REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
+_FILE_WORDS = {"path", "paths", "file", "files", "folder", "directory", "command", "args", "env", "cwd"}
+_BY_HAND = "edit the file by hand"
+
+
+def refused(
+    posted: Document, file: Mapping[str, Any], *, allow_env: Collection[str], expands: bool = True
+) -> list[Problem]:
+    """Return a problem for each thing in a posted configuration that may not come through the server.
+
+    Args:
+        file: The configuration as it is now: what stands there already may stay.
+        allow_env: Environment variables that may be used anywhere.
+        expands: Whether references to the environment will be replaced.
+    """
+    found = [*_code(posted, file), *_paths(posted, file)]
+    return [*found, *_references(posted, file, allow_env)] if expands else found
+
+
+def _references(posted: Document, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
+    for place, value in walk(posted.data):
+        names = set(_REFERENCE.findall(value)) if isinstance(value, str) else set()
+        asked = sorted(names - set(allow_env))
+        if asked and not _stands_there(value, place, posted.data, file):
+            yield posted.problem(
+                place,
+                f"{', '.join(asked)} of the environment may not be used here: {_BY_HAND}, or start the server with "
+                f"--allow-env {asked[0]}",
+            )
+
+
+def _stands_there(value: str, place: Place, data: Mapping[str, Any], file: Mapping[str, Any]) -> bool:
+    """Return whether the file has the same reference at the same place, for the same address."""
+    if at(file, place) == value and same_target(data, file, place):
+        return True
+    if place[0] != "responses" or len(place) < 3:
+        return False
+    # Rules may change places; what a rule holds goes to its service.
+    service = at(data, (*place[:2], "llm"))
+    rules = file.get("responses")
+    for number in range(len(rules) if isinstance(rules, list) else 0):
+        if at(file, ("responses", number, *place[2:])) == value and at(file, ("responses", number, "llm")) == service:
+            return isinstance(service, str) and same_target(data, file, ("llms", service, "provider"))
+    return False
+
+
+def _code(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
+    if posted.data.get("plugins") != file.get("plugins"):
+        yield posted.problem(("plugins",), f"which plugins are loaded cannot be changed here: {_BY_HAND}")
+    known = {tool.get("name"): tool.get("implementation") for _, tool in _tools(file)}
+    for place, tool in _tools(posted.data):
+        implementation = tool.get("implementation")
+        kind = implementation.get("type") if isinstance(implementation, dict) else None
+        if implementation is None or kind in SAFE_IMPLEMENTATIONS or known.get(tool.get("name")) == implementation:
+            continue
+        yield posted.problem(
+            (*place, "implementation"),
+            f"tools of type '{shortened(str(kind))}' run code, so they cannot be added or changed here: {_BY_HAND}",
+        )
+
+
+def _paths(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
+    for place, value in walk(posted.data):
+        if isinstance(value, (dict, list)) and place[:1] != ("validation",):
+            continue
+        if _names_file(place) and value not in (None, at(file, place)):
+            yield posted.problem(place, f"a file's place cannot be added or changed here: {_BY_HAND}")
+
+
+def _names_file(place: Place) -> bool:
+    if place[0] == "validation":
+        return place[1:] in (("files",), ("store",))
+    if place[0] not in ("rag_services", "conversations", "llms"):
+        return False
+    names = place[1:] if place[0] == "conversations" else place[2:]
+    words = _FILE_WORDS - {"path"} if place[0] == "llms" else _FILE_WORDS  # there it is part of an address
+    return any(isinstance(key, str) and not words.isdisjoint(key.lower().split("_")) for key in names)
+
+
+def _tools(data: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    items = at(data, ("tools", "registry"))
+    for number, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, dict):
+            yield ("tools", "registry", number), item

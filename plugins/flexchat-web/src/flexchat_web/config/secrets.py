@@ -1,0 +1,196 @@
+"""A configuration without its secrets: where they stand, what is shown in their place, and how they are put back.
+
+A mask that comes back is exchanged for the secret of the file only where the file has one at the same place, and only
+if the entry still speaks to the same address: else a changed base_url would carry the key to somebody else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import attrs
+from flexchat import ConfigError, Problem
+from flexchat.config.document import Document, walk
+from flexchat.config.model import ConversationsTable, LLMEntry, RagServiceEntry, own_keys
+from flexchat.config.positions import Place
+from flexchat.config.wording import is_secret_name, is_secret_place
+from flexchat.domain.masking import secrets_of_environment
+from flexchat.plugin.host import PluginHost
+
+from .editing import set_values
+
+MASKED = "********"
+
+SERVICES = {"llms": LLMEntry, "rag_services": RagServiceEntry}
+_ELSEWHERE = own_keys(LLMEntry) | own_keys(RagServiceEntry) | own_keys(ConversationsTable)
+_PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
+_REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_SCHEME = re.compile(r"(?i)^\s*(bearer|basic|token)\s+")
+_TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}")
+_SHORTEST = 6
+
+
+def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[Place, str]:
+    """Return the places whose values are not shown, with the values.
+
+    These are the settings that a plugin marks as secret, keys named like one, and whatever holds a secret of the
+    environment or one that stands elsewhere in the configuration, or looks like a key or a password.
+    """
+    found: dict[Place, str] = {}
+    for place, value in walk(data):
+        if isinstance(value, str) and _named_secret(place, data, plugins) and _is_literal(value):
+            found[place] = value
+    known = {value for value in {*found.values(), *secrets_of_environment()} if len(value) >= _SHORTEST}
+    for place, value in walk(data):
+        if not isinstance(value, str) or place in found or value == MASKED:
+            continue
+        prose = any(isinstance(key, str) and key in _PROSE for key in place)
+        seen = _REFERENCE.sub("", value)
+        if any(secret in value for secret in known) or _TOKEN.search(value) or (not prose and mask(seen) != seen):
+            found[place] = value
+    return found
+
+
+def shown(text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> str:
+    """Return a configuration's text with MASKED in place of each secret; secrets in comments are masked, too."""
+    places = secret_places(document.data, plugins, mask)
+    masked = set_values(text, document.source, dict.fromkeys(places, MASKED)) if places else text
+    secrets = {value for value in (*places.values(), *secrets_of_environment()) if len(value) >= _SHORTEST}
+
+    def hide(line: str) -> str:
+        for secret in sorted(secrets, key=len, reverse=True):
+            line = line.replace(secret, MASKED)
+        return mask(line) if line.lstrip().startswith("#") else _TOKEN.sub(MASKED, line)
+
+    return _lines_changed(masked, document, hide)
+
+
+def shown_unread(text: str, mask: Callable[[str], str]) -> str:
+    """Return a text that is no TOML or JSON with everything masked that may be a secret."""
+    lines = []
+    for line in text.split("\n"):
+        key = re.match(r"\s*[\"']?([^\s\"'=:]+)[\"']?\s*[=:]\s*", line)
+        if key and any(is_secret_name(part) for part in key[1].split(".")) and "${" not in line[key.end() :]:
+            line = f'{line[: key.end()]}"{MASKED}"'
+        lines.append(_TOKEN.sub(MASKED, mask(line)))
+    return "\n".join(lines)
+
+
+def behind_masks(
+    posted: Document, file: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]
+) -> tuple[dict[Place, str], list[Problem]]:
+    """Return the file's secrets for the masks in a posted configuration; a problem for each that may not be used."""
+    secrets = secret_places(file, plugins, mask)
+    values: dict[Place, str] = {}
+    problems = []
+    for place, value in walk(posted.data):
+        if value != MASKED:
+            continue
+        if place not in secrets and at(file, place) != MASKED:
+            problems.append(posted.problem(place, f"{MASKED} stands for no secret of the file here: write the value"))
+        elif not same_target(posted.data, file, place):
+            text = "the secret of the file is not used with other settings than it has there: write it again"
+            problems.append(posted.problem(place, text))
+        else:
+            values[place] = secrets.get(place, MASKED)
+    return values, problems
+
+
+def same_target(data: Mapping[str, Any], file: Mapping[str, Any], place: Place) -> bool:
+    """Return whether the entry around a place speaks to whom it speaks to in the file: its provider, and all settings.
+
+    Keys that are core's own (a default model, retries, a description) may differ, and so may numbers other than ports.
+    """
+    depth = 2 if place[0] in SERVICES else 1 if place[0] == "conversations" else 0
+    if depth:
+        return _facts(at(data, place[:depth])) == _facts(at(file, place[:depth]))
+    here, there = at(data, place[:-1]), at(file, place[:-1])
+    whole, whole_there = at(data, place[:3]), at(file, place[:3])
+    return _facts(here) == _facts(there) and _facts(whole) == _facts(whole_there)
+
+
+def at(data: Any, place: Place) -> Any:
+    """Return what stands at a place; None if there is no such place."""
+    for key in place:
+        try:
+            data = data[key]
+        except (LookupError, TypeError):
+            return None
+    return data
+
+
+def _facts(entry: Any) -> dict[Place, Any]:
+    """Return what decides whom an entry speaks to."""
+    if not isinstance(entry, dict):
+        return {}
+    return {place: value for place, value in walk(entry) if _decides(place, value)}
+
+
+def _decides(place: Place, value: Any) -> bool:
+    if isinstance(value, (dict, list)) or is_secret_place(place):
+        return False
+    if place[0] in _ELSEWHERE and place[0] != "provider":
+        return False
+    if isinstance(value, (bool, int, float)):
+        return "port" in str(place[-1]).lower()
+    return bool(value != MASKED)
+
+
+def _named_secret(place: Place, data: Mapping[str, Any], plugins: PluginHost) -> bool:
+    if place[0] in SERVICES:
+        return is_secret_place(place[2:]) or place[2:3] in _marked(data, place[:2], plugins)
+    if place[0] == "conversations":
+        return is_secret_place(place[1:]) or place[1:2] in _marked(data, place[:1], plugins)
+    return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
+
+
+def _marked(data: Mapping[str, Any], place: Place, plugins: PluginHost) -> Collection[Place]:
+    """Return the settings of an entry that its plugin marks as secret."""
+    entry = at(data, place)
+    records = {
+        "llms": plugins.providers,
+        "rag_services": plugins.retrievers,
+        "conversations": plugins.conversation_stores,
+    }[str(place[0])]
+    name = entry.get("provider") if isinstance(entry, dict) else None
+    kind = records.by_name.get(name) if isinstance(name, str) else None
+    return {(field.name,) for field in attrs.fields(kind.config_class) if field.metadata.get("secret")} if kind else ()
+
+
+def _is_literal(value: str) -> bool:
+    """Return whether a text is more than references to the environment: "Bearer ${KEY}" is not."""
+    rest = _SCHEME.sub("", value)
+    left = _REFERENCE.sub("", rest)
+    return bool(left) if left == rest else len(left.strip()) >= _SHORTEST
+
+
+def _lines_changed(text: str, document: Document, change: Callable[[str], str]) -> str:
+    """Change lines of a text, but only where its data stay what they are: in comments."""
+    lines = text.split("\n")
+    before = _data(text, document)
+    for number, line in enumerate(lines):
+        changed = change(line)
+        if changed == line:
+            continue
+        lines[number] = changed
+        if _data("\n".join(lines), document) != before:
+            lines[number] = line
+    return "\n".join(lines)
+
+
+def _data(text: str, document: Document) -> Any:
+    from flexchat.config.document import parse_document
+
+    try:
+        return parse_document(text, document.source or "flexchat.toml").data
+    except ConfigError:
+        return None
+
+
+def changed_secrets(data: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[Place]:
+    """Yield the places of secrets that a posted configuration writes anew."""
+    for place, value in walk(data):
+        if isinstance(value, str) and is_secret_place(place) and value != MASKED and at(file, place) != value:
+            yield place
