@@ -1,0 +1,152 @@
+"""Chatting: a message in, a turn or its events out; and why a rule would answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from flexchat import CollectionChoice, Turn
+
+from ..operations import Call, Event, Json, Operation, Reply, Stream
+from .errors import TURN_PROBLEMS
+from .events import events_of
+from .shapes import (
+    COLLECTIONS,
+    CONVERSATION_ID,
+    COUNT,
+    MESSAGES,
+    NULLABLE_TEXT,
+    SWITCH,
+    TABLE,
+    TEXT,
+    TEXTS,
+    TURN,
+    listed,
+    record,
+    taken,
+)
+
+NO_PROMPT = "Invalid request: prompt is required and must be a string"
+
+_ASKED = {
+    "previousMessages": MESSAGES,
+    "selectedCollections": {**COLLECTIONS, "type": ["array", "null"]},
+    "topic": NULLABLE_TEXT,
+}
+_PROMPT = {"prompt": {"type": "string", "pattern": "\\S"}}
+
+
+async def _chat(call: Call) -> Reply:
+    if call.body.get("stream", call.wants_stream):
+        return Stream(_events(call))
+    async with call.serving.chat() as chat:
+        turn = await chat.respond(**_asked(call.body), **_kept(call))
+    answer = {"response": turn.content, "status": "success", "topic": turn.profile.topic}
+    return Json({**answer, "service": turn.response.service, "model": turn.response.model, "turn": turn.to_dict()})
+
+
+async def _events(call: Call) -> AsyncGenerator[Event, None]:
+    async with call.serving.chat() as chat:
+        events = events_of(chat.stream(**_asked(call.body), **_kept(call)), _last)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()
+
+
+async def _last(turn: Turn) -> Event:
+    return Event("turn", turn.to_dict())
+
+
+async def _explain(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        found = await chat.explain(**_asked(call.body))
+        rules = [{"llm": rule.llm, "model": rule.model, "match": dict(rule.match)} for rule in chat.config.responses]
+    profile = found.profile
+    return Json(
+        {
+            "rule": found.rule,
+            "profile": {
+                "topic": profile.topic,
+                "rag_results": profile.rag_results,
+                "intent": profile.intent,
+                "service": profile.service,
+                "collection": profile.collection,
+                "reasoning": profile.reasoning,
+                "documents": len(profile.documents),
+            },
+            "verdicts": [{"rule": v.rule, "fits": v.fits, "failed": list(v.failed)} for v in found.verdicts],
+            "phases": [phase.to_dict() for phase in found.phases],
+            "rules": rules,
+        }
+    )
+
+
+def _asked(body: dict[str, Any]) -> dict[str, Any]:
+    chosen = body.get("selectedCollections")
+    return {
+        "message": body["prompt"],
+        "history": body.get("previousMessages", ()),
+        "topic": body.get("topic"),
+        "collections": None
+        if chosen is None
+        else [CollectionChoice(service=item["service"], collection=item.get("name") or None) for item in chosen],
+    }
+
+
+def _kept(call: Call) -> dict[str, Any]:
+    return {"conversation": call.body.get("conversation"), "tenant": call.tenant}
+
+
+def _no_prompt(body: Any) -> str | None:
+    prompt = body.get("prompt") if isinstance(body, dict) else None
+    return None if isinstance(prompt, str) and prompt.strip() else NO_PROMPT
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/chat/api",
+        name="chat",
+        summary="Answer a message; with stream, or if the client accepts text/event-stream, as events.",
+        tag="chat",
+        handle=_chat,
+        body=taken(
+            _PROMPT,
+            **_ASKED,
+            conversation=CONVERSATION_ID,
+            stream=SWITCH,
+            retryCount={"description": "Not read."},
+            selectedModels={"description": "Not read."},
+        ),
+        refusal=_no_prompt,
+        answers={
+            200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
+        },
+        problems=TURN_PROBLEMS,
+        streams=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/explain",
+        name="explain",
+        summary="Say which rule would answer a message, and why.",
+        tag="chat",
+        handle=_explain,
+        body=taken(_PROMPT, **_ASKED),
+        refusal=_no_prompt,
+        answers={
+            200: record(
+                {
+                    "rule": {**COUNT, "type": ["integer", "null"]},
+                    "profile": TABLE,
+                    "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
+                    "phases": listed(TABLE),
+                    "rules": listed(record({"llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE})),
+                }
+            )
+        },
+        problems=TURN_PROBLEMS,
+    ),
+)

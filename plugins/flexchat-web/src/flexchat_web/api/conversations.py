@@ -1,0 +1,162 @@
+"""Kept conversations: each tenant's own, and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from flexchat import ConversationInfo, ConversationTurn, UnknownConversationError
+from flexchat.domain.message_json import turn_to_dict
+
+from ..operations import Call, Json, Operation, Reply, Text
+from ..problems import ApiError
+from .shapes import CONVERSATION_ID, COUNT, TABLE, TEXT, listed, record, taken
+
+NOT_KEPT = "no conversations are kept; a table [conversations] in the configuration keeps them"
+
+_INFO = {"id": TEXT, "title": TEXT, "turns": COUNT, "topic": TEXT, "created_at": TEXT, "updated_at": TEXT}
+
+
+@asynccontextmanager
+async def _own(call: Call) -> AsyncIterator[Any]:
+    """Lend the conversations of who asks. An id that cannot be one is as unknown as any other."""
+    async with call.serving.chat() as chat:
+        if chat.conversations is None:
+            raise ApiError(404, NOT_KEPT, kind="no-conversations")
+        for id in (call.path.get("id"), call.query.get("before")):
+            if id is not None and not re.fullmatch(CONVERSATION_ID["pattern"].strip("^$"), id):
+                raise UnknownConversationError(id[:128])
+        yield chat.conversations.of(call.tenant)
+
+
+async def _list(call: Call) -> Reply:
+    page = {"limit": call.query["limit"], "before": call.query.get("before")}
+    async with _own(call) as conversations:
+        words = call.query["search"].strip()
+        found = await (conversations.search(words, **page) if words else conversations.list(**page))
+    return Json({"conversations": [_info(info) for info in found]})
+
+
+async def _show(call: Call) -> Reply:
+    async with _own(call) as conversations:
+        info = await conversations.get(call.path["id"])
+        turns = await conversations.turns(call.path["id"])
+    return Json({**_info(info), "turns": [_turn(turn) for turn in turns]})
+
+
+async def _rename(call: Call) -> Reply:
+    async with _own(call) as conversations:
+        await conversations.rename(call.path["id"], call.body["title"])
+        return Json(_info(await conversations.get(call.path["id"])))
+
+
+async def _delete(call: Call) -> Reply:
+    async with _own(call) as conversations:
+        await conversations.delete(call.path["id"])
+    return Text(status=204)
+
+
+async def _export(call: Call) -> Reply:
+    id, as_json = call.path["id"], call.query["format"] == "json"
+    async with _own(call) as conversations:
+        if as_json:
+            text = json.dumps(await conversations.export_json(id), indent=2)
+        else:
+            text = await conversations.export_markdown(id)
+    name = f"{id}.{'json' if as_json else 'md'}".replace(":", "-")
+    return Text(
+        text,
+        media_type="application/json" if as_json else "text/markdown",
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+def _info(info: ConversationInfo) -> dict[str, Any]:
+    return {
+        "id": info.id,
+        "title": info.title,
+        "turns": info.turns,
+        "topic": info.topic,
+        "created_at": info.started_at,
+        "updated_at": info.used_at,
+    }
+
+
+def _turn(turn: ConversationTurn) -> dict[str, Any]:
+    empty = {"topic": "", "service": "", "model": "", "usage": None, "citations": [], "at": ""}
+    return {**empty, **_shown(turn_to_dict(turn))}
+
+
+def _shown(data: Any) -> Any:
+    """Return a turn's data without what only its provider can read."""
+    if isinstance(data, dict):
+        return {key: _shown(value) for key, value in data.items() if key != "provider_data"}
+    if isinstance(data, list):
+        return [_shown(item) for item in data if not (isinstance(item, dict) and item.get("type") == "opaque")]
+    return data
+
+
+_TURNS = listed(record({"id": TEXT, "messages": listed(TABLE)}))
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/conversations",
+        name="list_conversations",
+        summary="List conversations, the last used one first.",
+        tag="conversations",
+        handle=_list,
+        query={
+            "search": {"type": "string", "default": "", "maxLength": 500},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+            "before": TEXT,
+        },
+        answers={200: record({"conversations": listed(record(_INFO))})},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/api/conversations/{id}",
+        name="show_conversation",
+        summary="Return a conversation with its messages.",
+        tag="conversations",
+        handle=_show,
+        answers={200: record({**_INFO, "turns": _TURNS})},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="PATCH",
+        path="/api/conversations/{id}",
+        name="rename_conversation",
+        summary="Give a conversation another title.",
+        tag="conversations",
+        handle=_rename,
+        body=taken({"title": {"type": "string", "pattern": "\\S", "maxLength": 200}}),
+        answers={200: record(_INFO)},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/conversations/{id}",
+        name="delete_conversation",
+        summary="Delete a conversation with all its turns.",
+        tag="conversations",
+        handle=_delete,
+        answers={204: None},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/api/conversations/{id}/export",
+        name="export_conversation",
+        summary="Return a conversation as a file.",
+        tag="conversations",
+        handle=_export,
+        query={"format": {"type": "string", "enum": ["markdown", "json"], "default": "markdown"}},
+        answers={200: None},
+        problems=(404, 503),
+    ),
+)

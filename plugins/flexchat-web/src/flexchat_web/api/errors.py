@@ -1,0 +1,129 @@
+"""Which status and which words an error of FlexChat has over HTTP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable
+
+import attrs
+from flexchat import (
+    ConfigError,
+    FlexChatError,
+    ProviderError,
+    ResponseFormatError,
+    RetrievalError,
+    StorageError,
+    TurnTimeoutError,
+    UnknownConversationError,
+)
+from flexchat.errors import (
+    ChatRequestError,
+    ContentFilterError,
+    ContextLengthError,
+    FilterError,
+    ModelNotFoundError,
+    NoMatchingRuleError,
+    ProviderAuthError,
+    ProviderConnectionError,
+    ProviderOverloadedError,
+    ProviderProtocolError,
+    ProviderRateLimitError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+    ToolDefinitionError,
+    UnknownCollectionError,
+    UnknownProviderError,
+    UnknownServiceError,
+)
+
+from ..operations import Call, Event, Operation, Reply, Stream
+from ..problems import ApiError
+
+STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
+    (ChatRequestError, 400, "request"),
+    (FilterError, 400, "filter"),
+    (ToolDefinitionError, 400, "tool-definition"),
+    (UnknownConversationError, 404, "unknown-conversation"),
+    (UnknownCollectionError, 404, "unknown-collection"),
+    (NoMatchingRuleError, 422, "no-matching-rule"),
+    (UnknownServiceError, 422, "unknown-service"),
+    (UnknownProviderError, 422, "unknown-provider"),
+    (ConfigError, 422, "config"),
+    (ContentFilterError, 422, "content-filter"),
+    (ContextLengthError, 413, "context-length"),
+    (ProviderRateLimitError, 429, "rate-limit"),
+    (ProviderOverloadedError, 503, "provider-overloaded"),
+    (ProviderTimeoutError, 504, "provider-timeout"),
+    (TurnTimeoutError, 504, "turn-timeout"),
+    (ModelNotFoundError, 502, "model-not-found"),
+    (ProviderAuthError, 502, "provider-auth"),
+    (ProviderRequestError, 502, "provider-request"),
+    (ProviderConnectionError, 502, "provider-connection"),
+    (ProviderProtocolError, 502, "provider-protocol"),
+    (ProviderError, 502, "provider"),
+    (ResponseFormatError, 502, "response-format"),
+    (RetrievalError, 502, "retrieval"),
+    (StorageError, 503, "storage"),
+)
+"""Status and kind of each error; the first class that fits counts. A model's service is a gateway's other side: what
+it does wrong is 502 to 504, also where it calls our request wrong."""
+
+OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
+    (ContextLengthError, 400, "context_length_exceeded"),
+    (ContentFilterError, 400, "content_filter"),
+    (ModelNotFoundError, 404, "model_not_found"),
+    (ProviderRateLimitError, 429, "rate_limit_exceeded"),
+)
+"""Status and code where OpenAI's API has its own. Source: platform.openai.com/docs/guides/error-codes."""
+
+TURN_PROBLEMS = (404, 413, 422, 429, 502, 503, 504)
+"""What a turn may fail with, beside what every request may."""
+
+
+def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool = False) -> ApiError:
+    """Return an error as the client is told it, its secrets masked."""
+    status, kind = next(((s, k) for cls, s, k in STATUSES if isinstance(error, cls)), (500, "flexchat"))
+    headers, more = {}, {}
+    if isinstance(error, ProviderRateLimitError) and error.kind == "quota":
+        kind = "quota"
+    if isinstance(error, ProviderError):
+        if error.retry_after_s is not None and status in (429, 503):
+            headers["retry-after"] = str(max(0, math.ceil(error.retry_after_s)))
+        if openai and not error.retryable and (status == 429 or status >= 500):
+            headers["x-should-retry"] = "false"  # OpenAI's clients ask again otherwise
+    if openai:
+        for cls, own_status, code in OPENAI_STATUSES:
+            if isinstance(error, cls):
+                status, more = own_status, {"code": "insufficient_quota" if kind == "quota" else code}
+                break
+    found = error.problems if isinstance(error, ConfigError) else ()
+    flaws = [attrs.evolve(flaw, text=mask(flaw.text)) for flaw in found]
+    return ApiError(status, mask(str(error)), kind=kind, flaws=flaws, headers=headers, **more)
+
+
+def told(operation: Operation) -> Operation:
+    """Return the operation with errors of FlexChat told as problems, in its streams too."""
+
+    async def handle(call: Call) -> Reply:
+        def problem(error: FlexChatError) -> ApiError:
+            return problem_of(error, call.serving.mask, openai=operation.openai_errors)
+
+        try:
+            reply = await operation.handle(call)
+        except FlexChatError as error:
+            raise problem(error) from error
+        return attrs.evolve(reply, events=_told(reply.events, problem)) if isinstance(reply, Stream) else reply
+
+    return attrs.evolve(operation, handle=handle)
+
+
+async def _told(
+    events: AsyncGenerator[Event, None], problem: Callable[[FlexChatError], ApiError]
+) -> AsyncGenerator[Event, None]:
+    try:
+        async for event in events:
+            yield event
+    except FlexChatError as error:
+        raise problem(error) from error
+    finally:
+        await events.aclose()

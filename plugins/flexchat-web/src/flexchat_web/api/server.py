@@ -1,0 +1,179 @@
+"""The server itself: whether it is there, what its page needs to begin, and Markdown for that page."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flexchat
+from flexchat import RetrievalError
+
+from ..operations import Call, Json, Operation, Reply
+from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record, taken
+
+if TYPE_CHECKING:
+    from flexchat import FlexChat
+    from markdown_it import MarkdownIt
+
+LONGEST_MARKDOWN = 100_000
+"""Characters of a text that is rendered; a longer one is shown as it is."""
+
+_SCHEMES = ("http:", "https:", "mailto:")
+_COLLECTIONS_S = 5.0
+
+
+async def _health(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        return Json(
+            {
+                "status": "ok",
+                "version": flexchat.__version__,
+                "config_loaded": not call.serving.config_problems,
+                "ai_providers": sorted({entry.provider for entry in chat.config.llms.values()}),
+                "rag_providers": sorted({entry.provider for entry in chat.config.rag_services.values()}),
+            }
+        )
+
+
+async def _ui_config(call: Call) -> Reply:
+    serving = call.serving
+    source = serving.source if isinstance(serving.source, Path) else None
+    problems = [{"path": p.path, "text": serving.mask(p.text), "line": p.line} for p in serving.config_problems]
+    async with serving.chat() as chat:
+        return Json(
+            {
+                "title": "FlexChat",
+                "version": flexchat.__version__,
+                "read_only": not call.may_edit,
+                "config": {
+                    "name": source.name if source is not None else "demo",
+                    "format": source.suffix.removeprefix(".") if source is not None else None,
+                },
+                "services": [
+                    {"name": name, "provider": entry.provider, "default_model": entry.default_model}
+                    for name, entry in chat.config.llms.items()
+                ],
+                "collections": await _collections(chat),
+                "keeps_conversations": chat.conversations is not None,
+                "has_tools": chat.tools.is_enabled() and bool(chat.tools.get_registry().names()),
+                "reloaded_at": serving.reloaded_at,
+                "notes": [serving.mask(str(note)) for note in serving.notes],
+                "config_problem": {"problems": problems} if problems else None,
+            }
+        )
+
+
+async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
+    """Return the collections of all stores that tell within some seconds."""
+
+    async def of(service: str) -> list[dict[str, Any]]:
+        try:
+            async with asyncio.timeout(_COLLECTIONS_S):
+                found = await chat.retrievers[service].collections()
+        except (RetrievalError, TimeoutError):
+            return []
+        only = chat.config.rag_services[service].collection
+        return [
+            {"service": service, "name": c.name, "count": c.documents, "description": c.description}
+            for c in found
+            if only is None or c.name == only
+        ]
+
+    return [entry for entries in await asyncio.gather(*map(of, chat.retrievers)) for entry in entries]
+
+
+async def _markdown(call: Call) -> Reply:
+    return Json({"html": await asyncio.to_thread(lambda: [rendered(text) for text in call.body["texts"]])})
+
+
+def rendered(text: str) -> str:
+    """Return CommonMark with tables as HTML that is safe whatever the text says.
+
+    Raw HTML is shown, not obeyed; images are not loaded; links lead to the web or to mail, in a page of their own.
+    """
+    if len(text) > LONGEST_MARKDOWN:
+        from markdown_it.common.utils import escapeHtml
+
+        return f"<pre>{escapeHtml(text)}</pre>\n"
+    html: str = _renderer().render(text)
+    return html
+
+
+@cache
+def _renderer() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" is no stack overflow.
+    renderer = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
+    renderer.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+    renderer.validateLink = lambda url: url.strip().lower().startswith(_SCHEMES)  # type: ignore[method-assign]
+
+    def link_open(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        tokens[index].attrSet("rel", "noopener noreferrer")
+        tokens[index].attrSet("target", "_blank")
+        opened: str = self.renderToken(tokens, index, options, env)
+        return opened
+
+    renderer.add_render_rule("link_open", link_open)
+    return renderer
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/health",
+        name="health",
+        summary="Say whether the server is there.",
+        tag="server",
+        handle=_health,
+        answers={
+            200: record(
+                {
+                    "status": TEXT,
+                    "version": TEXT,
+                    "config_loaded": SWITCH,
+                    "ai_providers": TEXTS,
+                    "rag_providers": TEXTS,
+                }
+            )
+        },
+        open=True,
+    ),
+    Operation(
+        method="GET",
+        path="/api/ui-config",
+        name="ui_config",
+        summary="Return what the page needs to begin.",
+        tag="server",
+        handle=_ui_config,
+        answers={
+            200: record(
+                {
+                    "title": TEXT,
+                    "version": TEXT,
+                    "read_only": SWITCH,
+                    "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
+                    "services": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
+                    "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
+                    "keeps_conversations": SWITCH,
+                    "has_tools": SWITCH,
+                    "reloaded_at": TEXT,
+                    "notes": TEXTS,
+                    "config_problem": {"type": ["object", "null"]},
+                }
+            )
+        },
+    ),
+    Operation(
+        method="POST",
+        path="/api/markdown",
+        name="render_markdown",
+        summary="Return texts in Markdown as HTML that is safe to show.",
+        tag="server",
+        handle=_markdown,
+        body=taken({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
+        answers={200: record({"html": TEXTS})},
+    ),
+)

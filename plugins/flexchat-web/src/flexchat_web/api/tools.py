@@ -1,0 +1,151 @@
+"""The tools: which there are, what services make of them, and calling one by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from flexchat import ToolDefinition
+from flexchat.tools.lint import lint_tools
+
+from ..operations import Call, Json, Operation, Reply
+from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken
+
+_TOOL = record(
+    {
+        "name": TEXT,
+        "description": TEXT,
+        "type": TEXT,
+        "parameters": TABLE,
+        "implementation": record({"type": TEXT}),
+        "effect": {"enum": ["read", "idempotent", "write"]},
+        "timeout_ms": {"type": ["integer", "null"]},
+    }
+)
+
+
+async def _list(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        enabled = chat.tools.is_enabled()
+        tools = chat.tools.get_registry().list() if enabled else []
+        return Json(
+            {
+                "tools": [_as_data(tool) for tool in tools],
+                "count": len(tools),
+                "enabled": enabled,
+                "apply_globally": chat.tools.table.apply_globally,
+                "max_iterations": chat.tools.get_max_iterations(),
+            }
+        )
+
+
+async def _available(call: Call) -> Reply:
+    return Json({"tools": [_as_data(tool) for tool in call.serving.plugins.tools.by_name.values()]})
+
+
+async def _call(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        result = await chat.call_tool(call.body["name"], call.body["arguments"])
+    notes = {"notes": list(result.notes)} if result.notes else {}
+    return Json({**result.to_dict(), **notes})
+
+
+async def _lint(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        tools = chat.tools.get_registry().list()
+        used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
+    kinds = call.serving.plugins.providers.by_name
+    known = {name: kind.schema_dialects for name, kind in kinds.items() if kind.schema_dialects}
+    chosen = [name for name in used if name in known] or [*known]
+    dialects = {mode: dialect for name in chosen for mode, dialect in known[name].items()}
+    findings = [
+        {
+            "tool": finding.tool,
+            "dialect": finding.dialect,
+            "status": finding.outcome,
+            "sentence": finding.sentence,
+            "notes": [attrs.asdict(note) for note in finding.notes],
+        }
+        for finding in lint_tools(tools, dialects)
+    ]
+    return Json({"services": [*dialects], "findings": findings})
+
+
+def _as_data(tool: ToolDefinition) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "type": tool.type,
+        "parameters": tool.parameters,
+        "implementation": {"type": tool.implementation.type},
+        "effect": tool.effect,
+        "timeout_ms": tool.timeout_ms,
+    }
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/tools/list",
+        name="list_tools",
+        summary="List the tools of the configuration; none if they are switched off.",
+        tag="tools",
+        handle=_list,
+        answers={
+            200: record(
+                {
+                    "tools": listed(_TOOL),
+                    "count": COUNT,
+                    "enabled": SWITCH,
+                    "apply_globally": SWITCH,
+                    "max_iterations": COUNT,
+                }
+            )
+        },
+    ),
+    Operation(
+        method="GET",
+        path="/api/tools/available",
+        name="available_tools",
+        summary="List the ready-made tools of the installed plugins.",
+        tag="tools",
+        handle=_available,
+        answers={200: record({"tools": listed(_TOOL)})},
+    ),
+    Operation(
+        method="POST",
+        path="/api/tools/call",
+        name="call_tool",
+        summary="Run a tool, as a model would; what goes wrong is in the result.",
+        tag="tools",
+        handle=_call,
+        body=taken({"name": TEXT, "arguments": TABLE}),
+        answers={200: TOOL_RESULT},
+    ),
+    Operation(
+        method="GET",
+        path="/api/tools/lint",
+        name="lint_tools",
+        summary="Say what the configured services make of the tools: accepted, rewritten, refused.",
+        tag="tools",
+        handle=_lint,
+        answers={
+            200: record(
+                {
+                    "services": TEXTS,
+                    "findings": listed(
+                        record(
+                            {
+                                "tool": TEXT,
+                                "dialect": TEXT,
+                                "status": {"enum": ["accepted", "rewritten", "refused"]},
+                                "sentence": NULLABLE_TEXT,
+                                "notes": listed(TABLE),
+                            }
+                        )
+                    ),
+                }
+            )
+        },
+    ),
+)
