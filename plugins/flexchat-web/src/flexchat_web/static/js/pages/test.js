@@ -1,0 +1,251 @@
+// Test: one query to one model, to see whether it calls the tools, and what is known of the model afterwards.
+
+import { h, icon, replace, announce, uid } from "../dom.js";
+import { get, stream, ApiError } from "../api.js";
+import { pageHead, button, badge, alert, errorCard, spinner, ms, when } from "../elements.js";
+import { markdown } from "../markdown.js";
+import { liveAnswer } from "../live_calls.js";
+import { toolCallCard } from "../tool_call.js";
+import { modelMark, markBadge, verdictBadge, staleBadge, intervalBar, moreNeeded, sentence } from "../verdict.js";
+
+export const title = "Test";
+
+const EXAMPLES = [
+  ["Simple tool call", "What's the weather in Paris?"],
+  ["Calculator", "Calculate 15% tip on $45"],
+  ["Direct answer", "What's 2+2?"],
+  ["Document search", "Search for Python decorators in the docs"],
+];
+
+/** Show the page. #/test?model=SERVICE/MODEL chooses a model. */
+export async function mount(root, { query }) {
+  const field = uid("query");
+  const chooser = uid("model");
+  const select = h("select", { id: chooser, class: "input", disabled: true, onChange: () => tellModel() }, h("option", { value: "" }, "Loading models…"));
+  const known = h("div", { class: "test-known", "aria-live": "polite" });
+  const text = h("textarea", { id: field, class: "input", rows: 3, placeholder: "For example: What's the weather in Paris?" });
+  const missing = h("div", { class: "test-missing" });
+  const results = h("section", { class: "stack test-results", "aria-label": "Results", hidden: true });
+  const tools = h("section", { class: "stack", "aria-labelledby": "test-tools" }, h("h2", { id: "test-tools" }, "Tools"), spinner("Loading tools"));
+  const runButton = button("Run test", { icon: "play", kind: "primary", type: "submit" });
+  const stopButton = button("Stop", { icon: "stop", hidden: true, onClick: () => running?.abort() });
+  const form = h(
+    "form",
+    { class: "card test-form", novalidate: true },
+    h("div", { class: "field" }, h("label", { for: chooser }, "Model"), select, known),
+    h("div", { class: "field" }, h("label", { for: field }, "Query"), text),
+    h(
+      "div",
+      { class: "field" },
+      h("p", { class: "field-hint", id: "test-examples" }, "Examples"),
+      h(
+        "div",
+        { class: "test-examples", role: "group", "aria-labelledby": "test-examples" },
+        EXAMPLES.map(([name, words]) =>
+          h("button", { type: "button", class: "test-example", onClick: () => ((text.value = words), text.focus()) }, h("strong", {}, name), h("span", {}, words)),
+        ),
+      ),
+    ),
+    missing,
+    h("div", { class: "row" }, runButton, stopButton),
+  );
+  root.append(pageHead("Test", "Ask one model, and see which tools it really calls. Every test is kept and counts."), tools, form, results);
+
+  let models = [];
+  let running = null;
+  let gone = false;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    run();
+  });
+  text.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
+  });
+
+  showTools(tools);
+  loadModels();
+
+  async function loadModels(chosen = query?.get("model") || "") {
+    try {
+      const found = await get("api/models/list");
+      models = found.models;
+      fillModels(found, chosen);
+    } catch (error) {
+      replace(select, h("option", { value: "" }, "No models"));
+      replace(known, errorCard(error, { retry: () => loadModels() }));
+    }
+  }
+
+  function fillModels({ errors }, chosen) {
+    const services = grouped(models);
+    replace(
+      select,
+      h("option", { value: "" }, models.length ? "Choose a model" : "No models found"),
+      [...services].map(([service, list]) => h("optgroup", { label: service }, list.map((model) => h("option", { value: model.id }, optionText(model))))),
+    );
+    select.disabled = false;
+    select.value = models.some((model) => model.id === chosen) ? chosen : models.length === 1 ? models[0].id : "";
+    tellModel();
+    if (errors?.length) known.append(alert("warn", ...errors.map((one) => h("p", {}, h("strong", {}, one.service), ` ${one.error}`))));
+  }
+
+  function tellModel() {
+    const model = models.find((one) => one.id === select.value);
+    replace(known, model && [h("div", { class: "row" }, markBadge(model), staleBadge(model.validation), model.validation?.tested && countOf(model.validation))]);
+    if (model?.validation?.stale) known.append(h("p", { class: "field-hint" }, model.validation.stale_reasons.join(" ")));
+  }
+
+  async function run() {
+    if (running) return;
+    const wanted = text.value.trim();
+    replace(missing);
+    if (!wanted || !select.value) {
+      const what = !wanted && !select.value ? "a model and a query" : wanted ? "a model" : "a query";
+      missing.append(alert("bad", h("p", {}, `Please give ${what} first.`)));
+      (select.value ? text : select).focus();
+      return;
+    }
+    running = new AbortController();
+    busy(true);
+    const answer = h("p", { class: "test-answer plain" });
+    const heading = h("h3", {}, "Tool calls");
+    const live = liveAnswer({
+      onText: (all) => (answer.textContent = all.trim()),
+      onCall: (count) => (heading.textContent = `Tool calls (${count})`),
+    });
+    results.hidden = false;
+    const place = h("div", { class: "stack" });
+    replace(results, h("h2", {}, "Results"), h("div", { class: "card" }, heading, live.calls, h("h3", {}, "Answer"), answer, spinner("The model is working")), place);
+    announce("The test runs.");
+    try {
+      let report = null;
+      for await (const { event, data } of stream("api/tools/test", { query: wanted, model: select.value, stream: true }, { signal: running.signal })) {
+        if (event === "test") report = data;
+        else if (event === "error") throw new ApiError(data.status || 500, data);
+        else live.take(event, data);
+      }
+      if (!report) throw new ApiError(0, { title: "Broken off", detail: "The server ended the test without a result." });
+      if (gone) return;
+      await showReport(results, report, models.find((one) => one.id === select.value));
+      announce(`The test is done: ${count((report.tool_calls || []).length, "tool call")}.`);
+      await loadModels(select.value);
+    } catch (error) {
+      live.stop();
+      results.querySelector(".spinner")?.remove();
+      if (error.name === "AbortError") place.append(alert("warn", h("p", {}, "Stopped. A test that was stopped is not counted.")));
+      else place.append(errorCard(error, { retry: run, title: "The test failed" }));
+    } finally {
+      running = null;
+      busy(false);
+    }
+  }
+
+  function busy(on) {
+    runButton.disabled = on;
+    stopButton.hidden = !on;
+    form.setAttribute("aria-busy", String(on));
+    replace(runButton, icon(on ? "running" : "play"), h("span", {}, on ? "Testing…" : "Run test"));
+  }
+
+  return {
+    unmount() {
+      gone = true;
+      running?.abort();
+    },
+  };
+}
+
+async function showReport(place, report, model) {
+  const calls = report.tool_calls || [];
+  const answer = report.content ? await markdown(report.content) : h("p", { class: "muted" }, "The model said nothing.");
+  replace(
+    place,
+    h("h2", {}, "Results"),
+    h(
+      "div",
+      { class: "card" },
+      h("h3", {}, `Tool calls (${calls.length})`),
+      calls.length
+        ? h("div", { class: "stack tight" }, calls.map((call) => toolCallCard.of(call, calls.length <= 3)))
+        : h("p", { class: "muted" }, "The model called no tool. A test without a call is no success."),
+      h("h3", {}, "Answer"),
+      h("div", { class: "test-answer" }, answer),
+      report.max_iterations_reached && alert("warn", h("p", {}, h("strong", {}, "Limit of iterations reached."), " The model kept calling tools until it was stopped.")),
+      (report.warnings || []).length > 0 && alert("warn", ...report.warnings.map((one) => h("p", {}, one))),
+      facts([
+        ["Model", report.model],
+        ["Service", report.service],
+        ["Rounds", report.iterations],
+        ["Time", ms(report.elapsed_ms)],
+        ["Tokens", report.usage && `${report.usage.input_tokens ?? report.usage.prompt_tokens ?? "?"} in, ${report.usage.output_tokens ?? report.usage.completion_tokens ?? "?"} out`],
+      ]),
+    ),
+    statusCard(report.validation, model),
+  );
+}
+
+function statusCard(status, model) {
+  if (!status) return null;
+  return h(
+    "div",
+    { class: "card test-status" },
+    h("div", { class: "spread" }, h("h3", {}, `What is known of ${status.model_id || model?.id}`), h("div", { class: "row" }, verdictBadge(status), staleBadge(status))),
+    intervalBar(status),
+    h("p", {}, sentence(status), " ", moreNeeded(status) && h("strong", {}, `${moreNeeded(status)}.`)),
+    (status.stale_reasons || []).length > 0 && h("ul", {}, status.stale_reasons.map((one) => h("li", {}, one))),
+    h("p", { class: "muted small-text" }, "Single tests show little. ", h("a", { href: "#/validation" }, "Run your own cases"), " for a verdict you can rely on."),
+  );
+}
+
+async function showTools(place) {
+  try {
+    const { tools, enabled } = await get("api/tools/list");
+    const list = h("ul", { class: "test-tools" });
+    const show = (some) => replace(list, some.map(toolCard));
+    const more = tools.length > 6 && button(`Show all ${tools.length}`, { kind: "quiet small", onClick: () => (show(tools), more.remove()) });
+    show(tools.slice(0, 6));
+    replace(
+      place,
+      h("div", { class: "spread" }, h("h2", { id: "test-tools" }, `Tools (${tools.length})`), more),
+      tools.length
+        ? list
+        : alert("warn", h("p", {}, enabled === false ? "Tools are switched off in the configuration, so no model can call one." : "The configuration has no tools, so no model can call one."), h("p", {}, h("a", { href: "#/config" }, "Add tools"))),
+    );
+  } catch (error) {
+    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place) }));
+  }
+}
+
+function toolCard(tool) {
+  return h(
+    "li",
+    { class: "card test-tool" },
+    h("div", { class: "spread" }, h("h3", { class: "mono" }, tool.name), badge(tool.implementation?.type || tool.type)),
+    h("p", { class: "muted small-text" }, tool.description),
+  );
+}
+
+function facts(pairs) {
+  const kept = pairs.filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return h("dl", { class: "facts" }, kept.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+function optionText(model) {
+  const mark = modelMark(model);
+  const words = [mark && `${mark.plain} ${mark.text}`, model.validation?.stale && "stale"].filter(Boolean).join(", ");
+  return [model.name || model.model || model.id, model.default && "(default)", words && `· ${words}`].filter(Boolean).join(" ");
+}
+
+function countOf(status) {
+  return h("span", { class: "muted small-text" }, `${status.success_count} of ${status.test_count} passed, last `, when(status.last_tested));
+}
+
+function count(number, noun) {
+  return number === 1 ? `one ${noun}` : `${number} ${noun}s`;
+}
+
+function grouped(list) {
+  const groups = new Map();
+  for (const one of list) groups.set(one.service, [...(groups.get(one.service) || []), one]);
+  return groups;
+}

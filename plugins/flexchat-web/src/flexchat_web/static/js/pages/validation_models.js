@@ -1,0 +1,59 @@
+// The models: verdict, rate and interval of each, and the same per aspect.
+
+import { h } from "../dom.js";
+import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent } from "../verdict.js";
+import { when } from "../elements.js";
+
+const ASPECTS = [
+  ["right_tool", "Right tool"],
+  ["right_arguments", "Right arguments"],
+  ["abstains", "Abstains"],
+  ["parallel", "Parallel calls"],
+  ["recovers", "Recovers from errors"],
+];
+
+/** Return a card for each model of a matrix. */
+export function modelCards({ models, aspects }) {
+  if (!models.length) return null;
+  return h(
+    "section",
+    { class: "stack", "aria-labelledby": "models-title" },
+    h("div", { class: "spread" }, h("h2", { id: "models-title" }, "Models"), legend()),
+    h("div", { class: "validation-models" }, models.map((model) => card(model, aspects.filter((one) => one.model_id === model.model_id)))),
+  );
+}
+
+function card(model, aspects) {
+  const more = moreNeeded(model);
+  return h(
+    "article",
+    { class: "card validation-model" },
+    h("h3", { class: "model-name" }, model.model_id),
+    h("div", { class: "row" }, verdictBadge(model), staleBadge(model), more && h("span", { class: "small-text more-needed" }, more)),
+    model.tested
+      ? h(
+          "div",
+          { class: "validation-rate" },
+          h("p", {}, h("strong", { class: "rate" }, percent(model.rate)), h("span", { class: "muted" }, ` ${model.success_count} of ${model.test_count} passed`)),
+          intervalBar(model, { label: model.model_id }),
+          h("p", { class: "muted small-text" }, `95 % interval: ${percent(model.low)} to ${percent(model.high)}`),
+        )
+      : h("p", { class: "muted" }, "No results that count. Run the cases."),
+    (model.stale_reasons || []).length > 0 && h("ul", { class: "small-text" }, model.stale_reasons.map((one) => h("li", {}, one))),
+    aspects.some((one) => one.tests) && h("table", { class: "aspects" }, h("caption", { class: "visually-hidden" }, `Aspects of ${model.model_id}`), h("tbody", {}, ASPECTS.map(([name, label]) => aspectRow(label, aspects.find((one) => one.aspect === name))))),
+    model.last_tested && h("p", { class: "muted small-text" }, "Last tested ", when(model.last_tested)),
+  );
+}
+
+function aspectRow(label, aspect) {
+  if (!aspect?.tests) return null;
+  return h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "aspect-bar" }, intervalBar(aspect, { label })), h("td", { class: "aspect-count" }, `${aspect.successes}/${aspect.tests}`));
+}
+
+function legend() {
+  return h(
+    "p",
+    { class: "muted small-text legend" },
+    "Bar: 95 % interval of the true rate. Dashed: the line at 80 %. Validated once the whole bar is beyond it.",
+  );
+}

@@ -1,0 +1,78 @@
+// How far a model can be trusted with tools, as the pages show it. STATUS is what the server says of a model.
+//   verdictBadge(status)      "validated", "not validated", "undecided", "not tested", as a badge
+//   modelMark(model)          { icons, text, kind } of the seed's mark: wrench and tick, wrench and warning, or null
+//   intervalBar(status)       the rate, its 95 % interval and the 80 % line, as a picture with a sentence
+//   sentence(status)          the same in words
+
+import { h, icon, svg } from "./dom.js";
+import { badge } from "./elements.js";
+
+const LINE = 0.8;
+
+const VERDICTS = {
+  validated: ["validated", "ok", "ok"],
+  not_validated: ["not validated", "bad", "failed"],
+  undecided: ["undecided", "warn", "warning"],
+};
+
+/** Return the verdict as a badge. */
+export function verdictBadge(status) {
+  const [text, kind, picture] = (status?.tested ?? status?.tests > 0) ? VERDICTS[status.verdict] || VERDICTS.undecided : ["not tested", "", "info"];
+  return badge(text, kind, picture);
+}
+
+/** Return that results are from another model, other tools or another package; null if they are not. */
+export function staleBadge(status) {
+  return status?.stale ? badge("stale", "warn", "history", { title: (status.stale_reasons || []).join(" ") || null }) : null;
+}
+
+/** Return what a model's mark says; null for a model that does not claim to call tools. */
+export function modelMark({ capabilities = [], validation }) {
+  if (validation?.validated || validation?.verdict === "validated") {
+    return { icons: ["wrench", "check"], text: "validated", kind: "ok", plain: "🔧✓" };
+  }
+  if (!capabilities.includes("function-calling")) return null;
+  return { icons: ["wrench", "warning"], text: "claims tools, not validated", kind: "warn", plain: "🔧⚠" };
+}
+
+/** Return a model's mark as a badge with words. */
+export function markBadge(model) {
+  const mark = modelMark(model);
+  if (!mark) return badge("does not call tools");
+  return h("span", { class: ["badge", mark.kind] }, mark.icons.map((name) => icon(name)), mark.text);
+}
+
+/** Return a share in per cent. */
+export function percent(share) {
+  return share === null || share === undefined ? "–" : `${Math.round(share * 100)} %`;
+}
+
+/** Return what is known, in a sentence. */
+export function sentence({ test_count: all, tests = all, success_count: good, successes = good, low, high, rate = tests ? successes / tests : null }) {
+  if (!tests) return "Not tested yet.";
+  return `${successes} of ${tests} passed (${percent(rate)}); with 95 % confidence the true rate is between ${percent(low)} and ${percent(high)}. The line is at 80 %.`;
+}
+
+/** Return the rate as a dot, its interval as a bar, and the line. */
+export function intervalBar(status, { label = "" } = {}) {
+  const tests = status.tests ?? status.test_count ?? 0;
+  const name = [label, sentence(status)].filter(Boolean).join(": ");
+  const frame = { class: ["interval", status.verdict || "undecided"].join(" "), viewBox: "0 0 200 16", preserveAspectRatio: "none", role: "img", "aria-label": name };
+  const at = (share) => 2 + share * 196;
+  const parts = [svg("title", {}, name), svg("rect", { class: "interval-track", x: 2, y: 6, width: 196, height: 4, rx: 2 })];
+  if (tests) {
+    const rate = status.rate ?? (status.successes ?? status.success_count) / tests;
+    parts.push(
+      svg("rect", { class: "interval-range", x: at(status.low), y: 4, width: Math.max(2, at(status.high) - at(status.low)), height: 8, rx: 2 }),
+      svg("rect", { class: "interval-rate", x: at(rate) - 1.5, y: 2, width: 3, height: 12, rx: 1 }),
+    );
+  }
+  parts.push(svg("path", { class: "interval-line", d: `M${at(LINE)} 0V16` }));
+  return svg("svg", frame, parts);
+}
+
+/** Return how many tests are missing, in words; "" if none. */
+export function moreNeeded(status) {
+  if (!status || status.verdict !== "undecided" || !status.more) return "";
+  return `${status.more} more ${status.more === 1 ? "test" : "tests"} needed`;
+}
