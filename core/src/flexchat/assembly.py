@@ -21,6 +21,7 @@ from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager
 
 if TYPE_CHECKING:
+    from .config.cases import ValidationTable
     from .config.document import Document
     from .config.load import Draft
 
@@ -59,7 +60,8 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     llms = read_services(draft, "llms", host.providers)
     stores = read_services(draft, "rag_services", host.retrievers)
     structured = read_tool_settings(draft, host)
-    config = draft.finish()
+    validation = _validation(draft)
+    config = attrs.evolve(draft.finish(), validation=validation)
     _check_forms(draft, config)
     opened, endpoints = dict(providers), Endpoints()
     for name, entry in config.llms.items():
@@ -204,6 +206,14 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
         [*plugins.tools.by_name],
     )
+
+
+def _validation(draft: Draft) -> ValidationTable | None:
+    if "validation" not in draft.document.data:
+        return None
+    from .config.cases import ValidationTable  # its many classes are made only where they are needed
+
+    return draft.settings(("validation",), (), ValidationTable)
 
 
 def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import attrs
 
 from ..domain import Effort, Reasoning, ResponseFormat
-from .cases import ValidationTable
 from .keys import key
 
 
@@ -247,7 +246,11 @@ class LimitsTable:
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """A whole configuration, as it is used."""
+    """A whole configuration, as it is used.
+
+    Attributes:
+        validation: A ValidationTable of config.cases, or None: those classes are made only where there is one.
+    """
 
     llms: Mapping[str, LLMEntry] = key("Services that run models, by name.", factory=dict)
     responses: tuple[ResponseRule, ...] = key("Response rules, first match wins.", default=())
@@ -257,6 +260,6 @@ class Config:
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
     embedding: EmbeddingChoice | None = key("Who makes embeddings.", default=None)
     conversations: ConversationsTable | None = key("Where conversations are kept; absent: nowhere.", default=None)
-    validation: ValidationTable = key("Which models are tried with which cases.", factory=ValidationTable)
+    validation: Any = key("Which models are tried with which cases.", default=None)
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
 
+from .cases import ValidationTable
 from .check import PROFILE_FIELDS, RAG_RESULTS
 from .model import (
     Config,
@@ -65,6 +66,7 @@ def config_schema(
     }
     builder = _Builder(plugins, sorted(tool_names))
     root = builder.table(Config)
+    root["properties"]["validation"] |= builder.reference(ValidationTable)
     root["properties"]["$schema"] = {"type": "string", "description": "Where this schema is; for editors."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -97,6 +99,10 @@ class _Builder:
             schema["required"] = required
         return {**schema, "patternProperties": _COMMENTS, "additionalProperties": False}
 
+    def reference(self, cls: type) -> Schema:
+        """Return a reference to the definition of a class's table."""
+        return {"$ref": f"#/$defs/{self._define(cls)}"}
+
     def _field(self, field: attrs.Attribute[Any], hint: Any, line: str | None) -> Schema:
         schema = self._type(hint)
         text = field.metadata.get("help") or line
@@ -120,7 +126,7 @@ class _Builder:
             kinds = [self._type(arg) for arg in args if arg is not type(None)]
             return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         if attrs.has(hint):
-            return {"$ref": f"#/$defs/{self._define(hint)}"}
+            return self.reference(hint)
         if is_list_type(hint):
             return {"type": "array", "items": self._type(args[0])} if args else {"type": "array"}
         if is_names_type(hint):
