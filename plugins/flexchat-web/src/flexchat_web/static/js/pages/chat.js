@@ -1,5 +1,187 @@
-import { h } from "../dom.js";
+// Chat: conversations at the left, one of them with its messages, and the field to write in.
+
+import { h, icon, replace } from "../dom.js";
+import { button, errorCard, iconButton, spinner } from "../elements.js";
+import { address, get, uiConfig } from "../api.js";
+import { askText, confirmed, openDialog, toast } from "../dialog.js";
+import { go, rename } from "../router.js";
+import { sessions } from "../chat/sessions.js";
+import { sessionList } from "../chat/session_list.js";
+import { collectionChoice } from "../chat/collections.js";
+
 export const title = "Chat";
-export async function mount(root) {
-  root.append(h("h1", {}, title));
+
+export async function mount(root, { rest }) {
+  const server = await uiConfig();
+  const choice = collectionChoice(server.collections);
+  const list = sessionList({ onPick: () => drawer?.close() });
+  let session = null;
+  let drawer = null;
+
+  const heading = h("h1", { class: "conversation-title" });
+  const tools = h("div", { class: "conversation-tools" });
+  const messages = h("div", { class: "messages" });
+  const log = h("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Messages" }, messages);
+  const latest = button("Latest", { icon: "down", kind: "small latest", onClick: () => toEnd() });
+  const input = h("textarea", { class: "input", id: "message", rows: "1", placeholder: "Write a message", maxlength: "100000" });
+  const send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send" }, icon("send"));
+  const stop = iconButton("stop", "Stop", () => session.stop(), { class: "send stop" });
+  const composer = h(
+    "form",
+    { class: "composer" },
+    choice.node,
+    h("div", { class: "composer-box" }, h("label", { for: "message", class: "visually-hidden" }, "Message"), input, send, stop),
+    h("p", { class: "composer-hint" }, "Enter sends, Shift+Enter begins a new line."),
+  );
+  const side = h("aside", { class: "chat-side", "aria-label": "Conversations" }, list.node);
+  root.append(
+    side,
+    h(
+      "section",
+      { class: "conversation", "aria-label": "Conversation" },
+      h("header", { class: "conversation-head" }, iconButton("list", "Conversations", openDrawer, { class: "only-narrow" }), heading, tools),
+      log,
+      latest,
+      composer,
+    ),
+  );
+
+  // Following: the newest is in view until the reader scrolls up, and again when they are back at the end.
+  let following = true;
+  const toEnd = () => {
+    following = true;
+    log.scrollTop = log.scrollHeight;
+  };
+  log.addEventListener("scroll", () => {
+    following = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
+    latest.hidden = following;
+  });
+  const grown = new ResizeObserver(() => (following ? toEnd() : (latest.hidden = false)));
+  grown.observe(messages);
+  grown.observe(log);
+
+  function openDrawer() {
+    drawer = openDialog({ title: "Conversations", content: list.node, className: "drawer", onClose: () => side.append(list.node) });
+  }
+
+  async function pick(id) {
+    session = id ? sessions.find(id) : sessions.fresh();
+    input.value = session.draft;
+    following = true;
+    show();
+    if (matchMedia("(min-width: 761px)").matches) input.focus();
+    await session.open();
+  }
+
+  function show() {
+    list.show(session);
+    heading.textContent = session.title || "New conversation";
+    replace(tools, session.nodes.length > 0 && actions());
+    send.hidden = Boolean(session.running);
+    stop.hidden = !session.running;
+    send.disabled = !input.value.trim();
+    composer.classList.toggle("busy", Boolean(session.running));
+    if (session.problem) replace(messages, errorCard(session.problem, { retry: () => session.open() }));
+    else if (!session.loaded) replace(messages, spinner("Opening"));
+    else if (!session.nodes.length) replace(messages, welcome);
+    else sync(messages, session.nodes);
+    if (following) toEnd();
+  }
+
+  function actions() {
+    const file = (format) => address(`api/conversations/${encodeURIComponent(session.id)}/export`, { format });
+    return [
+      iconButton("pencil", "Rename", async () => {
+        const name = await askText({ title: "Rename the conversation", label: "Title", value: session.title, action: "Rename" });
+        if (name) attempt(session.rename(name));
+      }),
+      session.kept && h("a", { class: "icon-button", href: file("markdown"), download: "", "aria-label": "Export as Markdown", title: "Export as Markdown" }, icon("download")),
+      iconButton("trash", "Delete", async () => {
+        const yes = await confirmed({
+          title: "Delete this conversation?",
+          text: `“${session.title}” and all its messages will be gone. This cannot be undone.`,
+          action: "Delete",
+          danger: true,
+        });
+        if (yes && (await attempt(session.remove()))) {
+          toast("The conversation is deleted.", { kind: "ok" });
+          go("chat");
+        }
+      }),
+    ];
+  }
+
+  async function attempt(work) {
+    try {
+      await work;
+      return true;
+    } catch (error) {
+      toast(error.message, { kind: "bad" });
+      return false;
+    }
+  }
+
+  function ask(text) {
+    if (!text.trim() || session.running) return;
+    const begun = session.nodes.length === 0;
+    input.value = "";
+    following = true;
+    session.send(text, choice.value);
+    if (begun) rename("chat", session.id);
+  }
+
+  composer.addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask(input.value);
+  });
+  input.addEventListener("input", () => {
+    session.draft = input.value;
+    send.disabled = !input.value.trim();
+  });
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      ask(input.value);
+    }
+  });
+
+  const welcome = h("div", { class: "welcome" }, h("h2", {}, "What can I do for you?"), h("div", { class: "welcome-examples" }));
+  examples(server, (text) => ask(text)).then((nodes) => replace(welcome.lastElementChild, nodes), () => {});
+
+  const forget = sessions.on(show);
+  await Promise.all([pick(rest[0]), sessions.load()]);
+  return {
+    update({ rest: next }) {
+      pick(next[0]);
+      return true;
+    },
+    unmount() {
+      forget();
+      grown.disconnect();
+      drawer?.close();
+    },
+  };
+}
+
+/** Put nodes into a place without touching those that are there: a reader may have text selected in them. */
+function sync(place, nodes) {
+  const wanted = new Set(nodes);
+  for (const node of [...place.children]) if (!wanted.has(node)) node.remove();
+  nodes.forEach((node, index) => {
+    if (place.children[index] !== node) place.insertBefore(node, place.children[index] || null);
+  });
+}
+
+const EXAMPLES = [
+  ["calculator", "What is 17% of 230?"],
+  ["get_current_datetime", "What time is it in Tokyo?"],
+  ["text_replace", "Replace cat by dog in the text 'the cat sat'"],
+  ["get_weather", "What is the weather in Paris?"],
+];
+
+async function examples(server, onPick) {
+  if (server.has_tools === false) return [];
+  const { tools } = await get("api/tools/list");
+  const names = new Set(tools.map((tool) => tool.name));
+  return EXAMPLES.filter(([tool]) => names.has(tool)).map(([, text]) => button(text, { onClick: () => onPick(text) }));
 }

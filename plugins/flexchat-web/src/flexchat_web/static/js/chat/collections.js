@@ -1,0 +1,47 @@
+// Where documents are searched: all collections, or those that are ticked.
+//   const choice = collectionChoice(collections);  choice.node;  choice.value   null: all
+
+import { h, icon } from "../dom.js";
+
+/** Return the choice; its node is null where there is nothing to choose. */
+export function collectionChoice(collections) {
+  if (!collections?.length) return { node: null, value: null };
+  const word = h("span", {});
+  const boxes = collections.map(() => h("input", { type: "checkbox", checked: true, onChange: () => tell() }));
+  const tell = () => {
+    const count = boxes.filter((box) => box.checked).length;
+    word.textContent = `Documents: ${count === boxes.length ? "all" : count ? `${count} of ${boxes.length}` : "none"}`;
+  };
+  tell();
+  const node = h(
+    "details",
+    { class: "collections" },
+    h("summary", { class: "button small" }, icon("document"), word),
+    h(
+      "fieldset",
+      { class: "collections-list" },
+      h("legend", { class: "visually-hidden" }, "Collections to search"),
+      collections.map((one, index) =>
+        h(
+          "label",
+          { class: "check" },
+          boxes[index],
+          h(
+            "span",
+            {},
+            h("strong", {}, [one.service, one.name].filter(Boolean).join(" / ")),
+            one.count !== null && one.count !== undefined && h("span", { class: "muted" }, ` ${one.count} documents`),
+            one.description && h("span", { class: "muted block" }, one.description),
+          ),
+        ),
+      ),
+    ),
+  );
+  return {
+    node,
+    get value() {
+      if (boxes.every((box) => box.checked)) return null;
+      return collections.filter((_, index) => boxes[index].checked).map(({ service, name }) => (name ? { service, name } : { service }));
+    },
+  };
+}

@@ -1,0 +1,63 @@
+// The list of conversations: search, open, begin a new one.
+
+import { h, icon, keyed, replace } from "../dom.js";
+import { button, errorCard, when } from "../elements.js";
+import { sessions } from "./sessions.js";
+
+/** Return { node, show(current) }. onPick is called when one was chosen. */
+export function sessionList({ onPick }) {
+  const list = h("ul", { class: "session-items" });
+  const note = h("div", { class: "session-note" });
+  let timer;
+  const search = h("input", {
+    class: "input",
+    type: "search",
+    "aria-label": "Search conversations",
+    placeholder: "Search",
+    value: sessions.search,
+    onInput: () => {
+      clearTimeout(timer);
+      sessions.search = search.value;
+      timer = setTimeout(() => sessions.load(), 200);
+    },
+  });
+  const node = h(
+    "div",
+    { class: "sessions" },
+    h("a", { class: "button", href: "#/chat", onClick: onPick }, icon("plus"), "New conversation"),
+    h("div", { class: "search" }, icon("search"), search),
+    list,
+    note,
+  );
+  return {
+    node,
+    show(current) {
+      const items = sessions.list;
+      keyed(list, items, (one) => one.id, (one) => item(one, current, onPick), (element, one) => update(element, one, current));
+      replace(
+        note,
+        sessions.problem && errorCard(sessions.problem, { retry: () => sessions.load() }),
+        !items.length && !sessions.problem && h("p", { class: "muted small-text" }, sessions.search ? "Nothing found." : "Conversations appear here."),
+        sessions.hasMore && button("Show more", { kind: "small", onClick: () => sessions.more() }),
+      );
+    },
+  };
+}
+
+function item(session, current, onPick) {
+  const node = h(
+    "li",
+    {},
+    h("a", { class: "session-link", href: `#/chat/${encodeURIComponent(session.id)}`, onClick: onPick }, h("span", { class: "session-title" }), h("span", { class: "session-time" })),
+  );
+  update(node, session, current);
+  return node;
+}
+
+function update(node, session, current) {
+  const link = node.firstElementChild;
+  link.firstElementChild.textContent = session.title || "Untitled";
+  replace(link.lastElementChild, session.running ? [icon("running", "answering")] : session.updated && when(session.updated));
+  if (session === current) link.setAttribute("aria-current", "true");
+  else link.removeAttribute("aria-current");
+}

@@ -1,0 +1,217 @@
+// The conversations the page knows: those the server keeps, and those that exist only here. They outlive the page
+// Chat: an answer goes on being written in its own session while another page or session is shown.
+//   sessions.on(() => …)      something changed      sessions.load()  sessions.more()  sessions.find(id)  sessions.fresh()
+//   session.send(text, collections)  session.stop()  session.open()  session.rename(title)  session.remove()
+
+import { h, announce } from "../dom.js";
+import { ApiError, del, get, patch, stream, uiConfig } from "../api.js";
+import { answerView, storedAnswer } from "./answer.js";
+
+const PAGE = 50;
+
+class Session {
+  constructor(id, title = "") {
+    this.id = id;
+    this.title = title;
+    this.updated = null;
+    this.kept = false; // the server has it
+    this.loaded = true;
+    this.problem = null; // why it could not be opened
+    this.nodes = []; // what is shown of it, in order
+    this.said = []; // {role, content}, for a server that keeps nothing
+    this.topic = null;
+    this.draft = "";
+    this.running = null; // AbortController
+  }
+
+  /** Have the turns the server keeps, once. */
+  async open() {
+    if (this.loaded) return;
+    this.problem = null;
+    try {
+      const whole = await get(`api/conversations/${encodeURIComponent(this.id)}`);
+      this.title = whole.title;
+      this.loaded = this.kept = true;
+      this.topic = whole.turns.at(-1)?.topic || null;
+      this.nodes = whole.turns.flatMap((turn) => [...askedNodes(turn), storedAnswer(turn)]);
+    } catch (error) {
+      this.problem = error;
+    }
+    sessions.changed();
+  }
+
+  /** Ask something; the answer is written to this session whatever is shown. */
+  async send(text, collections = null) {
+    const { keeps_conversations: keeps } = await uiConfig();
+    const answer = answerView();
+    const asked = askedNode(text);
+    const controller = new AbortController();
+    this.nodes.push(asked, answer.node);
+    this.running = controller;
+    this.title ||= text.trim().split("\n")[0].slice(0, 80);
+    this.draft = "";
+    sessions.add(this);
+    const again = () => {
+      if (this.running) return;
+      this.nodes = this.nodes.filter((node) => node !== asked && node !== answer.node);
+      this.send(text, collections);
+    };
+    try {
+      const turn = await this.#turn(text, collections, keeps, controller.signal, answer);
+      this.topic = turn.topic || null;
+      this.said.push({ role: "user", content: text }, { role: "assistant", content: turn.content });
+      this.kept ||= Boolean(turn.conversation);
+      await answer.finish(turn);
+      announce(`Answer: ${turn.content.slice(0, 300)}`);
+    } catch (error) {
+      if (controller.signal.aborted) {
+        await answer.stop(again);
+        announce("Stopped");
+      } else {
+        if (!(error instanceof ApiError)) console.error(error);
+        await answer.fail(error, again);
+      }
+    } finally {
+      this.running = null;
+      sessions.changed();
+    }
+    if (this.kept) sessions.load().catch(() => {});
+  }
+
+  async #turn(text, collections, keeps, signal, answer) {
+    const body = { prompt: text, stream: true, ...(collections && { selectedCollections: collections }) };
+    if (keeps) body.conversation = this.id;
+    else Object.assign(body, { previousMessages: this.said, topic: this.topic });
+    for await (const happened of stream("chat/api", body, { signal })) {
+      if (happened.event === "turn") return happened.data;
+      if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
+      answer.take(happened);
+    }
+    throw new ApiError(0, { title: "Cut off.", detail: "The connection ended before the answer was complete." });
+  }
+
+  /** Stop the answer that is being written. */
+  stop() {
+    this.running?.abort();
+  }
+
+  async rename(title) {
+    if (this.kept) await patch(`api/conversations/${encodeURIComponent(this.id)}`, { title });
+    this.title = title;
+    sessions.changed();
+  }
+
+  async remove() {
+    this.stop();
+    if (this.kept) await del(`api/conversations/${encodeURIComponent(this.id)}`);
+    sessions.drop(this);
+  }
+}
+
+class Sessions {
+  constructor() {
+    this.known = new Map(); // id → Session
+    this.listed = []; // ids as the server lists them
+    this.search = "";
+    this.hasMore = false;
+    this.problem = null;
+    this.watchers = new Set();
+    this.blank = null;
+  }
+
+  on(watcher) {
+    this.watchers.add(watcher);
+    return () => this.watchers.delete(watcher);
+  }
+
+  changed() {
+    for (const watcher of this.watchers) watcher();
+  }
+
+  /** The sessions to list: those only here first, then the server's in its order. */
+  get list() {
+    const wanted = this.search.trim().toLowerCase();
+    const here = [...this.known.values()].filter(
+      (one) => !this.listed.includes(one.id) && one.nodes.length && (!wanted ? !one.kept || one.running : one.title.toLowerCase().includes(wanted)),
+    );
+    return [...here.reverse(), ...this.listed.map((id) => this.known.get(id)).filter(Boolean)];
+  }
+
+  /** Ask the server for the newest. */
+  async load() {
+    const { keeps_conversations: keeps } = await uiConfig();
+    if (!keeps) return;
+    const search = this.search;
+    try {
+      const { conversations } = await get("api/conversations", { search, limit: PAGE });
+      if (search !== this.search) return;
+      this.listed = [];
+      this.#take(conversations);
+      this.problem = null;
+    } catch (error) {
+      this.problem = error;
+    }
+    this.changed();
+  }
+
+  /** Ask for older ones. */
+  async more() {
+    const { conversations } = await get("api/conversations", { search: this.search, limit: PAGE, before: this.listed.at(-1) });
+    this.#take(conversations);
+    this.changed();
+  }
+
+  #take(conversations) {
+    for (const { id, title, updated_at: updated } of conversations) {
+      if (!this.known.has(id)) {
+        this.known.set(id, new Session(id));
+        this.known.get(id).loaded = false;
+      }
+      Object.assign(this.known.get(id), { title, updated, kept: true });
+      this.listed.push(id);
+    }
+    this.hasMore = conversations.length === PAGE;
+  }
+
+  /** Return a session by its id; one the server may know. */
+  find(id) {
+    if (!this.known.has(id)) {
+      const session = new Session(id);
+      session.loaded = false;
+      this.known.set(id, session);
+    }
+    return this.known.get(id);
+  }
+
+  /** Return the session that is to begin. */
+  fresh() {
+    this.blank ||= new Session(newId());
+    return this.blank;
+  }
+
+  add(session) {
+    if (this.blank === session) this.blank = null;
+    this.known.set(session.id, session);
+    this.changed();
+  }
+
+  drop(session) {
+    this.known.delete(session.id);
+    this.listed = this.listed.filter((id) => id !== session.id);
+    this.changed();
+  }
+}
+
+function newId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function askedNode(text) {
+  return h("article", { class: "message asked", "aria-label": "You" }, h("p", {}, text));
+}
+
+function askedNodes(turn) {
+  return turn.messages.filter((one) => one.role === "user" && one.content).map((one) => askedNode(one.content));
+}
+
+export const sessions = new Sessions();
