@@ -287,3 +287,20 @@ def test_the_data_folder_is_the_named_one_else_the_platforms(monkeypatch, tmp_pa
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "x"))
     monkeypatch.setattr(sys, "platform", "linux")
     assert data_folder() == tmp_path / "x" / "flexchat"
+
+
+def test_blocking_calls_do_the_same_for_code_that_is_not_asynchronous(tmp_path):
+    """Reading first makes the file; what raises leaves nothing; closed is closed."""
+    db = database(tmp_path / "t.db")
+    assert db.read_blocking(everything) == []
+    assert db.write_blocking(put("a")) == 1
+    with pytest.raises(StorageError, match="cannot hold this"):
+        db.write_blocking(put("\ud800"))
+    assert db.read_blocking(everything) == ["a"]
+    db.close()
+    db.close()
+
+    with pytest.raises(StorageError, match="is closed"):
+        db.write_blocking(put("b"))
+    with pytest.raises(StorageError, match="is closed"):
+        db.read_blocking(everything)
