@@ -62,7 +62,7 @@ def _stands_there(value: str, place: Place, data: Mapping[str, Any], file: Mappi
     rules = file.get("responses")
     for number in range(len(rules) if isinstance(rules, list) else 0):
         if at(file, ("responses", number, *place[2:])) == value and at(file, ("responses", number, "llm")) == service:
-            return isinstance(service, str) and same_target(data, file, ("llms", service, "provider"))
+            return isinstance(service, str) and same_target(data, file, ("llms", service))
     return False
 
 

@@ -90,7 +90,7 @@ def behind_masks(
             continue
         if place not in secrets and at(file, place) != MASKED:
             problems.append(posted.problem(place, f"{MASKED} stands for no secret of the file here: write the value"))
-        elif not same_target(posted.data, file, place):
+        elif not same_target(posted.data, file, place, secrets):
             text = "the secret of the file is not used with other settings than it has there: write it again"
             problems.append(posted.problem(place, text))
         else:
@@ -98,17 +98,22 @@ def behind_masks(
     return values, problems
 
 
-def same_target(data: Mapping[str, Any], file: Mapping[str, Any], place: Place) -> bool:
+def same_target(
+    data: Mapping[str, Any], file: Mapping[str, Any], place: Place, secrets: Mapping[Place, str] | None = None
+) -> bool:
     """Return whether the entry around a place speaks to whom it speaks to in the file: its provider, and all settings.
 
     Keys that are core's own (a default model, retries, a description) may differ, and so may numbers other than ports.
+
+    Args:
+        secrets: The file's, for the masks in data.
     """
-    depth = 2 if place[0] in SERVICES else 1 if place[0] == "conversations" else 0
-    if depth:
-        return _facts(at(data, place[:depth])) == _facts(at(file, place[:depth]))
-    here, there = at(data, place[:-1]), at(file, place[:-1])
-    whole, whole_there = at(data, place[:3]), at(file, place[:3])
-    return _facts(here) == _facts(there) and _facts(whole) == _facts(whole_there)
+    depth = 2 if place[0] in SERVICES else 1 if place[0] == "conversations" else 3
+    around = [place[:depth]] if depth < 3 else [place[:-1], place[:3]]
+    if place[0] == "responses":  # what a rule holds goes to its service
+        service = at(file, (*place[:2], "llm"))
+        around += [("llms", service)] if isinstance(service, str) else []
+    return all(_facts(data, entry, secrets or {}) == _facts(file, entry, {}) for entry in around)
 
 
 def at(data: Any, place: Place) -> Any:
@@ -121,11 +126,16 @@ def at(data: Any, place: Place) -> Any:
     return data
 
 
-def _facts(entry: Any) -> dict[Place, Any]:
+def _facts(data: Mapping[str, Any], entry: Place, secrets: Mapping[Place, str]) -> dict[Place, Any]:
     """Return what decides whom an entry speaks to."""
-    if not isinstance(entry, dict):
+    table = at(data, entry)
+    if not isinstance(table, dict):
         return {}
-    return {place: value for place, value in walk(entry) if _decides(place, value)}
+    return {
+        place: secrets.get((*entry, *place), value) if value == MASKED else value
+        for place, value in walk(table)
+        if _decides(place, value)
+    }
 
 
 def _decides(place: Place, value: Any) -> bool:
@@ -135,7 +145,7 @@ def _decides(place: Place, value: Any) -> bool:
         return False
     if isinstance(value, (bool, int, float)):
         return "port" in str(place[-1]).lower()
-    return bool(value != MASKED)
+    return True
 
 
 def _named_secret(place: Place, data: Mapping[str, Any], plugins: PluginHost) -> bool:

@@ -1,0 +1,149 @@
+"""Who may speak to the server: Host, Origin, Sec-Fetch-Site, token."""
+
+import pytest
+
+TOKENS = {"a-token-of-alice-1": "alice", "b-token-of-bob-123": "bob"}
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000", "LOCALHOST", "localhost."]
+)
+async def test_loopbacks_names_are_answered(client, host):
+    assert (await client.get("/api/config", headers={"host": host})).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example", "", "a b", "127.0.0.1@evil",
+     "192.168.0.7", "[::2]", "localhost:8000:8000", "localhost:x"],
+)  # fmt: skip
+async def test_a_foreign_host_is_refused(client, host):
+    """DNS rebinding: the name is the attacker's, the address ours."""
+    answer = await client.get("/api/config", headers={"host": host})
+    assert answer.status_code == 421
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_host_can_be_allowed(new_client):
+    client = await new_client(hosts=("chat.example", "[fd00::1]"))
+    assert (await client.get("/api/config", headers={"host": "chat.example:443"})).status_code == 200
+    assert (await client.get("/api/config", headers={"host": "[fd00::1]"})).status_code == 200
+    assert (await client.get("/api/config", headers={"host": "localhost"})).status_code == 421
+    client = await new_client(hosts=("*",))
+    assert (await client.get("/api/config", headers={"host": "whatever.example"})).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "http://localhost:3000", "null", "http://127.0.0.1:80", "http://localhost:8000", "file://",
+     "http://[", "http://127.0.0.1:8000/path", "http://127.0.0.1:99999", "ftp://127.0.0.1:8000"],
+)  # fmt: skip
+async def test_a_foreign_origin_is_refused_with_every_method(client, origin, method):
+    answer = await client.request(method, "/api/config/validate", headers={"origin": origin})
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+async def test_the_page_itself_may_call(client):
+    answer = await client.get(
+        "/api/config", headers={"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}
+    )
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_request_that_another_site_made_without_origin_is_refused(client, site):
+    """An image or a script tag sends no Origin."""
+    assert (await client.get("/api/config", headers={"sec-fetch-site": site})).status_code == 403
+    assert (await client.get("/", headers={"sec-fetch-site": site})).status_code == 200, "a link to the page is welcome"
+
+
+async def test_an_allowed_origin_gets_cors_headers_and_no_other(new_client):
+    client = await new_client(origins=("https://app.example",))
+    ours = {"origin": "https://app.example", "sec-fetch-site": "cross-site"}
+    answer = await client.get("/api/config", headers=ours)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == "https://app.example"
+    assert answer.headers["vary"] == "Origin"
+    preflight = await client.options("/api/config", headers={**ours, "access-control-request-method": "PUT"})
+    assert preflight.status_code == 204
+    assert "PUT" in preflight.headers["access-control-allow-methods"]
+    other = await client.get("/api/config", headers={"origin": "https://app.example.evil"})
+    assert other.status_code == 403
+
+
+async def test_every_answer_has_the_security_headers(client):
+    for path in ("/", "/api/config", "/nothing", "/static/nothing"):
+        headers = (await client.get(path)).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+    assert (await client.get("/api/config")).headers["cache-control"] == "no-store"
+
+
+async def test_without_a_token_nothing_but_the_page_and_health_is_answered(new_client):
+    client = await new_client(tokens=TOKENS)
+    assert (await client.get("/")).status_code == 200
+    assert (await client.get("/openapi.json")).status_code == 200
+    for method, path in (("GET", "/api/config"), ("POST", "/chat/api"), ("GET", "/v1/models"), ("GET", "/nowhere")):
+        answer = await client.request(method, path)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["Bearer wrong-token-123456", "Bearer ", "Basic a-token-of-alice-1", "a-token-of-alice-1", "Bearer a-token"],
+)
+async def test_a_wrong_token_is_none(new_client, given):
+    client = await new_client(tokens=TOKENS)
+    assert (await client.get("/api/config", headers={"authorization": given})).status_code == 401
+
+
+async def test_a_token_opens(new_client):
+    client = await new_client(tokens=TOKENS)
+    for token in TOKENS:
+        assert (await client.get("/api/config", headers={"authorization": f"Bearer {token}"})).status_code == 200
+
+
+async def test_a_link_with_a_token_becomes_a_cookie_that_scripts_cannot_read(new_client):
+    client = await new_client(tokens=TOKENS)
+    answer = await client.get("/?token=a-token-of-alice-1")
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/"
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    assert "SameSite=Strict" in answer.headers["set-cookie"]
+    assert (await client.get("/api/config")).status_code == 200, "the client keeps cookies"
+    assert (await client.get("/?token=wrong")).status_code == 401
+
+
+async def test_a_token_in_the_query_opens_nothing_else(new_client):
+    client = await new_client(tokens=TOKENS)
+    assert (await client.get("/api/config?token=a-token-of-alice-1")).status_code == 401
+
+
+async def test_v1_tells_problems_of_the_guard_in_openais_form(new_client):
+    client = await new_client(tokens=TOKENS)
+    error = (await client.get("/v1/models")).json()["error"]
+    assert error["type"] == "authentication_error"
+    assert "Bearer" in error["message"]
+
+
+async def test_a_web_socket_is_refused(new_app):
+    """There is none, and Origin checks do not hold for them by themselves."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await new_app()({"type": "websocket", "path": "/", "headers": []}, None, send)
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+def test_settings_do_not_show_tokens():
+    from flexchat_web.serving import Settings
+
+    assert "a-token-of-alice-1" not in repr(Settings(tokens=TOKENS))
