@@ -16,6 +16,8 @@ from . import (
     schema,
     tools,
     tools_lint,
+    validate,
+    validations,
     verify,
 )
 
@@ -30,6 +32,8 @@ OWN = {
         init,
         tools,
         tools_lint,
+        validate,
+        validations,
         models,
         plugins,
         verify,

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..app import FlexChat
-from ..config.cases import Case, ValidationTable
-from ..errors import did_you_mean
 from ..plugin.contracts import Command
 from .opening import config_file, introduce, open_chat
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, UsageError
 
 if TYPE_CHECKING:
+    from ..config.cases import Case, ValidationTable  # making these classes takes a while
+    from ..config.model import Config
+    from ..validation.reading import Cases
     from ..validation.running import Progress, ValidationRun
     from ..validation.store import Run, ValidationStore
     from .validate_report import Report
@@ -82,13 +83,21 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_validate(args))
 
 
-def store_path(named: str | None, chat_table: ValidationTable, file: Path | None) -> Path | None:
+def table_of(config: Config) -> ValidationTable:
+    """Return a configuration's table ``validation``, or what holds without one."""
+    from ..config.cases import ValidationTable
+
+    found: ValidationTable = config.validation or ValidationTable()
+    return found
+
+
+def store_path(named: str | None, table: ValidationTable, file: Path | None) -> Path | None:
     """Return where results are kept: --store, else validation.store, from the configuration's folder; else None."""
     if named is not None:
         return Path(named).expanduser()
-    if chat_table.store is None:
+    if table.store is None:
         return None
-    return (file.parent if file else Path()) / Path(chat_table.store).expanduser()
+    return (file.parent if file else Path()) / Path(table.store).expanduser()
 
 
 async def _validate(args: argparse.Namespace) -> int:
@@ -109,7 +118,7 @@ async def _validate(args: argparse.Namespace) -> int:
                 await _watch(run, terminal)
             except asyncio.CancelledError:  # Ctrl-C
                 interrupted = True
-            report = await report_of(run, store)
+            report = await report_of(run, chat, store)
             if args.junit:
                 write_junit(Path(args.junit), report)
             print_report(report, terminal, as_json=args.json)
@@ -131,7 +140,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
-    table = chat.config.validation or ValidationTable()
+    table = table_of(chat.config)
     return attrs.evolve(
         table,
         run_tools=table.run_tools or args.run_tools,
@@ -145,12 +154,12 @@ async def _planned(
 ) -> ValidationRun:
     from ..validation.running import Plan, ValidationRun
 
-    config = str(file.resolve()) if file else None
+    config = _whole_path(file)
     if args.resume is not None:
         earlier = await _unfinished(store, args.resume, config)
         settings = earlier.settings
         table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
-        cases = _cases(chat, file, settings.get("files") or ())
+        cases = _cases(chat, file, settings.get("files") or ()).cases
         return await ValidationRun.resume(chat, earlier.id, cases, store, table=table)
     files, names = _files_and_names(args.cases)
     plan = Plan(
@@ -160,6 +169,10 @@ async def _planned(
     )
     settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
     return await ValidationRun.begin(chat, plan, store, table=table, settings=settings)
+
+
+def _whole_path(file: Path | None) -> str | None:
+    return str(file.resolve()) if file else None
 
 
 async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -> Run:
@@ -176,14 +189,15 @@ async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -
     return open_[0]
 
 
-def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> tuple[Case, ...]:
+def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> Cases:
     from ..validation.reading import read_cases
 
     config = chat.config
+    table = table_of(config)
     if files:  # in place of the configuration's
-        table = attrs.evolve(config.validation or ValidationTable(), cases=(), files=())
-        config = attrs.evolve(config, validation=table)
-    return read_cases(config, file.parent if file else None, files=[Path(path) for path in files]).cases
+        table = attrs.evolve(table, cases=(), files=())
+    config = attrs.evolve(config, validation=table)
+    return read_cases(config, file.parent if file else None, files=[Path(path) for path in files])
 
 
 def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:
@@ -191,20 +205,10 @@ def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:
     return [Path(word).resolve() for word in files], [word for word in given if word not in files]
 
 
-def _chosen(cases: Sequence[Case], names: Sequence[str], tags: Sequence[str]) -> tuple[Case, ...]:
-    if not cases:
+def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Case, ...]:
+    if not cases.cases:
         raise UsageError(NO_CASES)
-    known = [case.name for case in cases]
-    for name in names:
-        if name not in known:
-            raise UsageError(f"--cases {name}: no case, and no file, is called so{did_you_mean(name, known)}")
-    known_tags = {tag for case in cases for tag in case.tags}
-    for tag in tags:
-        if tag not in known_tags:
-            there = ", ".join(sorted(known_tags)) or "none"
-            raise UsageError(f"--tag {tag}: no case has it{did_you_mean(tag, known_tags)}; there are: {there}")
-    wanted = [case for case in cases if not names or case.name in names]
-    chosen = tuple(case for case in wanted if not tags or not set(tags).isdisjoint(case.tags))
+    chosen = cases.chosen(names, tags)
     if not chosen:
         raise UsageError("none of the cases named has one of the tags")
     return chosen

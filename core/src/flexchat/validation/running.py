@@ -64,7 +64,7 @@ class Plan:
         return [
             Task(model_id=model_id, case=case, repetition=repetition)
             for repetition in range(self.runs)
-            for case in sorted(self.cases, key=lambda case: place(repetition, case))  # noqa: B023  used at once
+            for case in sorted(self.cases, key=lambda case: place(repetition, case))
             for model_id in self.models
         ]
 
@@ -330,8 +330,7 @@ class ValidationRun:
     async def _work(self, lane: _Lane, queue: asyncio.Queue[Attempt | Progress | None]) -> None:
         try:
             while True:
-                while lane.paused_s() > 0:
-                    await asyncio.sleep(lane.paused_s())
+                await lane.ready()
                 planned = lane.take(self._given_up)
                 if planned is None:
                     return
@@ -392,7 +391,7 @@ class ValidationRun:
         if attempt.outcome == "error" or attempt.case is None or attempt.case_hash != self._hashes.get(attempt.case):
             return
         key = self.keys.get(attempt.key.model_id)
-        if key is None or stale_reasons(attempt.key, key):
+        if key is None or stale_reasons(attempt.key, _for_a_case(key)):
             return
         if self._tasks.pop((attempt.key.model_id, attempt.case, attempt.repetition), None) is not None:
             self._count(attempt)
@@ -409,7 +408,7 @@ class ValidationRun:
 
     def _id(self, task: Task) -> str:
         """Return the id of an attempt that counts: the same for the same case, tools and model in the same run."""
-        key = attrs.astuple(self.keys[task.model_id])
+        key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
         named = [self.run.id, key, task.case.name, self._hashes[task.case.name], task.repetition]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
@@ -454,6 +453,11 @@ class _Lane:
             self.limit = max(1, self.limit // 2)
             self._slowed_at = now
 
+    async def ready(self) -> None:
+        """Wait until the service may be asked again."""
+        while (wait_s := self.paused_s()) > 0:  # noqa: ASYNC110  what is waited for is a time, which may move
+            await asyncio.sleep(wait_s)
+
     def paused_s(self) -> float:
         """Return for how many seconds more the service is left alone."""
         return self._paused_until - time.monotonic()
@@ -461,6 +465,11 @@ class _Lane:
 
 def _is_busy(found: Tried) -> bool:
     return isinstance(found.error, (ProviderRateLimitError, ProviderOverloadedError))
+
+
+def _for_a_case(key: ModelKey) -> ModelKey:
+    """Return what counts of a key where the case's own hash is known, too, which says what tools it offered."""
+    return attrs.evolve(key, tools=None)
 
 
 def _whole_ids(chat: FlexChat, model_ids: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,202 @@
+"""What a validation run came to: for people, as JSON, and as JUnit XML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..app import FlexChat
+from ..validation.attempt_json import attempt_to_dict
+from ..validation.attempts import Attempt
+from ..validation.fingerprint import case_hashes
+from ..validation.junit import junit_xml, write_whole
+from ..validation.running import Plan, Progress, ValidationRun
+from ..validation.statistics import Verdict
+from ..validation.store import Run, ValidationStore, run_to_dict
+from ..validation.summary import ModelSummary, summarise
+from .terminal import Style, Terminal, one_line
+
+_MOST_FAILURES = 20
+_MOST_PROBLEMS = 3
+_STYLES: dict[str, Style] = {"not_validated": "red", "validated": "bold"}
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """A run and what it proves.
+
+    Attributes:
+        attempts: Of this run; what came to nothing and was made again later is left out.
+        models: What is known of its models from these cases, earlier runs included.
+    """
+
+    run: Run
+    plan: Plan
+    progress: Progress
+    attempts: tuple[Attempt, ...]
+    models: tuple[ModelSummary, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything planned was made and came to something."""
+        return self.progress.passed + self.progress.failed == self.progress.planned
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        progress = self.progress
+        counted = {name: getattr(progress, name) for name in ("done", "passed", "failed", "errors")}
+        return {
+            "run": run_to_dict(self.run) | counted,
+            "models": [model.to_dict() for model in self.models],
+            "attempts": [attempt_to_dict(attempt) for attempt in self.attempts],
+            "elapsed_s": round(progress.elapsed_s, 3),
+            "input_tokens": progress.input_tokens,
+            "output_tokens": progress.output_tokens,
+            "cost": None if progress.unpriced else progress.cost,
+            "unpriced": list(progress.unpriced),
+        }
+
+
+async def report_of(run: ValidationRun, chat: FlexChat, store: ValidationStore) -> Report:
+    """Return what a run came to."""
+    last: dict[tuple[str, str | None, int], Attempt] = {}
+    for attempt in await store.attempts(run=run.run.id):
+        place = (attempt.key.model_id, attempt.case, attempt.repetition)
+        if attempt.outcome != "error" or place not in last or last[place].outcome == "error":
+            last[place] = attempt
+    known = [attempt for model_id in run.plan.models for attempt in await store.attempts(model_id=model_id)]
+    hashes = case_hashes(run.plan.cases, chat.tools.get_registry().list())
+    return Report(
+        run=run.run,
+        plan=run.plan,
+        progress=run.progress,
+        attempts=tuple(last.values()),
+        models=summarise(known, run.keys, hashes, runs=await store.runs(-1)),
+    )
+
+
+def write_junit(path: Path, report: Report) -> None:
+    """Write the run as JUnit XML.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    write_whole(path, junit_xml(report.plan, report.attempts))
+
+
+def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
+    """Print the verdicts, what failed, and what it took."""
+    if as_json:
+        terminal.json(report.to_dict())
+        return
+    for model in report.models:
+        _print_model(model, report, terminal)
+    _print_failures(report, terminal)
+    _print_errors(report, terminal)
+    terminal.out()
+    terminal.paragraph(_summary(report), indent="")
+    if report.run.problem:
+        terminal.paragraph(report.run.problem, indent="")
+
+
+def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
+    """Print verdicts under each other: what of, the verdict, how many were right, the interval, what is missing."""
+    rights = [f"{found.successes:,} of {found.tests:,}" for _, found in rows]
+    names, width = max((len(name) for name, _ in rows), default=0), max(map(len, rights), default=0)
+    for (name, found), right in zip(rows, rights, strict=True):
+        status = found.status.replace("_", " ")
+        rest = (
+            f"{right:>{width}} right   {_percent(found.low)} to {_percent(found.high)}" if found.tests else "no tests"
+        )
+        more = f"   {found.more:,} more to decide" if found.more else ""
+        terminal.out(f"  {name:{names}}  {status:13}  {rest}{more}", _STYLES.get(found.status, "plain"))
+
+
+def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> None:
+    terminal.out(model.model_id, "bold")
+    aspects = [(aspect.replace("_", " "), found) for aspect, found in model.aspects.items()]
+    print_verdicts([("all cases", model.verdict), *aspects], terminal)
+    here = sum(a.key.model_id == model.model_id and a.outcome != "error" for a in report.attempts)
+    notes = [model.note] if model.note else []
+    if model.verdict.tests > here:
+        notes.append(f"{model.verdict.tests - here:,} of these tests are from earlier runs")
+    if model.stale_reasons:
+        notes.append(f"results of before are not counted: {'; '.join(model.stale_reasons)}")
+    for note in notes:
+        terminal.paragraph(note, indent="  ")
+    terminal.out()
+
+
+def _print_failures(report: Report, terminal: Terminal) -> None:
+    failed = _grouped(report.attempts, "failed")
+    if not failed:
+        return
+    many = len(report.plan.models) > 1
+    tries = report.plan.runs
+    shown = len(failed) if terminal.verbose else _MOST_FAILURES
+    terminal.out(f"failed: {_count(sum(map(len, failed.values())), 'attempt')}", "bold")
+    for (model_id, case), attempts in [*failed.items()][:shown]:
+        of = f" ({len(attempts)} of {tries})" if tries > 1 else ""
+        terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
+        problems = [*dict.fromkeys(text for attempt in attempts for text in attempt.problems)]
+        for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:
+            terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
+    if len(failed) > shown:
+        terminal.out(f"  … and {_count(len(failed) - shown, 'case')} more: -v shows them all")
+
+
+def _print_errors(report: Report, terminal: Terminal) -> None:
+    found: dict[tuple[str, str], int] = {}
+    for attempt in report.attempts:
+        if attempt.outcome == "error":
+            place = (attempt.key.model_id, " ".join(attempt.problems))
+            found[place] = found.get(place, 0) + 1
+    if found:
+        terminal.out("came to nothing, and is not counted:", "bold")
+    for (model_id, why), number in found.items():
+        terminal.paragraph(f"{_count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
+
+
+def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:
+    found: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.outcome == outcome:
+            found.setdefault((attempt.key.model_id, attempt.case or ""), []).append(attempt)
+    return dict(sorted(found.items()))
+
+
+def _summary(report: Report) -> str:
+    progress = report.progress
+    made = progress.passed + progress.failed
+    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {_count(progress.planned, 'attempt')}"]
+    parts[0] += f" in {duration(progress.elapsed_s)}"
+    if progress.input_tokens or progress.output_tokens:
+        parts.append(f"{progress.input_tokens:,} tokens read, {progress.output_tokens:,} written")
+    if progress.cost or not progress.unpriced:
+        parts += [f"${progress.cost:.4f}"] if progress.cost else []
+    if progress.unpriced:
+        parts.append(f"price not known of {', '.join(progress.unpriced)}: [validation.prices]")
+    return "; ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Return a time for people: "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _percent(rate: float) -> str:
+    return f"{rate * 100:.0f} %"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

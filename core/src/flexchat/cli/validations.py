@@ -1,0 +1,147 @@
+"""flexchat validations …: what is known of models from their tests, to be read, taken away and brought in."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import did_you_mean
+from ..plugin.contracts import Command
+from ..storage.folder import data_folder
+from .opening import config_file
+from .terminal import Terminal, one_line
+from .usage import OK, UsageError
+from .validate import store_path, table_of
+
+if TYPE_CHECKING:
+    from ..validation.tracker import ModelValidationTracker, ValidationRecord
+
+_TESTS_SHOWN = 20
+
+
+def add_store_argument(parser: argparse.ArgumentParser) -> None:
+    """Say what all of them take."""
+    parser.add_argument("--store", metavar="FILE", help="database of the results; absent: validation.store")
+
+
+def _model_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="SERVICE/MODEL", help="the model")
+    add_store_argument(parser)
+
+
+def _file_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a JSON file")
+    add_store_argument(parser)
+
+
+def _list(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
+    terminal: Terminal = args.terminal
+    records = tracker.get_all_validations()
+    if args.json:
+        terminal.json([_without_history(record) for record in records])
+        return
+    for record in records:
+        terminal.out(record.model_id, "bold")
+        _print_verdict(record, terminal)
+    if not records:
+        terminal.say("no model has been tested: flexchat validate does", "dim")
+
+
+def _show(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
+    terminal: Terminal = args.terminal
+    record = tracker.get_status(args.model)
+    if not record.tested:
+        known = [known.model_id for known in tracker.get_all_validations()]
+        there = ", ".join(known) or "none"
+        raise UsageError(f"'{args.model}' has not been tested{did_you_mean(args.model, known)}; tested are: {there}")
+    if args.json:
+        terminal.json(record.to_dict())
+        return
+    terminal.out(record.model_id, "bold")
+    _print_verdict(record, terminal)
+    terminal.out()
+    for test in record.test_history[-_TESTS_SHOWN:]:
+        details = test.get("details") or {}
+        case = details.get("case") if isinstance(details, dict) else None
+        said = ": ".join(str(part) for part in (case, test.get("error")) if part)
+        when = str(test["timestamp"])[:16].replace("T", " ")
+        line = f"  {when}  {'passed' if test['success'] else 'failed'}  {one_line(said, 500)}".rstrip()
+        terminal.out(line if len(line) <= terminal.width else f"{line[: terminal.width - 2]} …")
+    if record.test_count > _TESTS_SHOWN:
+        terminal.out(f"  the last {_TESTS_SHOWN} of {record.test_count:,}; flexchat validations export writes all")
+
+
+def _export(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
+    records = tracker.get_all_validations()
+    asyncio.run(tracker.save(args.file))
+    _say(args, {"exported": len(records), "file": args.file}, f"results of {_models(len(records))} in {args.file}")
+
+
+def _import(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
+    if not Path(args.file).exists():  # the tracker takes that for a first start
+        raise UsageError(f"there is no file '{args.file}'")
+    new = asyncio.run(tracker.load(args.file))
+    _say(args, {"imported": new}, f"{new:,} {'result is' if new == 1 else 'results are'} new")
+
+
+def _print_verdict(record: ValidationRecord, terminal: Terminal) -> None:
+    status = "stale" if record.stale else record.verdict.replace("_", " ")
+    last = f"; last tested {record.last_tested[:16].replace('T', ' ')}" if record.last_tested else ""
+    terminal.paragraph(f"{status}: {record.reason}{last}", indent="  ")
+    for reason in record.stale_reasons:
+        terminal.paragraph(reason, indent="  ")
+
+
+def _without_history(record: ValidationRecord) -> dict[str, object]:
+    return {name: value for name, value in record.to_dict().items() if name != "test_history"}
+
+
+def _say(args: argparse.Namespace, data: dict[str, object], text: str) -> None:
+    if args.json:
+        args.terminal.json(data)
+    else:
+        args.terminal.say(text, "dim")
+
+
+def _models(number: int) -> str:
+    return f"{number:,} model{'' if number == 1 else 's'}"
+
+
+def _command(
+    name: str,
+    summary: str,
+    add_arguments: Callable[[argparse.ArgumentParser], None],
+    work: Callable[[ModelValidationTracker, argparse.Namespace], None],
+) -> Command:
+    def run(args: argparse.Namespace) -> int:
+        from ..validation.store import FILE_NAME
+        from ..validation.tracker import ModelValidationTracker
+
+        tracker = ModelValidationTracker(_path(args) or data_folder() / FILE_NAME)
+        try:
+            work(tracker, args)
+        finally:
+            tracker.close()
+        return OK
+
+    return Command(name=f"validations {name}", summary=summary, add_arguments=add_arguments, run=run)
+
+
+def _path(args: argparse.Namespace) -> Path | None:
+    from ..config.load import read_config
+    from ..config.model import Config
+
+    file = config_file(args)
+    config = read_config(file).config if file and args.store is None else None
+    return store_path(args.store, table_of(config or Config()), file)
+
+
+COMMANDS = (
+    _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list),
+    _command("show", "print what is known of a model, and its last tests", _model_arguments, _show),
+    _command("export", "write all results to a JSON file", _file_arguments, _export),
+    _command("import", "add the results of a JSON file, also of the Node original", _file_arguments, _import),
+)
