@@ -422,3 +422,13 @@ def test_a_database_of_something_else_is_a_sentence(tmp_path):
     with pytest.raises(StorageError, match="something else"):
         tracker.record_success(M)
     tracker.close()
+
+
+def test_data_nested_too_deeply_is_a_value_error():
+    """What is merged may come from a client."""
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(ValueError, match="nested too deeply"):
+        ModelValidationTracker().merge([[M, {"test_history": [{"success": True, "details": deep}]}]])

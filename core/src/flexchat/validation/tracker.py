@@ -160,6 +160,17 @@ class ModelValidationTracker:
         Raises:
             ValueError: It is no such data; says where and why.
         """
+        try:
+            return self._merge(data)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+    def close(self) -> None:
+        """Close the database, unless a store was given: that is closed by who opened it."""
+        if self._is_own:
+            self._store.close()
+
+    def _merge(self, data: Any) -> int:
         if not isinstance(data, Mapping) or "format" not in data:
             attempts = [
                 attempt
@@ -171,11 +182,6 @@ class ModelValidationTracker:
             ]
             return self._store.add_blocking(attempts)
         return self._store.add_blocking(*read_exported(data))
-
-    def close(self) -> None:
-        """Close the database, unless a store was given: that is closed by who opened it."""
-        if self._is_own:
-            self._store.close()
 
     def _save(self, path: Path) -> None:
         if self._store.path is not None and path.absolute() == self._store.path.absolute():
