@@ -175,6 +175,18 @@ async def test_a_row_that_was_spoiled_is_named(store):
         await store.attempts()
 
 
+async def test_a_run_that_was_spoiled_is_named(store):
+    """Somebody wrote into the file."""
+    await store.save_run(RUN)
+    connection = sqlite3.connect(store.path)
+    connection.execute("UPDATE runs SET run = '[]'")
+    connection.commit()
+    connection.close()
+
+    with pytest.raises(StorageError, match="run 'r' that cannot be read"):
+        await store.runs()
+
+
 async def test_a_run_comes_back_and_is_replaced(store):
     """Every field; a tenant sees its own."""
     await store.save_run(RUN)
@@ -247,6 +259,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number(monkeypatch):
     assert owner.is_there(f"elsewhere {number}") is None
     assert owner.is_there("") is None
     assert owner.is_there(f"{platform.node()} x") is None
+    assert owner.is_there(f"{host} {number}") is True
     if started:
         assert owner.is_there(f"{host} {number} 1") is False
     assert owner.is_there(f"{host} {2**22 + 1}") is False
