@@ -30,7 +30,7 @@ from .domain import (
 )
 from .domain.masking import Mask
 from .domain.text import scrub
-from .errors import ChatRequestError, Problem, ProviderError
+from .errors import ChatRequestError, Problem, ProviderError, ProviderTimeoutError
 from .phases.phase6_generation import ResponseGenerator
 from .phases.routing import Router
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
@@ -344,12 +344,20 @@ class FlexChat:
             dimensions=dimensions,
         )
 
-    async def list_models(self) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
-        """Ask every configured service for its models; a service that does not answer gives its error."""
+    async def list_models(self, *, timeout_s: float | None = None) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
+        """Ask every configured service for its models; a service that does not answer gives its error.
+
+        Args:
+            timeout_s: Seconds each service has; None for the time its provider takes at most.
+        """
 
         async def ask(provider: ChatProvider) -> tuple[ModelInfo, ...] | ProviderError:
             try:
-                return tuple(await provider.list_models())
+                async with asyncio.timeout(timeout_s):
+                    return tuple(await provider.list_models())
+            except TimeoutError:
+                text = f"the list of models did not come within {timeout_s:g} s"
+                return ProviderTimeoutError(text, provider=provider.name)
             except ProviderError as error:
                 return error
 
