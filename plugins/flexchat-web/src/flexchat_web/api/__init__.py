@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..operations import Operation
-from . import chat, conversations, server, tools
+from . import chat, conversations, models, openai, runs, server, tools, trials, validation
 from .errors import told
 
 OPERATIONS: tuple[Operation, ...] = tuple(
-    told(operation) for module in (chat, conversations, tools, server) for operation in module.OPERATIONS
+    told(operation)
+    for module in (chat, conversations, tools, models, trials, validation, runs, openai, server)
+    for operation in module.OPERATIONS
 )

@@ -86,7 +86,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
 
 
 def _turn(turn: ConversationTurn) -> dict[str, Any]:
-    empty = {"topic": "", "service": "", "model": "", "usage": None, "citations": [], "at": ""}
+    empty: dict[str, Any] = {"topic": "", "service": "", "model": "", "usage": None, "citations": [], "at": ""}
     return {**empty, **_shown(turn_to_dict(turn))}
 
 

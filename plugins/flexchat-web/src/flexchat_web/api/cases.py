@@ -1,0 +1,59 @@
+"""The validation cases that the configuration names, read anew for each request: their files may have changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from flexchat import ConfigError, FlexChat, Problem
+
+from ..problems import ApiError
+from .records import Records
+
+if TYPE_CHECKING:
+    from flexchat.config.cases import Case
+    from flexchat.validation.reading import Cases
+
+    from ..serving import Serving
+
+
+async def read(serving: Serving, chat: FlexChat) -> Cases:
+    """Return the cases.
+
+    Raises:
+        ConfigError: Everything that is wrong with them.
+    """
+    from flexchat.validation.reading import read_cases
+
+    return await asyncio.to_thread(read_cases, chat.config, Records.of(serving).folder)
+
+
+async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
+    """Return the cases, or none and what is wrong with them."""
+    from flexchat.validation.reading import Cases
+
+    try:
+        return await read(serving, chat), ()
+    except ConfigError as error:
+        return Cases(), error.problems
+
+
+def chosen(cases: Cases, *, names: Iterable[str] = (), tags: Iterable[str] = ()) -> tuple[Case, ...]:
+    """Return those with one of these names and one of these tags; none given: all.
+
+    Raises:
+        ApiError: 400: there is no case of that name, or none with that tag.
+    """
+    try:
+        return cases.chosen(names, tags)
+    except ConfigError as error:
+        raise ApiError(400, "; ".join(problem.text for problem in error.problems), kind="unknown-case") from None
+
+
+def told(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
+    """Return problems as JSON data."""
+    return [
+        {"path": ": ".join(filter(None, (p.source, p.path))), "text": serving.mask(p.text), "line": p.line}
+        for p in problems
+    ]

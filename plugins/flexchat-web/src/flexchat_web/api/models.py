@@ -1,0 +1,93 @@
+"""The models there are, and what is known of each."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from flexchat import ModelInfo, ProviderError
+from flexchat.validation.tracker import ValidationRecord
+
+from ..operations import Call, Json, Operation, Reply
+from .records import Records, named_models, shown_status
+from .shapes import NULLABLE_TEXT, STATUS, SWITCH, TEXT, TEXTS, listed, record
+
+
+async def _list(call: Call) -> Reply:
+    records = Records.of(call.serving)
+    async with call.serving.chat() as chat:
+        lists = await records.lists(chat, refresh=call.query["refresh"])
+        tracker = await records.tracker(chat)
+        known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
+        named = named_models(chat)
+        offered: dict[str, tuple[str, ModelInfo]] = {
+            f"{service}/{model.id}": (service, model)
+            for service, models in lists.items()
+            if not isinstance(models, ProviderError)
+            for model in models
+        }
+        # One that a rule names may be tried also where its service lists none.
+        for model_id, (service, model) in named.items():
+            offered.setdefault(model_id, (service, ModelInfo(id=model)))
+        entries = [
+            _entry(model_id, service, model, default=model_id in named)
+            | {"validation": shown_status(known.get(model_id) or ValidationRecord(model_id=model_id))}
+            for model_id, (service, model) in offered.items()
+        ]
+        errors = [
+            {"service": service, "error": call.serving.mask(str(error))}
+            for service, error in lists.items()
+            if isinstance(error, ProviderError)
+        ]
+    return Json({"models": entries, "errors": errors})
+
+
+def _entry(model_id: str, service: str, model: ModelInfo, *, default: bool) -> dict[str, Any]:
+    told = sorted(model.capabilities)
+    may_call = "tools" in told or not told
+    return {
+        "id": model_id,
+        "name": model.name or model.id,
+        "service": service,
+        "model": model.id,
+        "capabilities": [*(["function-calling"] if may_call else []), *told],
+        "context_length": model.context_length,
+        "digest": model.digest,
+        "default": default,
+    }
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/models/list",
+        name="list_models",
+        summary="List the models of all services, and those that the configuration names; a minute old at most.",
+        tag="tools",
+        handle=_list,
+        query={"refresh": {"type": "boolean", "default": False}},
+        answers={
+            200: record(
+                {
+                    "models": listed(
+                        record(
+                            {
+                                "id": TEXT,
+                                "name": TEXT,
+                                "service": TEXT,
+                                "model": TEXT,
+                                "capabilities": TEXTS,
+                                "context_length": {"type": ["integer", "null"]},
+                                "digest": NULLABLE_TEXT,
+                                "default": SWITCH,
+                                "validation": STATUS,
+                            }
+                        )
+                    ),
+                    "errors": listed(record({"service": TEXT, "error": TEXT})),
+                }
+            )
+        },
+        problems=(503,),
+    ),
+)

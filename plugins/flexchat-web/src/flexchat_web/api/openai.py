@@ -1,0 +1,250 @@
+"""OpenAI's own API in front of the six phases: programs written for it talk to a configuration.
+
+Source: platform.openai.com/docs/api-reference/chat and …/models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any
+
+import attrs
+from flexchat import FlexChat
+from flexchat.config.model import ReasoningTable, ResponseRule, RuleTools
+from flexchat.errors import did_you_mean
+
+from ..operations import Call, Event, Json, Operation, Reply, Stream
+from ..problems import ApiError
+from .openai_chunks import chunks, completion
+from .openai_messages import read_messages
+from .records import named_models
+from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, listed, record
+
+PHASES = "flexchat"
+"""The model whose answers the six phases give: the rules choose who it is."""
+
+_OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
+_UNREAD = (
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "service_tier",
+    "verbosity",
+    "prediction",
+    "web_search_options",
+)
+"""What changes an answer, and is not done here: a warning says so."""
+
+
+@attrs.frozen(kw_only=True)
+class Asked:
+    """A request, read.
+
+    Attributes:
+        chat: Who answers it.
+        request: Arguments of respond.
+        warnings: What is not done as it was asked for, a sentence each.
+    """
+
+    chat: FlexChat
+    request: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+
+async def _complete(call: Call) -> Reply:
+    if call.body.get("stream"):
+        return Stream(_events(call))
+    async with _asked(call) as asked:
+        turn = await asked.chat.respond(**asked.request)
+    return Json(completion(turn, call.body["model"], asked.warnings))
+
+
+async def _events(call: Call) -> AsyncGenerator[Event, None]:
+    include_usage = bool((call.body.get("stream_options") or {}).get("include_usage"))
+    async with _asked(call) as asked:
+        events = chunks(
+            asked.chat.stream(**asked.request), call.body["model"], asked.warnings, include_usage=include_usage
+        )
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()
+
+
+@asynccontextmanager
+async def _asked(call: Call) -> AsyncIterator[Asked]:
+    body = call.body
+    message, history = read_messages(body["messages"])
+    form = body.get("response_format")
+    request = {
+        "message": message,
+        "history": history,
+        "response_format": None if form is None or form["type"] == "text" else form,
+    }
+    warnings = [f"{name} is not used by this server" for name in _UNREAD if body.get(name)]
+    async with call.serving.chat() as chat:
+        if body["model"] == PHASES:
+            given = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
+            warnings += [f"{name} is not used: the rule that answers decides; name a model to set it" for name in given]
+        else:
+            chat = chat.with_rule(_rule(chat, body))
+        yield Asked(chat=chat, request=request, warnings=tuple(warnings))
+
+
+def _rule(chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
+    known = named_models(chat)
+    if body["model"] not in known:
+        raise _no_model(body["model"], [PHASES, *known])
+    service, model = known[body["model"]]
+    stop, effort = body.get("stop"), body.get("reasoning_effort")
+    return ResponseRule(
+        llm=service,
+        model=model,
+        max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
+        temperature=body.get("temperature"),
+        top_p=body.get("top_p"),
+        stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+        seed=body.get("seed"),
+        reasoning=ReasoningTable(effort=effort) if effort else None,
+        tools=RuleTools(
+            enabled=body.get("tool_choice") != "none",
+            choice="required" if body.get("tool_choice") == "required" else "auto",
+            parallel=body.get("parallel_tool_calls"),
+        ),
+    )
+
+
+def _no_model(name: str, known: list[str]) -> ApiError:
+    text = f"The model '{name[:200]}' does not exist{did_you_mean(name, known)}; there are: {', '.join(known)}"
+    return ApiError(404, text, kind="model-not-found", param="model", code="model_not_found")
+
+
+async def _models(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        return Json({"object": "list", "data": [_model(call, name) for name in [PHASES, *named_models(chat)]]})
+
+
+async def _show_model(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        known = [PHASES, *named_models(chat)]
+    if call.path["id"] not in known:
+        raise _no_model(call.path["id"], known)
+    return Json(_model(call, call.path["id"]))
+
+
+def _model(call: Call, name: str) -> dict[str, Any]:
+    created = int(datetime.fromisoformat(call.serving.reloaded_at).timestamp())
+    return {"id": name, "object": "model", "created": created, "owned_by": "flexchat"}
+
+
+def _refusal(body: Any) -> str | None:
+    given = body if isinstance(body, dict) else {}
+    if given.get("tools") or given.get("functions"):
+        return "tools: this server's own tools run on the server, and a client cannot bring others; leave tools out"
+    if given.get("n") not in (None, 1):
+        return "n: this server gives one answer; leave n out"
+    if given.get("logprobs"):
+        return "logprobs: this server tells no probabilities; leave logprobs out"
+    return None
+
+
+_PARTS = {"type": "array", "items": {"type": "object", "properties": {"type": TEXT}, "required": ["type"]}}
+_MESSAGE = {
+    "type": "object",
+    "properties": {
+        "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+        "content": {"anyOf": [TEXT, {"type": "null"}, _PARTS]},
+        "name": NULLABLE_TEXT,
+        "tool_call_id": NULLABLE_TEXT,
+        "tool_calls": {"type": ["array", "null"], "items": TABLE},
+        "refusal": NULLABLE_TEXT,
+    },
+    "required": ["role"],
+}
+_FRACTION = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+_LIMIT = {"type": ["integer", "null"], "minimum": 1}
+_COMPLETIONS = {
+    "type": "object",
+    "properties": {
+        "model": {"type": "string", "minLength": 1},
+        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1},
+        "stream": {"type": ["boolean", "null"]},
+        "stream_options": {
+            "type": ["object", "null"],
+            "properties": {"include_usage": {"type": ["boolean", "null"]}},
+        },
+        "max_tokens": _LIMIT,
+        "max_completion_tokens": _LIMIT,
+        "temperature": {"type": ["number", "null"], "minimum": 0, "maximum": 2},
+        "top_p": _FRACTION,
+        "stop": {"anyOf": [TEXT, {"type": "null"}, {"type": "array", "items": TEXT, "maxItems": 4}]},
+        "seed": {"type": ["integer", "null"]},
+        "reasoning_effort": {"enum": [None, "none", "minimal", "low", "medium", "high", "xhigh", "max"]},
+        "response_format": {
+            "type": ["object", "null"],
+            "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}},
+            "required": ["type"],
+        },
+        "n": {"enum": [None, 1]},
+        "tools": {"type": ["array", "null"], "maxItems": 0},
+        "functions": {"type": ["array", "null"], "maxItems": 0},
+        "tool_choice": {"enum": [None, "auto", "none", "required"]},
+        "parallel_tool_calls": {"type": ["boolean", "null"]},
+        "logprobs": {"enum": [None, False]},
+    },
+    "required": ["model", "messages"],
+}
+_MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT})
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/chat/completions",
+        name="create_chat_completion",
+        summary="Answer as OpenAI's API does. Tools run on the server.",
+        tag="openai",
+        handle=_complete,
+        body=_COMPLETIONS,
+        refusal=_refusal,
+        answers={
+            200: record(
+                {
+                    "id": TEXT,
+                    "object": TEXT,
+                    "created": COUNT,
+                    "model": TEXT,
+                    "choices": listed(TABLE),
+                    "usage": {"type": ["object", "null"]},
+                    "flexchat": TABLE,
+                }
+            )
+        },
+        problems=(404, 422, 429, 502, 503, 504),
+        streams=True,
+        openai_errors=True,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/models",
+        name="list_openai_models",
+        summary="List what may be asked: flexchat (the six phases), and the models that the configuration names.",
+        tag="openai",
+        handle=_models,
+        answers={200: record({"object": TEXT, "data": listed(_MODEL)})},
+        openai_errors=True,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/models/{id:path}",
+        name="show_openai_model",
+        summary="Return one of them.",
+        tag="openai",
+        handle=_show_model,
+        answers={200: _MODEL},
+        problems=(404,),
+        openai_errors=True,
+    ),
+)

@@ -1,0 +1,99 @@
+"""A turn in the words of OpenAI's API: as one completion, or as chunks of one.
+
+Source: platform.openai.com/docs/api-reference/chat; what servers send was compared with recordings of them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import attrs
+from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, Turn, TurnEnd, Usage
+
+from ..operations import Event
+
+_REASONS = {"length": "length", "content_filter": "content_filter"}
+"""What OpenAI's clients know of our finish reasons; all others are a good end."""
+
+
+def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, Any]:
+    """Return a turn as a completion."""
+    return {
+        "id": f"chatcmpl-{turn.id}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": turn.content, "refusal": None},
+                "logprobs": None,
+                "finish_reason": _finish_reason(turn),
+            }
+        ],
+        "usage": _usage(turn.response.usage),
+        "flexchat": _whole(turn, warnings),
+    }
+
+
+async def chunks(
+    turn: AsyncGenerator[StreamEvent, None], model: str, warnings: tuple[str, ...], *, include_usage: bool
+) -> AsyncGenerator[Event, None]:
+    """Yield a turn as chunks, and ``[DONE]``.
+
+    Tools run here, so that a client sees none of their calls. What a model says beside a call comes as text, and is
+    set apart from its next answer by an empty line.
+    """
+    base = {"id": f"chatcmpl-{secrets.token_hex(16)}", "object": "chat.completion.chunk", "created": int(time.time())}
+
+    def chunk(delta: dict[str, Any], finish_reason: str | None = None, **more: Any) -> Event:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        usage = {"usage": None} if include_usage else {}
+        return Event(None, {**base, "model": model, "choices": [choice], **usage, **more})
+
+    begun = said = between = False
+    async with aclosing(turn):
+        async for happened in turn:
+            if not begun:
+                begun = True
+                yield chunk({"role": "assistant", "content": "", "refusal": None})
+            match happened:
+                case TextDelta(text=text) if text:
+                    yield chunk({"content": f"\n\n{text}" if between else text})
+                    said, between = True, False
+                case ReasoningDelta(text=text) if text:
+                    yield chunk({"reasoning_content": text})
+                case StreamEnd():
+                    between = said
+                case TurnEnd(turn=ended):
+                    yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
+                    if include_usage:
+                        usage = _usage(ended.response.usage)
+                        yield Event(None, {**base, "model": model, "choices": [], "usage": usage})
+    yield Event(None, "[DONE]")
+
+
+def _finish_reason(turn: Turn) -> str:
+    return _REASONS.get(turn.response.finish_reason or "", "stop")
+
+
+def _usage(usage: Usage | None) -> dict[str, Any] | None:
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens or 0},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+    }
+
+
+def _whole(turn: Turn, warnings: tuple[str, ...]) -> dict[str, Any]:
+    if warnings:
+        turn = attrs.evolve(turn, response=attrs.evolve(turn.response, warnings=(*warnings, *turn.response.warnings)))
+    return turn.to_dict()

@@ -1,0 +1,156 @@
+"""The results of validation, for operations: the store and the tracker over it, and what results are valid for now."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from flexchat import FlexChat, ModelInfo, ProviderError
+from flexchat.errors import ChatRequestError, did_you_mean
+from flexchat.validation.attempts import ModelKey
+from flexchat.validation.fingerprint import tools_hash
+from flexchat.validation.store import ValidationStore
+from flexchat.validation.tracker import ModelValidationTracker
+
+if TYPE_CHECKING:
+    from ..serving import Serving
+
+LIST_S = 5.0
+"""Seconds a service has to list its models."""
+
+FRESH_S = 60.0
+"""Seconds for which a list of models is not asked for again."""
+
+Lists = Mapping[str, tuple[ModelInfo, ...] | ProviderError]
+
+
+class Records:
+    """What requests share of the results: one store, as long as the configuration names the same file.
+
+    A configuration that names another file is given another store; the one before stays open for runs under way.
+    """
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._stores: dict[Path | None, ValidationStore] = {}
+        self._lists: WeakKeyDictionary[FlexChat, tuple[float, Lists]] = WeakKeyDictionary()
+        self._tools: WeakKeyDictionary[FlexChat, str] = WeakKeyDictionary()
+        self._listing = asyncio.Lock()
+
+    @classmethod
+    def of(cls, serving: Serving) -> Records:
+        """Return the one of a server."""
+        return serving.kept(cls, lambda: cls(serving))
+
+    def store(self, chat: FlexChat) -> ValidationStore:
+        """Return the store the configuration names."""
+        named = chat.config.validation.store
+        path = self.folder / Path(named).expanduser() if named else None
+        if path not in self._stores:
+            self._stores[path] = ValidationStore(path)
+        return self._stores[path]
+
+    @property
+    def folder(self) -> Path:
+        """The folder from which a configuration's relative paths are meant."""
+        source = self._serving.source
+        return source.absolute().parent if isinstance(source, Path) else Path.cwd()
+
+    async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
+        """Return a tracker over the store, whose results go stale with the models and tools of this chat."""
+        keys = await self.keys(chat)
+        return ModelValidationTracker(self.store(chat), current=keys)
+
+    async def lists(self, chat: FlexChat, *, refresh: bool = False) -> Lists:
+        """Return the models of each service, or why it does not list them; a minute old at most."""
+        async with self._listing:
+            known = self._lists.get(chat)
+            if refresh or known is None or time.monotonic() - known[0] > FRESH_S:
+                known = self._lists[chat] = time.monotonic(), await chat.list_models(timeout_s=LIST_S)
+            return known[1]
+
+    async def keys(self, chat: FlexChat) -> Keys:
+        """Return what says of a model what its results are valid for now."""
+        listed = await self.lists(chat)
+        if chat not in self._tools:
+            self._tools[chat] = tools_hash(chat.tools.get_registry().list())
+        digests = {
+            f"{service}/{model.id}": model.digest
+            for service, models in listed.items()
+            if not isinstance(models, ProviderError)
+            for model in models
+        }
+        return Keys(digests, chat.packages, self._tools[chat])
+
+    async def aclose(self) -> None:
+        """Close the stores."""
+        while self._stores:
+            await self._stores.popitem()[1].aclose()
+
+
+class Keys:
+    """Says what results of a model are valid for."""
+
+    def __init__(self, digests: Mapping[str, str | None], packages: Mapping[str, str], tools: str) -> None:
+        self._digests, self._packages, self._tools = digests, packages, tools
+
+    def __call__(self, model_id: str) -> ModelKey:
+        """Return it for "SERVICE/MODEL"."""
+        return ModelKey(
+            model_id=model_id,
+            digest=self._digests.get(model_id),
+            package=self._packages.get(model_id.partition("/")[0], ""),
+            tools=self._tools,
+        )
+
+
+def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
+    """Return service and model of "SERVICE/MODEL" or "SERVICE:MODEL", split at the first sign behind a service (C14).
+
+    A model without a service belongs to the only one there is.
+
+    Raises:
+        ChatRequestError: No configured service is meant.
+    """
+    services = chat.config.llms
+    for service in sorted(services, key=len, reverse=True):
+        rest = named.removeprefix(service)
+        if rest != named and rest[:1] in ("/", ":") and rest[1:]:
+            return service, rest[1:]
+    if named in services and services[named].default_model:
+        return named, services[named].default_model or ""
+    if len(services) == 1 and named:
+        return next(iter(services)), named
+    start = named.replace(":", "/").partition("/")[0]
+    raise ChatRequestError(
+        f"no service of the configuration is meant by the model '{named[:200]}'{did_you_mean(start, services)}; write "
+        f"SERVICE/MODEL (services: {', '.join(services) or 'none'})"
+    )
+
+
+def named_models(chat: FlexChat) -> dict[str, tuple[str, str]]:
+    """Return the models that rules, services and the validation table name: service and model by "SERVICE/MODEL"."""
+    found: dict[str, tuple[str, str]] = {}
+
+    def add(service: str, model: str | None) -> None:
+        entry = chat.config.llms.get(service)
+        model = model or (entry.default_model if entry is not None else None)
+        if entry is not None and model:
+            found.setdefault(f"{service}/{model}", (service, model))
+
+    for rule in chat.config.responses:
+        add(rule.llm, rule.model)
+    for service in chat.config.llms:
+        add(service, None)
+    for model_id in chat.config.validation.models:
+        add(*model_id.partition("/")[::2])
+    return found
+
+
+def shown_status(record: Any) -> dict[str, Any]:
+    """Return a tracker's record without its history."""
+    return {key: value for key, value in record.to_dict().items() if key != "test_history"}

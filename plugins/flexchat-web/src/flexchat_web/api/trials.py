@@ -1,0 +1,243 @@
+"""Testing a model: one question, all tools, and what came of it in the model's record."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+from flexchat import FlexChat, Turn
+from flexchat.config.model import ResponseRule, RuleTools
+from flexchat.errors import (
+    ChatRequestError,
+    ContentFilterError,
+    ContextLengthError,
+    ModelNotFoundError,
+    ProviderRequestError,
+    UnknownServiceError,
+)
+
+from ..operations import Call, Event, Json, Operation, Reply, Stream
+from ..problems import ApiError
+from .errors import TURN_PROBLEMS
+from .events import events_of
+from .records import Records, chosen_model, shown_status
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, TOOL_CALL, listed, record, taken
+
+MISSING = "Missing query or model"
+PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
+MAX_TOKENS = 500
+INLINE = "inline"
+
+_HARMLESS = frozenset({"mock", "builtin"})
+"""What a tool of a request may be run by: nothing that a configuration's owner has not installed for that."""
+
+
+@attrs.frozen(kw_only=True)
+class Trial:
+    """A model to be tested.
+
+    Attributes:
+        chat: Answers everything with this model and all tools.
+        record: Whether what comes of it is recorded.
+    """
+
+    chat: FlexChat
+    model_id: str
+    service: str
+    record: bool
+
+
+async def _test(call: Call) -> Reply:
+    if call.body.get("stream", call.wants_stream):
+        return Stream(_events(call))
+    async with _trial(call) as trial:
+        try:
+            turn = await trial.chat.respond(call.body["query"])
+        except ProviderRequestError as error:
+            await _record_refusal(call, trial, error)
+            raise
+        return Json(await _outcome(call, trial, turn))
+
+
+async def _events(call: Call) -> AsyncGenerator[Event, None]:
+    async with _trial(call) as trial:
+
+        async def last(turn: Turn) -> Event:
+            return Event("test", await _outcome(call, trial, turn))
+
+        events = events_of(trial.chat.stream(call.body["query"]), last)
+        try:
+            async for event in events:
+                yield event
+        except ProviderRequestError as error:
+            await _record_refusal(call, trial, error)
+            raise
+        finally:
+            await events.aclose()
+
+
+@asynccontextmanager
+async def _trial(call: Call) -> AsyncIterator[Trial]:
+    body = call.body
+    async with call.serving.chat() as chat, contextlib.AsyncExitStack() as stack:
+        wanted = body.get("record", True)
+        if "provider_config" in body:
+            inline, provider = await _inline(call, chat)
+            await stack.enter_async_context(inline)
+            # A name of the configuration's means another model there.
+            wanted = wanted and provider not in chat.config.llms
+            model_id = f"{provider}/{body['model']}"
+            yield Trial(chat=inline, model_id=model_id, service=provider, record=wanted)
+            return
+        if "registry" in body:
+            raise ChatRequestError("a registry goes with provider_config; a configured model is tested with its tools")
+        service, model = (body["llm"], body["model"]) if "llm" in body else chosen_model(chat, body["model"])
+        if service not in chat.config.llms:
+            raise UnknownServiceError(service, known=[*chat.config.llms])
+        rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
+        yield Trial(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
+
+
+async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
+    """Return a chat over a service that came with the request, and what kind of service it is."""
+    if not call.may_edit:
+        raise ApiError(403, "a service of a request's own needs the right to edit (flexchat serve --edit)", kind="edit")
+    settings, registry = call.body["provider_config"], call.body.get("registry")
+    provider = settings.get("provider") or settings.get("type")
+    if not isinstance(provider, str) or not provider:
+        raise ChatRequestError("provider_config names its provider: openai, ollama, gemini, …")
+    entry = {**{key: value for key, value in settings.items() if key != "type"}, "provider": provider}
+    _refuse_variables(entry)
+    tables: dict[str, Any] = {
+        "llms": {INLINE: entry},
+        "responses": [
+            {
+                "llm": INLINE,
+                "model": call.body["model"],
+                "prompt": PROMPT,
+                "max_tokens": MAX_TOKENS,
+                "tools": {"enabled": True},
+            }
+        ],
+    }
+    tools = chat.tools.get_registry().list()
+    if registry is not None:
+        for tool in registry:
+            kind = (tool.get("implementation") or {}).get("type")
+            if kind is not None and kind not in _HARMLESS:
+                raise ChatRequestError(
+                    f"a tool of a request's own is a mock, builtin, or one that a plugin offers; '{str(kind)[:80]}' "
+                    "may only stand in the configuration's file"
+                )
+        tables["tools"], tools = {"registry": registry}, []
+    return await asyncio.to_thread(
+        lambda: FlexChat.from_config(tables, tools=tools, plugins=call.serving.plugins)
+    ), provider
+
+
+def _refuse_variables(data: Any) -> None:
+    if isinstance(data, str) and "${" in data:
+        raise ChatRequestError("${VARIABLES} are not expanded in a request; write them in the configuration's file")
+    for item in data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else ():
+        _refuse_variables(item)
+
+
+async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
+    """Record a test, and say what came of it: it succeeded if a tool was called and no call failed (T1)."""
+    response = turn.response
+    made = response.tool_calls or ()
+    succeeded = bool(made) and all(entry.result.success for entry in made)
+    iterations = max((entry.iteration for entry in made), default=0)
+    why = "no tool was called" if not made else "; ".join(e.result.error or "" for e in made if not e.result.success)
+    details = {"tools_used": [entry.tool for entry in made], "iterations_used": iterations}
+    if not call.serving.settings.tokens:  # else the history would show one tenant's questions to the others
+        details["query"] = call.body["query"]
+    status = await _recorded(call, trial, succeeded=succeeded, details=details, error={**details, "error": why})
+    return {
+        "content": response.content,
+        "model": response.model,
+        "service": trial.service,
+        "tool_calls": [entry.to_dict() for entry in made],
+        "max_iterations_reached": response.max_iterations_reached,
+        "iterations": iterations,
+        "succeeded": succeeded,
+        "elapsed_ms": round(turn.elapsed_ms, 3),
+        "usage": response.usage.to_dict() if response.usage else None,
+        "finish_reason": response.finish_reason,
+        "warnings": list(response.warnings),
+        "validation": status,
+    }
+
+
+async def _record_refusal(call: Call, trial: Trial, error: ProviderRequestError) -> None:
+    """Record that a model does not take what a test sends it; a service that is away says nothing of its models."""
+    says_something = isinstance(error, (ContextLengthError, ContentFilterError)) or error.kind is None
+    if says_something and not isinstance(error, ModelNotFoundError) and error.status not in (404, 409):
+        await _recorded(call, trial, succeeded=False, details=None, error=call.serving.mask(str(error)))
+
+
+async def _recorded(call: Call, trial: Trial, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
+    async with call.serving.chat() as chat:
+        tracker = await Records.of(call.serving).tracker(chat)
+    if not trial.record:
+        found = await asyncio.to_thread(tracker.get_status, trial.model_id)
+    elif succeeded:
+        found = await asyncio.to_thread(tracker.record_success, trial.model_id, details)
+    else:
+        found = await asyncio.to_thread(tracker.record_failure, trial.model_id, error)
+    return shown_status(found)
+
+
+def _missing(body: Any) -> str | None:
+    given = body if isinstance(body, dict) else {}
+    told = [given.get(name) for name in ("query", "model")]
+    return None if all(isinstance(value, str) and value.strip() for value in told) else MISSING
+
+
+_SAID = {"type": "string", "pattern": "\\S"}
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/api/tools/test",
+        name="test_model",
+        summary="Put a question to a model with all tools, and record what came of it. Tools really run.",
+        tag="tools",
+        handle=_test,
+        body={
+            **taken(
+                {"query": _SAID, "model": _SAID},
+                llm={**TEXT, "description": "The service; else it stands before the model: SERVICE/MODEL."},
+                provider_config={**TABLE, "description": "A service of the request's own; needs the right to edit."},
+                registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
+                record={**SWITCH, "description": "false: leaves the model's record alone."},
+                stream=SWITCH,
+            ),
+            "not": {"required": ["llm", "provider_config"]},
+        },
+        refusal=_missing,
+        answers={
+            200: record(
+                {
+                    "content": TEXT,
+                    "model": TEXT,
+                    "service": TEXT,
+                    "tool_calls": listed(TOOL_CALL),
+                    "max_iterations_reached": SWITCH,
+                    "iterations": COUNT,
+                    "succeeded": SWITCH,
+                    "elapsed_ms": NUMBER,
+                    "usage": {"type": ["object", "null"]},
+                    "finish_reason": NULLABLE_TEXT,
+                    "validation": STATUS,
+                }
+            )
+        },
+        problems=TURN_PROBLEMS,
+        streams=True,
+    ),
+)

@@ -1,0 +1,213 @@
+"""What is known of the models: their records, the cases, and models × cases."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from flexchat.validation.fingerprint import case_hashes
+from flexchat.validation.summary import matrix, summarise
+
+from ..operations import Call, Json, Operation, Reply
+from ..problems import ApiError
+from . import cases as case_files
+from .records import Records, chosen_model, named_models, shown_status
+from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+
+_TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
+_PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
+
+
+async def _validations(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        tracker = await Records.of(call.serving).tracker(chat)
+        found = await asyncio.to_thread(tracker.get_all_validations)
+    return Json({"validations": [status.to_dict() for status in found]})
+
+
+async def _validate(call: Call) -> Reply:
+    body = call.body
+    async with call.serving.chat() as chat:
+        model_id = "/".join(chosen_model(chat, body["model"]))
+        tracker = await Records.of(call.serving).tracker(chat)
+        if body["success"]:
+            found = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
+        else:
+            why = body.get("error", body.get("details"))
+            found = await asyncio.to_thread(tracker.record_failure, model_id, why)
+    return Json(shown_status(found))
+
+
+async def _cases(call: Call) -> Reply:
+    from flexchat.validation.reading import aspects_of, expects, turns_of
+
+    async with call.serving.chat() as chat:
+        found, problems = await case_files.readable(call.serving, chat)
+    told = [
+        {
+            "name": case.name,
+            "tags": list(case.tags),
+            "message": turns_of(case)[0].message,
+            "turns": len(turns_of(case)),
+            "expects": expects(case),
+            "aspects": list(aspects_of(case)),
+            "judge": case.judge,
+        }
+        for case in _tagged(call, found)
+    ]
+    return Json({"cases": told, "problems": case_files.told(problems, call.serving)})
+
+
+async def _matrix(call: Call) -> Reply:
+    records = Records.of(call.serving)
+    async with call.serving.chat() as chat:
+        found, problems = await case_files.readable(call.serving, chat)
+        cases, store, keys = _tagged(call, found), records.store(chat), await records.keys(chat)
+        tools = chat.tools.get_registry().list()
+        named = named_models(chat)
+        attempts, runs = await store.attempts(), await store.runs(-1)
+
+    def made() -> dict[str, Any]:
+        hashes = case_hashes(cases, tools)
+        ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
+        return matrix(summarise(attempts, {id: keys(id) for id in ids}, hashes, runs=runs), hashes)
+
+    return Json({**await asyncio.to_thread(made), "problems": case_files.told(problems, call.serving)})
+
+
+async def _export(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        tracker = await Records.of(call.serving).tracker(chat)
+        data = await asyncio.to_thread(tracker.export)
+    if call.serving.settings.tokens:  # what a model answered in a run belongs to the run's tenant
+        own = {run["id"] for run in data["runs"] if run["tenant"] == call.tenant}
+        data["runs"] = [run for run in data["runs"] if run["id"] in own]
+        for model in data["records"]:
+            model["attempts"] = [made for made in model["attempts"] if made["run"] is None or made["run"] in own]
+    return Json(data, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
+
+
+async def _import(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        tracker = await Records.of(call.serving).tracker(chat)
+        try:
+            return Json({"imported": await asyncio.to_thread(tracker.merge, call.body)})
+        except ValueError as error:
+            raise ApiError(400, f"nothing was imported: {error}", kind="import") from None
+
+
+def _tagged(call: Call, found: Any) -> Any:
+    """Return the cases with the tag that is asked for; a tag that no case has is an empty choice, no error."""
+    tag = call.query["tag"]
+    return tuple(case for case in found.cases if not tag or tag in case.tags)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/tools/validation",
+        name="list_validations",
+        summary="Return the records of all models that were tested, with their last tests.",
+        tag="validation",
+        handle=_validations,
+        answers={200: record({"validations": listed(STATUS)})},
+        problems=(503,),
+    ),
+    Operation(
+        method="POST",
+        path="/api/tools/validate",
+        name="record_validation",
+        summary="Record a test of a model.",
+        tag="validation",
+        handle=_validate,
+        body=taken({"model": {"type": "string", "pattern": "\\S"}, "success": SWITCH}, details={}, error={}),
+        answers={200: STATUS},
+        problems=(503,),
+    ),
+    Operation(
+        method="GET",
+        path="/api/validation/cases",
+        name="list_cases",
+        summary="List the validation cases, and what is wrong with their files.",
+        tag="validation",
+        handle=_cases,
+        query=_TAG,
+        answers={
+            200: record(
+                {
+                    "cases": listed(
+                        record(
+                            {
+                                "name": TEXT,
+                                "tags": TEXTS,
+                                "message": TEXT,
+                                "turns": COUNT,
+                                "expects": TEXT,
+                                "aspects": TEXTS,
+                                "judge": TEXT,
+                            }
+                        )
+                    ),
+                    "problems": _PROBLEMS,
+                }
+            )
+        },
+    ),
+    Operation(
+        method="GET",
+        path="/api/validation/matrix",
+        name="validation_matrix",
+        summary="Return what is known of each model, each case, and each thing a case can show.",
+        tag="validation",
+        handle=_matrix,
+        query=_TAG,
+        answers={
+            200: record(
+                {
+                    "models": listed(STATUS),
+                    "cases": TEXTS,
+                    "cells": listed(
+                        record(
+                            {
+                                "model_id": TEXT,
+                                "case": TEXT,
+                                "passed": COUNT,
+                                "failed": COUNT,
+                                "errors": COUNT,
+                                "stale": SWITCH,
+                                "last_problems": TEXTS,
+                            }
+                        )
+                    ),
+                    "aspects": listed(
+                        record({"model_id": TEXT, "aspect": TEXT, "successes": COUNT, "tests": COUNT, "verdict": TEXT})
+                    ),
+                    "problems": _PROBLEMS,
+                }
+            )
+        },
+        problems=(503,),
+    ),
+    Operation(
+        method="GET",
+        path="/api/validation/export",
+        name="export_validation",
+        summary="Return all results, so that they can be imported elsewhere.",
+        tag="validation",
+        handle=_export,
+        answers={200: record({"format": TEXT, "saved_at": TEXT, "records": listed(TABLE), "runs": listed(TABLE)})},
+        problems=(503,),
+    ),
+    Operation(
+        method="POST",
+        path="/api/validation/import",
+        name="import_validation",
+        summary="Add results that were exported, here or by the Node original; what is there already is not added.",
+        tag="validation",
+        handle=_import,
+        body={"type": ["object", "array"]},
+        answers={200: record({"imported": COUNT})},
+        problems=(503,),
+        edits=True,
+    ),
+)
