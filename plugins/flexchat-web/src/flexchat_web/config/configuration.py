@@ -22,6 +22,7 @@ from .editing import edit, set_values
 from .file import ConfigFile, changed_meanwhile, current_file, save, written_as
 from .permitted import refused
 from .secrets import behind_masks, changed_secrets, shown, shown_unread
+from .tables import tables_of
 
 PATH = {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer", "minimum": 0}]}, "minItems": 1, "maxItems": 20}
 CHANGE = {
@@ -51,6 +52,7 @@ async def show(call: Call) -> Reply:
             "name": file.name,
             "format": file.format,
             "text": text,
+            "config": tables_of(text, file.format),
             "version": file.version,
             "editable": call.may_edit and file.path is not None,
             "problems": flaws_as_data(problems or call.serving.config_problems),
@@ -66,19 +68,22 @@ async def schema(call: Call) -> Reply:
 
 async def validate(call: Call) -> Reply:
     """Say whether a configuration could be put in force."""
+    tables = _tables(call)
     try:
         chat = await _built(call, _posted(call, call.body))
     except ConfigError as error:
-        return Json({"valid": False, "errors": flaws_as_data(error.problems), "warnings": []}, status=400)
+        flaws = flaws_as_data(error.problems)
+        return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
-    return Json({"valid": True, "errors": [], "warnings": flaws_as_data(chat.notes)})
+    return Json({"valid": True, "errors": [], "warnings": flaws_as_data(chat.notes), "config": tables})
 
 
 async def change(call: Call) -> Reply:
     """Return a text with changes made; writes nothing."""
     source = f"flexchat.{call.body['format']}"
     try:
-        return Json({"text": edit(call.body["text"], source, call.body["changes"])})
+        text = edit(call.body["text"], source, call.body["changes"])
+        return Json({"text": text, "config": tables_of(text, call.body["format"])})
     except ConfigError as error:
         raise ApiError(400, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
 
@@ -231,6 +236,13 @@ async def _built(call: Call, posted: _Posted) -> FlexChat:
         raise ConfigError(_masked(call.serving, error.problems)) from None
 
 
+def _tables(call: Call) -> Any:
+    """Return the tables that were posted, as they were written: masks and references stay."""
+    if "config" in call.body:
+        return call.body["config"]
+    return tables_of(call.body["text"], call.body.get("format") or current_file(call.serving).format)
+
+
 async def _status(serving: Serving) -> dict[str, Any]:
     async with serving.chat() as chat:
         return status_of(chat)
@@ -244,7 +256,8 @@ def _count(flaws: Any) -> str:
     return "the configuration has 1 problem" if len(flaws) == 1 else f"the configuration has {len(flaws)} problems"
 
 
-_VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS})
+TABLES = {"type": ["object", "null"], "description": "The text's tables; null if it cannot be read."}
+_VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
 _RELOADED = an_object({"success": {"type": "boolean"}, "message": TEXT, "status": STATUS})
 
 OPERATIONS = (
@@ -261,6 +274,7 @@ OPERATIONS = (
                     "name": TEXT,
                     "format": FORMAT,
                     "text": TEXT,
+                    "config": TABLES,
                     "version": TEXT,
                     "editable": {"type": "boolean"},
                     "problems": FLAWS,
@@ -310,7 +324,7 @@ OPERATIONS = (
                 "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
             }
         ),
-        answers={200: an_object({"text": TEXT})},
+        answers={200: an_object({"text": TEXT, "config": TABLES})},
         edits=True,
     ),
     Operation(

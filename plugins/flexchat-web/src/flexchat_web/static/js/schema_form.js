@@ -429,9 +429,11 @@ function rawEditor(schema, path, value, context, required) {
       return new SyntaxError(error.message);
     }
   };
+  let last = value; // what half-written text stands for until it can be read
   const get = () => {
     const parsed = parse();
-    return parsed instanceof Error ? undefined : parsed;
+    if (!(parsed instanceof Error)) last = parsed;
+    return last;
   };
   return field(schema, path, control, { context, required, get, read: parse });
 }

@@ -1,0 +1,26 @@
+"""A configuration's text as tables, for the form that shows them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat import ConfigError
+from flexchat.config.document import parse_document
+
+
+def tables_of(text: str, format: str) -> Any:
+    """Return what a text says, as JSON data, references to the environment unread; None if it cannot be read."""
+    try:
+        return _json(parse_document(text, f"flexchat.{format}").data)
+    except ConfigError:
+        return None
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_json(item) for item in value]
+    return value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else value

@@ -1,0 +1,173 @@
+// The configuration that is being worked on: one text, which the form and the editor both change.
+//   const draft = await openDraft();    draft.subscribe((what) => …)    "text", "data", "problems" or "status"
+//   draft.type(text)            the user typed                draft.at(["llms", "x"])    the tables, as last read
+//   await draft.change([…])     the form changed something: the server rewrites the text, keeping its comments
+//   draft.errors, draft.warnings [{ path, text, line, place }]
+//   draft.status: "clean" (as saved), "changed" (not checked yet), "checking", "valid", "invalid"
+
+import { get, post, put, ApiError } from "../api.js";
+import { toast } from "../dialog.js";
+import { at, parsePath } from "./paths.js";
+
+const PAUSE_MS = 300;
+
+/** Read the configuration and its schema. */
+export async function openDraft() {
+  const [answer, schema] = await Promise.all([get("api/config"), get("api/config/schema")]);
+  const draft = new Draft(answer, schema);
+  await draft.check();
+  return draft;
+}
+
+class Draft {
+  #listeners = new Set();
+  #timer = null;
+  #checks = 0;
+  #queue = Promise.resolve();
+
+  constructor(answer, schema) {
+    this.schema = schema;
+    this.#take(answer);
+  }
+
+  #take(answer) {
+    Object.assign(this, { name: answer.name, format: answer.format || "toml", text: answer.text, saved: answer.text, version: answer.version, editable: answer.editable });
+    this.notes = answer.notes || [];
+    this.data = null;
+    this.readable = true;
+    this.errors = (answer.problems || []).map(placed);
+    this.warnings = [];
+    this.status = "checking";
+  }
+
+  /** Call listener(what) at every change; return a function that ends it. */
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #tell(what) {
+    for (const listener of this.#listeners) listener(what);
+  }
+
+  get changed() {
+    return this.text !== this.saved;
+  }
+
+  at(path) {
+    return at(this.data, path);
+  }
+
+  /** Take a text the user typed. */
+  type(text) {
+    if (text === this.text) return;
+    this.text = text;
+    this.#later("typed");
+  }
+
+  /** Put a text in place of all. */
+  restore(text) {
+    this.text = text;
+    this.#tell("text");
+    this.#later();
+  }
+
+  /** Make changes ({path, value} …) in the text; return whether it worked. One after the other. */
+  change(changes) {
+    if (!changes.length) return Promise.resolve(true);
+    const done = this.#queue.then(() => this.#edit(changes));
+    this.#queue = done.catch(() => {});
+    return done;
+  }
+
+  async #edit(changes) {
+    const before = this.text;
+    try {
+      const answer = await post("api/config/edit", { text: before, format: this.format, changes });
+      if (this.text !== before) {
+        toast("The text was changed meanwhile; the form's change was left out.", { kind: "warn" });
+        return false;
+      }
+      this.text = answer.text;
+      if (answer.config) this.data = answer.config;
+      this.#tell("text");
+      this.#tell("data");
+      this.#later();
+      return true;
+    } catch (error) {
+      toast(error.message, { kind: "bad", seconds: 8 });
+      this.#tell("data"); // the form shows again what stands in the text
+      return false;
+    }
+  }
+
+  #later() {
+    clearTimeout(this.#timer);
+    this.status = "changed";
+    this.#tell("status");
+    this.#timer = setTimeout(() => this.check(), PAUSE_MS);
+  }
+
+  /** Have the server check the text. */
+  async check() {
+    const turn = (this.#checks += 1);
+    const text = this.text;
+    this.status = "checking";
+    this.#tell("status");
+    let answer;
+    try {
+      answer = await post("api/config/validate", { text, format: this.format });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.problem.valid !== false) {
+        if (turn === this.#checks) this.#failed(error);
+        return;
+      }
+      answer = error.problem;
+    }
+    if (turn !== this.#checks || text !== this.text) return;
+    this.errors = (answer.errors || []).map(placed);
+    this.warnings = (answer.warnings || []).map(placed);
+    this.readable = Boolean(answer.config);
+    if (answer.config) this.data = answer.config;
+    this.status = answer.valid ? (this.changed ? "valid" : "clean") : "invalid";
+    if (answer.config) this.#tell("data");
+    this.#tell("problems");
+    this.#tell("status");
+  }
+
+  #failed(error) {
+    this.errors = [placed({ path: "", text: error.message, line: null })];
+    this.status = "invalid";
+    this.#tell("problems");
+    this.#tell("status");
+  }
+
+  /** Return what applying would change, as a unified diff. */
+  async diff() {
+    return (await post("api/config/diff", { text: this.text })).diff;
+  }
+
+  /** Write the text into the file, and serve it. ApiError 409: the file was changed by somebody else. */
+  async apply() {
+    const answer = await put("api/config", { text: this.text, version: this.version });
+    await this.reload();
+    return answer;
+  }
+
+  /** Read the file again; what was not applied is lost. */
+  async reload() {
+    this.#take(await get("api/config"));
+    this.#tell("text");
+    await this.check();
+  }
+
+  close() {
+    clearTimeout(this.#timer);
+    this.#listeners.clear();
+    this.#checks += 1;
+  }
+}
+
+function placed(problem) {
+  return { ...problem, place: parsePath(problem.path) };
+}
