@@ -22,7 +22,7 @@ export async function mount(root, { rest }) {
   const tools = h("div", { class: "conversation-tools" });
   const messages = h("div", { class: "messages" });
   const log = h("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Messages" }, messages);
-  const latest = button("Latest", { icon: "down", kind: "small latest", onClick: () => toEnd() });
+  const latest = button("Latest", { icon: "down", kind: "small latest", hidden: true, onClick: () => toEnd() });
   const input = h("textarea", { class: "input", id: "message", rows: "1", placeholder: "Write a message", maxlength: "100000" });
   const send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send" }, icon("send"));
   const stop = iconButton("stop", "Stop", () => session.stop(), { class: "send stop" });
@@ -49,7 +49,7 @@ export async function mount(root, { rest }) {
   // Following: the newest is in view until the reader scrolls up, and again when they are back at the end.
   let following = true;
   const toEnd = () => {
-    following = true;
+    following = latest.hidden = true;
     log.scrollTop = log.scrollHeight;
   };
   log.addEventListener("scroll", () => {
