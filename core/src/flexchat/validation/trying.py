@@ -80,7 +80,9 @@ def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> lis
     for name in names:
         tool = registry.get(name)
         if tool is None:
-            raise ChatRequestError(f"case '{case.name}': no tool is called '{name}'{did_you_mean(name, names)}")
+            raise ChatRequestError(
+                f"case '{case.name}': no tool is called '{name}'{did_you_mean(name, registry.names())}"
+            )
         found[name] = tool if run_tools or tool.effect == "read" else answered_by(_accept, tool)
     for own in case.own_tools:
         definition = ToolDefinition(
