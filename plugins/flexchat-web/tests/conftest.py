@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 
+import attrs
 import httpx
 import pytest
 from flexchat.assembly import installed_plugins
+from flexchat.plugin import ProviderType, hookimpl
+from flexchat.testing import ScriptedProvider
 from flexchat_web.app import create_app
 from flexchat_web.commands.protocol import HeadTimeoutProtocol
 from flexchat_web.commands.server import Server
@@ -126,3 +130,94 @@ class Running:
 @pytest.fixture
 def running():
     return Running
+
+
+class ToldPlugin:
+    """A model that says what a test wants; see Told."""
+
+    def __init__(self):
+        self.provider = None
+
+    @hookimpl
+    def flexchat_register_providers(self):
+        kind = ProviderType(
+            name="told", config_class=ToldConfig, create=lambda _: self.provider, tool_formats={"told": lambda _: []}
+        )
+        yield kind
+
+
+@attrs.frozen(kw_only=True)
+class ToldConfig:
+    """Takes nothing."""
+
+
+class Told:
+    """An app over a model that says what a test wants. ``tables`` is its configuration, to be changed before ``app``."""
+
+    def __init__(self, plugin, host, folder):
+        self._plugin, self._host, self._made, self._stack = plugin, host, [], contextlib.AsyncExitStack()
+        weather = {
+            "name": "get_weather",
+            "description": "Tell the weather.",
+            "effect": "read",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+            "implementation": {"type": "mock", "response": {"celsius": 21}},
+        }
+        self.tables = {
+            "llms": {"robot": {"provider": "told", "retries": 0}},
+            "responses": [{"llm": "robot", "model": "r1", "tools": {"enabled": True}}],
+            "tools": {"registry": [weather]},
+            "validation": {"store": str(folder / "validation.db")},
+            "conversations": {"path": str(folder / "conversations.db")},
+        }
+
+    def says(self, *replies, repeat=True):
+        """Say what the model answers, one reply after the other; returns the model."""
+        self._plugin.provider = ScriptedProvider(replies, repeat=repeat)
+        return self._plugin.provider
+
+    def app(self, **settings):
+        self._made.append(create_app(self.tables, plugins=self._host, settings=Settings(**settings)))
+        return self._made[-1]
+
+    async def client(self, *, headers=None, **settings):
+        return await self._stack.enter_async_context(client_of(self.app(**settings), headers=headers))
+
+    async def aclose(self):
+        await self._stack.aclose()
+        for app in self._made:
+            await app.aclose()
+
+
+@pytest.fixture(scope="session")
+def told_plugin(plugins):
+    """Plugins of its own: those of ``plugins`` and one more."""
+    plugin, host = ToldPlugin(), installed_plugins()
+    host.register(plugin, "told")
+    return plugin, host
+
+
+@pytest.fixture
+async def told(told_plugin, tmp_path):
+    made = Told(*told_plugin, tmp_path)
+    made.says("hello")
+    yield made
+    await made.aclose()
+
+
+def sse(text):
+    """The events of a stream: pairs of name and data, JSON read."""
+    found = []
+    for block in text.split("\n\n"):
+        lines = [line for line in block.split("\n") if line and not line.startswith(":")]
+        if not lines:
+            continue
+        name = next((line[7:] for line in lines if line.startswith("event: ")), None)
+        data = "\n".join(line[6:] for line in lines if line.startswith("data: "))
+        found.append((name, data if data == "[DONE]" else json.loads(data)))
+    return found
+
+
+@pytest.fixture(name="sse")
+def sse_fixture():
+    return sse

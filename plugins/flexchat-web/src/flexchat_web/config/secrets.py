@@ -72,9 +72,12 @@ def shown_unread(text: str, mask: Callable[[str], str]) -> str:
     lines = []
     for line in text.split("\n"):
         key = re.match(r"\s*[\"']?([^\s\"'=:]+)[\"']?\s*[=:]\s*", line)
-        if key and any(is_secret_name(part) for part in key[1].split(".")) and "${" not in line[key.end() :]:
-            line = f'{line[: key.end()]}"{MASKED}"'
-        lines.append(_TOKEN.sub(MASKED, mask(line)))
+        if key is None or not any(is_secret_name(part) for part in key[1].split(".")):
+            line = mask(line)
+        elif "${" not in line or ":-" in line:
+            rest = re.sub(r"^(?:\"[^\"]*\"|'[^']*'|[^#]*)", f'"{MASKED}"', line[key.end() :], count=1)
+            line = line[: key.end()] + rest
+        lines.append(_TOKEN.sub(MASKED, line))
     return "\n".join(lines)
 
 

@@ -1,0 +1,331 @@
+"""The configuration over HTTP: shown, checked, replaced whole or not at all; what must stay by hand stays."""
+
+import json
+import os
+import stat
+import tomllib
+
+import pytest
+
+SECRET = "sk-live-abcdefghijkl"
+TOML = f"""\
+# Ours.
+[llms.ai]
+provider = "openai"
+api_key = "{SECRET}"  # keep
+base_url = "http://127.0.0.1:9/v1"
+default_model = "m1"
+
+[llms.env]
+provider = "openai"
+api_key = "${{SOME_KEY}}"
+default_model = "m2"
+
+[[responses]]
+llm = "ai"
+prompt = "Be kind."
+"""
+
+
+@pytest.fixture
+def file(config_file, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "env-secret-value")
+    config_file.write_text(TOML)
+    config_file.chmod(0o640)
+    return config_file
+
+
+@pytest.fixture
+async def api(file, new_client):
+    return await new_client()
+
+
+async def shown(api):
+    return (await api.get("/api/config")).json()
+
+
+async def put(api, text, version=None):
+    version = (await shown(api))["version"] if version is None else version
+    return await api.put("/api/config", json={"text": text, "version": version})
+
+
+async def test_the_text_is_shown_without_its_secrets(api):
+    told = await shown(api)
+    assert told["text"] == TOML.replace(SECRET, "********")
+    assert (told["name"], told["format"], told["editable"], told["problems"]) == ("flexchat.toml", "toml", True, [])
+    assert told["notes"], "a secret in the file is worth a note"
+
+
+async def test_a_saved_text_keeps_the_secrets_behind_its_masks(api, file):
+    """Everything else is as it was posted, comments too; the file's permissions stay."""
+    text = (await shown(api))["text"].replace("Be kind.", "Be brief.").replace('"m1"', '"m9"')
+    answer = await put(api, text)
+    assert answer.status_code == 200, answer.text
+    assert file.read_text() == TOML.replace("Be kind.", "Be brief.").replace('"m1"', '"m9"')
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert answer.json()["status"]["ai_providers"] == ["ai", "env"]
+    assert answer.json()["version"] == (await shown(api))["version"]
+    assert sorted(each.name for each in file.parent.iterdir()) == ["flexchat.toml"], "no temporary file is left"
+
+
+async def test_a_link_goes_on_pointing_to_the_file(file, tmp_path, new_client):
+    link = tmp_path / "sub" / "flexchat.toml"
+    link.parent.mkdir()
+    link.symlink_to(file)
+    api = await new_client(link)
+    assert (await put(api, (await shown(api))["text"].replace("Be kind.", "Hi."))).status_code == 200
+    assert link.is_symlink()
+    assert "Hi." in file.read_text()
+
+
+async def test_who_saves_over_anothers_change_is_told(api, file):
+    version = (await shown(api))["version"]
+    file.write_text(TOML + "\n# by hand\n")
+    answer = await put(api, TOML, version)
+    assert answer.status_code == 409
+    assert file.read_text().endswith("# by hand\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ('llm = "ai"', 'llm = "aii"', "responses[0].llm"),
+        ('provider = "openai"', 'provider = "opnai"', "llms.ai.provider"),
+        ("[llms.ai]", "[llms.ai", ""),
+        ('prompt = "Be kind."', "prompt = 3", "responses[0].prompt"),
+    ],
+)
+async def test_a_text_with_problems_is_422_with_their_lines_and_changes_nothing(api, file, old, new, path):
+    answer = await put(api, TOML.replace(old, new))
+    assert answer.status_code == 422
+    assert path in [problem["path"] for problem in answer.json()["problems"]]
+    assert all(problem["line"] for problem in answer.json()["problems"])
+    assert file.read_text() == TOML
+
+
+STEALING = [
+    ('base_url = "http://127.0.0.1:9/v1"', 'base_url = "https://evil.example/v1"', "written anew"),
+    ("9/v1", "10/v1", "another port"),
+    ('base_url = "http://127.0.0.1:9/v1"\n', "", "no base_url: the usual one"),
+    ('[llms.ai]\nprovider = "openai"', '[llms.ai]\nprovider = "ollama"', "another provider"),
+    ('# Ours.\n', '[llms.mine]\nprovider = "openai"\nbase_url = "http://evil"\napi_key = "********"\n', "another entry"),
+    ('prompt = "Be kind."', 'prompt = "********"', "another place"),
+    ('default_model = "m1"', 'default_model = "m1"\norganization = "********"', "another key"),
+    ('default_model = "m1"', 'extra_headers = { X-To = "evil" }', "headers"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "_"), STEALING, ids=[case[2] for case in STEALING])
+async def test_a_mask_is_exchanged_only_for_the_same_secret_sent_to_the_same_address(api, file, old, new, _):
+    """Else a changed address would carry the key to somebody else."""
+    answer = await put(api, TOML.replace(SECRET, "********").replace(old, new))
+    assert answer.status_code == 422
+    assert "write" in answer.json()["problems"][0]["text"]
+    assert file.read_text() == TOML
+
+
+REFERENCES = [
+    ("Be kind.", "Say ${SOME_KEY}"),
+    ("Be kind.", "Say ${SOME_KEY:-x}"),
+    ("Be kind.", "Say ${PATH}"),
+    ('"${SOME_KEY}"', '"${OTHER_KEY}"'),
+    ('[llms.env]\nprovider = "openai"', '[llms.env]\nprovider = "openai"\nbase_url = "http://evil.example"'),
+    ("http://127.0.0.1:9", "http://${SOME_KEY}.evil.example"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), REFERENCES)
+async def test_the_environment_is_used_only_where_the_file_uses_it(api, file, old, new):
+    """Flowise and LiteLLM: a posted ${KEY} was sent to a posted address."""
+    answer = await put(api, TOML.replace(SECRET, "********").replace(old, new))
+    assert answer.status_code == 422
+    assert "--allow-env" in answer.text or "write it again" in answer.text
+    assert "env-secret-value" not in answer.text
+    assert file.read_text() == TOML
+
+
+async def test_the_operator_can_allow_a_variable(file, new_client, monkeypatch):
+    monkeypatch.setenv("SHOWN", "shown-value")
+    api = await new_client(allow_env=frozenset({"SHOWN"}))
+    answer = await put(api, TOML.replace(SECRET, "********").replace("Be kind.", "Say ${SHOWN}"))
+    assert answer.status_code == 200
+
+
+async def test_rules_with_references_may_change_places(file, new_client):
+    file.write_text(TOML.replace("Be kind.", "Use ${SOME_KEY}."))
+    api = await new_client()
+    first = '[[responses]]\nllm = "env"\nmatch = { topic = "x" }\n\n'
+    text = (await shown(api))["text"]
+    assert (await put(api, text.replace("[[responses]]", first + "[[responses]]"))).status_code == 200
+
+
+BY_HAND = [
+    '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
+    'implementation = { type = "python", function = "os:system" }\n',
+    '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
+    'implementation = { type = "mcp", command = "sh" }\n',
+    '[plugins]\nblock = ["openai"]\n',
+    '[validation]\nfiles = ["/etc/passwd"]\n',
+    '[validation]\nstore = "/tmp/x.db"\n',
+    '[rag_services.d]\nprovider = "sqlite"\npath = "/etc/x.db"\n',
+    '[rag_services.d]\nprovider = "memory"\npaths = ["/etc/passwd"]\n',
+    '[conversations]\nprovider = "sqlite"\npath = "/tmp/other.db"\n',
+]
+
+
+@pytest.mark.parametrize("more", BY_HAND)
+async def test_code_and_files_are_named_by_hand_only(api, file, more):
+    """CVE-2026-40933 and its like: a posted configuration ran commands."""
+    answer = await put(api, TOML.replace(SECRET, "********") + more)
+    assert answer.status_code == 422
+    assert "by hand" in answer.text
+    assert file.read_text() == TOML
+    posted = {**tomllib.loads(TOML.replace(SECRET, "********")), **tomllib.loads(more)}
+    answer = await api.post("/api/config/reload", json=posted)
+    assert answer.status_code == 400
+    assert "by hand" in answer.text
+
+
+async def test_what_was_written_by_hand_may_stay_and_go(file, new_client, monkeypatch):
+    (file.parent / "by_hand_tools.py").write_text("def double(x: int) -> int:\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(file.parent)
+    file.write_text(
+        TOML
+        + '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object", properties = { x = { type = "integer" } } }\n'
+        'implementation = { type = "python", function = "by_hand_tools:double" }\n'
+    )
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
+    assert (await put(api, text.replace("by_hand_tools:double", "os:system"))).status_code == 422
+    assert (await put(api, text.partition("[[tools")[0])).status_code == 200
+
+
+async def test_validate_says_what_is_wrong_with_lines_in_plain_json(api):
+    """The original's form: the same body with 200 and 400."""
+    answer = await api.post("/api/config/validate", json={"text": TOML.replace(SECRET, "********")})
+    assert (answer.status_code, answer.json()["valid"], answer.json()["errors"]) == (200, True, [])
+    answer = await api.post("/api/config/validate", json={"text": TOML.replace('llm = "ai"', 'llm = "x"')})
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["valid"] is False
+    assert [(error["path"], error["line"]) for error in answer.json()["errors"]] == [("responses[0].llm", 14)]
+    answer = await api.post("/api/config/validate", json={"config": {"llms": {}}})
+    assert answer.status_code == 400
+    answer = await api.post("/api/config/validate", json={"config": tomllib.loads(TOML)})
+    assert answer.json()["valid"] is True
+
+
+async def test_validate_writes_nothing(api, file):
+    await api.post("/api/config/validate", json={"text": TOML + "# x"})
+    assert file.read_text() == TOML
+    assert [*file.parent.iterdir()] == [file]
+
+
+async def test_edit_returns_a_changed_text_and_writes_nothing(api, file):
+    change = {"path": ["llms", "ai", "default_model"], "value": "m3"}
+    answer = await api.post("/api/config/edit", json={"text": TOML, "format": "toml", "changes": [change]})
+    assert answer.json()["text"] == TOML.replace('"m1"', '"m3"')
+    assert file.read_text() == TOML
+    answer = await api.post("/api/config/edit", json={"text": "a = ", "format": "toml", "changes": [change]})
+    assert (answer.status_code, answer.json()["problems"][0]["line"]) == (400, 1)
+
+
+async def test_diff_shows_what_changes_and_no_secret(api):
+    text = TOML.replace(SECRET, "brand-new-secret").replace("Be kind.", "Be brief.")
+    told = (await api.post("/api/config/diff", json={"text": text})).json()
+    assert '-prompt = "Be kind."' in told["diff"]
+    assert '+prompt = "Be brief."' in told["diff"]
+    assert "secret" not in told["diff"]
+    assert told["secrets"] == ["llms.ai.api_key"]
+    assert (await api.post("/api/config/diff", json={"text": TOML.replace(SECRET, "********")})).json()["diff"] == ""
+
+
+async def test_reload_reads_the_file_again(api, file):
+    file.write_text(TOML.replace("llms.env", "llms.other"))
+    answer = await api.post("/api/config/reload")
+    assert answer.json()["status"]["ai_providers"] == ["ai", "other"]
+    file.write_text("[")
+    answer = await api.post("/api/config/reload", json={})
+    assert (answer.status_code, answer.json()["success"]) == (400, False)
+    told = await shown(api)
+    assert told["problems"], "the page says that the file is broken"
+    assert told["text"] == "["
+
+
+async def test_a_broken_file_can_be_mended_from_the_page(api, file):
+    file.write_text(TOML.replace("[[responses]]", "[[responses"))
+    assert (await api.post("/api/config/reload")).status_code == 400
+    told = await shown(api)
+    assert SECRET not in told["text"]
+    answer = await put(api, told["text"].replace("[[responses", "[[responses]]"))
+    assert answer.status_code == 200, answer.text
+    assert SECRET in file.read_text()
+    assert (await shown(api))["problems"] == []
+
+
+async def test_a_posted_configuration_serves_in_memory_and_expands_nothing(api, file):
+    """The original's reload; ${ENV} in it stays as it is written."""
+    posted = tomllib.loads(TOML.replace(SECRET, "********"))
+    posted["llms"]["new"] = {"provider": "ollama", "default_model": "${SOME_KEY}"}
+    answer = await api.post("/api/config/reload", json=posted)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["status"]["ai_providers"] == ["ai", "env", "new"]
+    assert file.read_text() == TOML
+    told = await shown(api)
+    assert told["editable"] is False
+    assert "${SOME_KEY}" in told["text"]
+    assert SECRET not in told["text"]
+    assert (await put(api, TOML)).status_code == 409
+    await api.post("/api/config/reload")
+    assert (await shown(api))["editable"] is True
+
+
+@pytest.mark.parametrize("format_", ["toml", "json"])
+async def test_export_has_no_secret(api, format_):
+    answer = await api.get(f"/api/config/export?format={format_}")
+    assert SECRET not in answer.text
+    assert "attachment" in answer.headers["content-disposition"]
+    data = json.loads(answer.text) if format_ == "json" else tomllib.loads(answer.text)
+    assert data == tomllib.loads(TOML.replace(SECRET, "********"))
+
+
+async def test_json_files_are_as_good(tmp_path, new_client, monkeypatch):
+    monkeypatch.setenv("SOME_KEY", "x")
+    file = tmp_path / "flexchat.json"
+    file.write_text(json.dumps(tomllib.loads(TOML), indent=2))
+    api = await new_client(file)
+    text = (await shown(api))["text"]
+    assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
+    assert json.loads(file.read_text()) == tomllib.loads(TOML.replace("Be kind.", "Hi."))
+
+
+async def test_the_demo_is_shown_and_cannot_be_saved(new_client):
+    tables = {
+        "llms": {"r": {"provider": "rehearsal"}},
+        "responses": [{"llm": "r", "model": "rehearsal"}],
+    }
+    api = await new_client(tables)
+    told = await shown(api)
+    assert (told["editable"], tomllib.loads(told["text"])) == (False, tables)
+    assert (await put(api, told["text"])).status_code == 409
+
+
+@pytest.mark.parametrize("path", ["validate", "edit", "diff", "reload"])
+async def test_without_the_right_to_edit_nothing_is_changed(file, new_client, path):
+    api = await new_client(edit=False)
+    assert (await api.post(f"/api/config/{path}", json={})).status_code == 403
+    assert (await put(api, TOML)).status_code == 403
+    assert (await shown(api))["editable"] is False
+    assert (await api.get("/api/config/schema")).json()["title"] == "FlexChat configuration"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+async def test_a_file_that_cannot_be_written_is_told(api, file):
+    file.parent.chmod(0o500)
+    try:
+        answer = await put(api, TOML.replace(SECRET, "********"))
+    finally:
+        file.parent.chmod(0o700)
+    assert answer.status_code == 409
+    assert "cannot be written" in answer.json()["detail"]

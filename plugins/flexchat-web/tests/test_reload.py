@@ -1,0 +1,155 @@
+"""Another configuration is put in force as a whole or not at all, and nobody notices who was there before."""
+
+import asyncio
+import gc
+import logging
+import threading
+
+import pytest
+from flexchat import ConfigError
+from flexchat.testing.scripted import ScriptedProvider
+from flexchat_web.serving import Serving, Settings
+
+
+def toml(answer):
+    return (
+        f'[llms.robot]\nprovider = "scripted"\nrepeat = true\nreplies = [{{ text = "{answer}" }}]\n'
+        '[[responses]]\nllm = "robot"\nmodel = "r1"\n'
+    )
+
+
+@pytest.fixture
+async def serving(config_file, plugins):
+    serving = Serving(config_file, plugins, Settings())
+    yield serving
+    await serving.aclose()
+
+
+async def answer_of(serving):
+    async with serving.chat() as chat:
+        return (await chat.respond("hi")).content
+
+
+async def test_a_reload_puts_the_file_in_force(serving, config_file):
+    assert await answer_of(serving) == "hello"
+    before = serving.generation
+    config_file.write_text(toml("new"))
+    await serving.reload()
+    assert await answer_of(serving) == "new"
+    assert serving.generation == before + 1
+
+
+@pytest.mark.parametrize("text", ["[llms", "", '[llms.a]\nprovider = "none"\n', "\xff"])
+async def test_a_broken_file_never_interrupts(serving, config_file, text):
+    """TC-71's neighbour, and the original's worst fault: a reload that failed left half of the providers."""
+    config_file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError):
+        await serving.reload()
+    assert serving.config_problems
+    assert await answer_of(serving) == "hello"
+    config_file.write_text(toml("well again"))
+    await serving.reload()
+    assert serving.config_problems == ()
+    assert await answer_of(serving) == "well again"
+
+
+async def test_a_file_that_is_gone_never_interrupts(serving, config_file):
+    config_file.unlink()
+    with pytest.raises(ConfigError):
+        await serving.reload()
+    assert await answer_of(serving) == "hello"
+
+
+async def test_turns_under_way_during_50_reloads_all_finish_on_the_configuration_they_began_with(
+    serving, config_file, monkeypatch
+):
+    """No turn sees two configurations; what was replaced is closed once its last turn has ended, and not before."""
+    go, closed = asyncio.Event(), []
+
+    async def wait_and_say(self, messages, model, options):
+        await go.wait()
+        assert self not in closed, "closed under a turn"
+        return await original(self, messages, model, options)
+
+    async def aclose(self):
+        closed.append(self)
+
+    original = ScriptedProvider.generate_chat
+    monkeypatch.setattr(ScriptedProvider, "generate_chat", wait_and_say)
+    monkeypatch.setattr(ScriptedProvider, "aclose", aclose)
+    turns = {}
+    for number in range(50):
+        config_file.write_text(toml(f"answer {number}"))
+        await serving.reload()
+        turns[f"answer {number}"] = [asyncio.create_task(answer_of(serving)) for _ in range(4)]
+        await asyncio.sleep(0)
+    assert closed == [], "each has turns"
+    go.set()
+    for wanted, tasks in turns.items():
+        assert await asyncio.gather(*tasks) == [wanted] * 4
+    assert len(closed) == 49, "all but the one in force"
+
+
+async def test_reloads_leak_nothing(serving):
+    """Threads and chats: as many after 30 reloads as after one."""
+    from flexchat import FlexChat
+
+    await serving.reload()
+    gc.collect()
+    threads = threading.active_count()
+    chats = sum(isinstance(each, FlexChat) for each in gc.get_objects())
+    for _ in range(30):
+        await serving.reload()
+        await answer_of(serving)
+    gc.collect()
+    assert sum(isinstance(each, FlexChat) for each in gc.get_objects()) == chats
+    assert threading.active_count() <= threads + 4, "the pool of to_thread grows to its limit and no further"
+
+
+async def until(condition):
+    for _ in range(200):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+async def test_a_watched_file_is_reloaded_when_it_changes(new_app, config_file, monkeypatch, caplog):
+    """flexchat serve --reload: the new one serves, a broken one is told in the log and does not."""
+    monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)
+    serving = new_app().serving
+    watching = asyncio.create_task(serving.watch())
+    try:
+        config_file.write_text(toml("watched"))
+        await until(lambda: serving.generation == 2)
+        assert await answer_of(serving) == "watched"
+        with caplog.at_level(logging.WARNING, "flexchat_web.serving"):
+            config_file.write_text("broken [")
+            await until(lambda: serving.config_problems)
+        assert "old one goes on serving" in caplog.text
+        assert await answer_of(serving) == "watched"
+        config_file.unlink()
+        await asyncio.sleep(0.05)
+        config_file.write_text(toml("back"))
+        await until(lambda: serving.generation == 3)
+        assert await answer_of(serving) == "back"
+        config_file.touch()
+        await asyncio.sleep(0.05)
+        assert serving.generation == 3, "the same text is no change"
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
+async def test_what_requests_share_is_made_once_and_closed_at_the_end(config_file, plugins):
+    class Kept:
+        closed = False
+
+        async def aclose(self):
+            self.closed = True
+
+    serving = Serving(config_file, plugins, Settings())
+    kept = serving.kept(Kept, Kept)
+    assert serving.kept(Kept, Kept) is kept
+    await serving.aclose()
+    assert kept.closed
