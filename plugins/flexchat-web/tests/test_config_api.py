@@ -90,7 +90,7 @@ async def test_who_saves_over_anothers_change_is_told(api, file):
     ("old", "new", "path"),
     [
         ('llm = "ai"', 'llm = "aii"', "responses[0].llm"),
-        ('provider = "openai"', 'provider = "opnai"', "llms.ai.provider"),
+        ('[llms.ai]\nprovider = "openai"', '[llms.ai]\nprovider = "opnai"', "llms.ai.provider"),
         ("[llms.ai]", "[llms.ai", ""),
         ('prompt = "Be kind."', "prompt = 3", "responses[0].prompt"),
     ],
@@ -108,7 +108,7 @@ STEALING = [
     ("9/v1", "10/v1", "another port"),
     ('base_url = "http://127.0.0.1:9/v1"\n', "", "no base_url: the usual one"),
     ('[llms.ai]\nprovider = "openai"', '[llms.ai]\nprovider = "ollama"', "another provider"),
-    ('# Ours.\n', '[llms.mine]\nprovider = "openai"\nbase_url = "http://evil"\napi_key = "********"\n', "another entry"),
+    ('# Ours.\n', '[llms.my]\nprovider = "openai"\nbase_url = "http://evil"\napi_key = "********"\n', "another entry"),
     ('prompt = "Be kind."', 'prompt = "********"', "another place"),
     ('default_model = "m1"', 'default_model = "m1"\norganization = "********"', "another key"),
     ('default_model = "m1"', 'extra_headers = { X-To = "evil" }', "headers"),
@@ -189,11 +189,12 @@ async def test_code_and_files_are_named_by_hand_only(api, file, more):
 async def test_what_was_written_by_hand_may_stay_and_go(file, new_client, monkeypatch):
     (file.parent / "by_hand_tools.py").write_text("def double(x: int) -> int:\n    return 2 * x\n")
     monkeypatch.syspath_prepend(file.parent)
-    file.write_text(
-        TOML
-        + '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object", properties = { x = { type = "integer" } } }\n'
+    tool = (
+        '[[tools.registry]]\nname = "t"\ndescription = "d"\n'
+        'parameters = { type = "object", properties = { x = { type = "integer" } } }\n'
         'implementation = { type = "python", function = "by_hand_tools:double" }\n'
     )
+    file.write_text(TOML + tool)
     api = await new_client()
     text = (await shown(api))["text"]
     assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
