@@ -70,13 +70,10 @@ class WebApp:
     """
 
     def __init__(self, serving: Serving, *, watch: bool = False) -> None:
+        from .api import OPERATIONS as API
         from .config.configuration import OPERATIONS as CONFIG
         from .config.connections import OPERATIONS as CONNECTIONS
 
-        try:
-            from .api import OPERATIONS as API
-        except ImportError:
-            API = ()
         self.serving = serving
         self.operations: tuple[Operation, ...] = (
             *API,

@@ -11,11 +11,11 @@ import uvicorn
 
 from .protocol import HeadTimeoutProtocol
 
-SHUTDOWN_SECONDS = 5
+SHUTDOWN_SECONDS = 2
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server. When it listens, it calls ``started``; requests have 5 seconds when it ends."""
+    """uvicorn's server. When it listens, it calls ``started``; requests have 2 seconds when it ends."""
 
     def __init__(self, app: Any, started: Callable[[], None], *, verbose: bool) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.INFO if verbose else logging.CRITICAL)

@@ -1,0 +1,164 @@
+"""flexchat serve: what it refuses, what it says, how it ends."""
+
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from flexchat.cli.main import main
+from flexchat_web.commands.serve import ServeError, add_arguments, read_settings
+
+
+class Silent:
+    def __init__(self):
+        self.said = []
+
+    def say(self, text, style=""):
+        self.said.append(text)
+
+
+def settings_of(*words, environ=None):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    args = parser.parse_args(words)
+    args.terminal = Silent()
+    return read_settings(args, environ or {}), args.terminal.said
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
+def test_on_this_machine_no_token_is_needed_and_the_configuration_may_be_edited(host):
+    settings, _ = settings_of("--host", host)
+    assert (settings.tokens, settings.edit) == ({}, True)
+    assert "localhost" in settings.hosts
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.org"])
+def test_off_this_machine_it_refuses_without_a_token(host):
+    """Tells how to give one."""
+    with pytest.raises(ServeError, match="FLEXCHAT_TOKEN.*--token-file"):
+        settings_of("--host", host)
+
+
+def test_off_this_machine_nobody_edits_unless_that_is_said():
+    environ = {"FLEXCHAT_TOKEN": "0123456789abcdef"}
+    assert settings_of("--host", "0.0.0.0", environ=environ)[0].edit is False
+    assert settings_of("--host", "0.0.0.0", "--edit", environ=environ)[0].edit is True
+    assert settings_of("--read-only")[0].edit is False
+
+
+def test_a_token_file_has_a_tenant_for_each_token(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("# ours\nalice 0123456789abcdef\n\nbob   fedcba9876543210\n")
+    file.chmod(0o600)
+    settings, said = settings_of("--token-file", str(file))
+    assert settings.tokens == {"0123456789abcdef": "alice", "fedcba9876543210": "bob"}
+    assert said == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such permissions there")
+def test_a_token_file_that_others_can_read_is_remarked(tmp_path):
+    file = tmp_path / "tokens"
+    file.write_text("alice 0123456789abcdef\n")
+    file.chmod(0o644)
+    _, said = settings_of("--token-file", str(file))
+    assert "chmod 600" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("alice short\n", "16"),
+        ("0123456789abcdef\n", "TENANT TOKEN"),
+        ("a 0123456789abcdef b\n", "TENANT TOKEN"),
+        ("a 0123456789abcdef\nb 0123456789abcdef\n", "already"),
+        ("", "no token"),
+        ("a 0123456789abcdeü\n", "ASCII"),
+    ],
+)
+def test_a_token_file_that_cannot_be_used_is_told_without_the_token(tmp_path, text, said):
+    file = tmp_path / "tokens"
+    file.write_text(text)
+    with pytest.raises(ServeError, match=said) as raised:
+        settings_of("--token-file", str(file))
+    assert "0123456789" not in str(raised.value)
+
+
+@pytest.mark.parametrize("words", [("--port", "70000"), ("--port", "-1"), ("--allow-origin", "app.example"),
+                                   ("--allow-origin", "https://a/b"), ("--token-file", "/nowhere")])  # fmt: skip
+def test_what_cannot_be_used_is_a_sentence(words):
+    with pytest.raises(ServeError):
+        settings_of(*words)
+
+
+def test_a_port_in_use_is_a_sentence(config_file, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--config", str(config_file), "--port", port]) == 1
+    assert f"port {port} is in use" in capsys.readouterr().err
+
+
+def test_a_configuration_that_cannot_be_used_is_told_and_nothing_listens(config_file, capsys):
+    config_file.write_text("[llms")
+    assert main(["serve", "--config", str(config_file), "--port", "0"]) == 2
+    assert "TOML" in capsys.readouterr().err
+
+
+@pytest.fixture
+def program(tmp_path):
+    """Run flexchat serve with some words; gives its process and its address."""
+    started = []
+
+    def start(*words):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flexchat", "serve", "--port", "0", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+            env={**os.environ, "FLEXCHAT_CONFIG": ""},
+        )  # fmt: skip
+        started.append(process)
+        line = process.stdout.readline()
+        found = re.search(r"FlexChat at (http://\S+)/ \(config: (.+)\)", line)
+        assert found, line + process.stderr.read()
+        return process, found[1], found[2]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_the_demo_serves_says_where_and_ends_cleanly_with_a_stream_open(program):
+    """One line when it listens; Ctrl-C or SIGTERM ends it within seconds, whatever is open."""
+    process, url, config = program()
+    assert config == "none, the demo's"
+    with urllib.request.urlopen(f"{url}/") as answer:
+        assert b"FlexChat" in answer.read()
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as idle:
+        idle.sendall(b"POST /chat/api HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10\r\n\r\n{")
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+        assert time.monotonic() - began < 8
+    assert "Traceback" not in err
+
+
+def test_a_tokens_file_guards_the_real_server(program, tmp_path, config_file):
+    file = tmp_path / "tokens"
+    file.write_text("alice 0123456789abcdef\n")
+    file.chmod(0o600)
+    _, url, config = program("--config", str(config_file), "--token-file", str(file))
+    assert config == str(config_file)
+    with pytest.raises(urllib.error.HTTPError) as raised:
+        urllib.request.urlopen(f"{url}/api/config")
+    with raised.value as refused:
+        assert refused.code == 401
+    request = urllib.request.Request(f"{url}/api/config", headers={"Authorization": "Bearer 0123456789abcdef"})
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 200
