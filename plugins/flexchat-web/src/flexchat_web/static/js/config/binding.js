@@ -7,7 +7,7 @@ import { differences, pick, same } from "./paths.js";
 
 const PAUSE_MS = 250;
 
-/** Return { changed, update, flush }. */
+/** Return { changed, update, pending }. */
 export function binding(draft, path, { keys, read, write }) {
   let timer = null;
   let sending = 0;
@@ -34,6 +34,9 @@ export function binding(draft, path, { keys, read, write }) {
 
   return {
     update,
+    get pending() {
+      return timer !== null || sending > 0;
+    },
     changed() {
       clearTimeout(timer);
       timer = setTimeout(send, PAUSE_MS);

@@ -33,11 +33,12 @@ class Draft {
   #take(answer) {
     Object.assign(this, { name: answer.name, format: answer.format || "toml", text: answer.text, saved: answer.text, version: answer.version, editable: answer.editable });
     this.notes = answer.notes || [];
-    this.data = null;
-    this.readable = true;
+    this.data = answer.config ?? null;
+    this.savedData = this.data;
+    this.readable = this.data !== null;
     this.errors = (answer.problems || []).map(placed);
     this.warnings = [];
-    this.status = "checking";
+    this.status = this.errors.length ? "invalid" : "clean";
   }
 
   /** Call listener(what) at every change; return a function that ends it. */
@@ -108,8 +109,14 @@ class Draft {
     this.#timer = setTimeout(() => this.check(), PAUSE_MS);
   }
 
-  /** Have the server check the text. */
+  /** Have the server check the text. Who may not edit it sees the server's own problems. */
   async check() {
+    if (!this.editable) {
+      this.#tell("data");
+      this.#tell("problems");
+      this.#tell("status");
+      return;
+    }
     const turn = (this.#checks += 1);
     const text = this.text;
     this.status = "checking";

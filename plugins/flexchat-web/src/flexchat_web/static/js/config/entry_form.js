@@ -14,6 +14,7 @@ export function entryForm(draft, path, schema, { keys, adapt = (given) => given,
   const node = h("div", { class: "entry-form" });
   let form;
   let shown;
+  let kind;
   let names = [];
   let bound;
 
@@ -22,7 +23,8 @@ export function entryForm(draft, path, schema, { keys, adapt = (given) => given,
     names = typeof keys === "function" ? keys(whole) : keys || Object.keys(whole.properties);
     names = names.filter((name) => name in whole.properties);
     const part = { ...whole, properties: Object.fromEntries(names.map((name) => [name, whole.properties[name]])), required: (whole.required || []).filter((name) => names.includes(name)), additionalProperties: false };
-    shown = signature(part, value);
+    kind = kindOf(value);
+    shown = signature(part);
     form = schemaForm(part, { value: pick(value, names) || {}, root: draft.schema, disabled, onChange: () => bound.changed() });
     bound = binding(draft, path, { keys: names, read: () => form.value, write: (now) => form.set(now || {}) });
     replace(node, form.node);
@@ -34,8 +36,8 @@ export function entryForm(draft, path, schema, { keys, adapt = (given) => given,
     form.showProblems(mine.map((one) => ({ path: pathText(one.place.slice(path.length)), text: one.text })));
   }
 
-  function signature(part, value) {
-    return `${kindOf(value)} ${JSON.stringify(part.properties)}`;
+  function signature(part) {
+    return JSON.stringify(part.properties);
   }
 
   build(draft.at(path));
@@ -47,9 +49,10 @@ export function entryForm(draft, path, schema, { keys, adapt = (given) => given,
         return;
       }
       const value = draft.at(path);
+      if (bound.pending && kindOf(value) === kind) return;
       const whole = adapt(effective(draft.schema, schema, value), value);
       const part = { properties: Object.fromEntries((typeof keys === "function" ? keys(whole) : keys || Object.keys(whole.properties)).filter((name) => name in whole.properties).map((name) => [name, whole.properties[name]])) };
-      if (signature(part, value) !== shown) build(value);
+      if (signature(part) !== shown) build(value);
       else bound.update();
     },
     focus: (place) => form.focus(pathText(place.slice(path.length))),

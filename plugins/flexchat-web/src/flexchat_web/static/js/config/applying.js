@@ -1,0 +1,71 @@
+// Applying a draft: what would change is shown first; who changed the file meanwhile is not overwritten.
+
+import { h, announce } from "../dom.js";
+import { ApiError, uiConfig } from "../api.js";
+import { button, alert, errorCard, busy, copyButton } from "../elements.js";
+import { openDialog, toast } from "../dialog.js";
+
+/** Show the difference, and apply the draft if wanted. */
+export async function reviewAndApply(draft, opener) {
+  let diff;
+  try {
+    diff = await busy(opener, draft.diff());
+  } catch (error) {
+    toast(error.message, { kind: "bad" });
+    return;
+  } finally {
+    opener.disabled = !draft.changed || draft.status !== "valid";
+  }
+  const trouble = h("div", { class: "stack tight" });
+  const yes = button("Apply", { kind: "primary", onClick: () => go() });
+  const dialog = openDialog({
+    title: "Apply these changes?",
+    content: h("div", { class: "stack" }, h("p", { class: "muted" }, `They are written into ${draft.name} and serve from then on. Turns under way end on the old configuration.`), diffView(diff), trouble),
+    actions: [button("Cancel", { onClick: () => dialog.close() }), yes],
+    wide: true,
+  });
+  yes.focus();
+
+  async function go() {
+    trouble.replaceChildren();
+    try {
+      await busy(yes, draft.apply());
+      dialog.close();
+      toast("Applied. The new configuration serves.", { kind: "ok" });
+      announce("The configuration is applied.");
+      uiConfig(true).catch(() => {});
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 409) conflict(error);
+      else trouble.append(errorCard(error, { title: "Not applied" }));
+    }
+  }
+
+  function conflict(error) {
+    yes.disabled = true;
+    const mine = draft.text;
+    trouble.append(
+      alert(
+        "bad",
+        h("p", {}, h("strong", {}, "Not applied: the file was changed meanwhile."), " ", error.message),
+        h("p", {}, "Nothing was overwritten. Copy your text if you need it, then read the file again."),
+        h("div", { class: "row" }, button("Read the file again", { icon: "retry", onClick: () => reread() }), copyButton(() => mine, "Copy my text")),
+      ),
+    );
+  }
+
+  async function reread() {
+    try {
+      await draft.reload();
+      dialog.close();
+    } catch (error) {
+      trouble.append(errorCard(error));
+    }
+  }
+}
+
+function diffView(diff) {
+  const lines = diff.split("\n");
+  const kindOf = (line) => (/^(---|\+\+\+)/.test(line) ? "head" : line.startsWith("@@") ? "place" : line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : "");
+  if (!diff.trim()) return h("p", {}, "Only secrets differ; they are not shown.");
+  return h("pre", { class: "diff", tabindex: "0", role: "region", "aria-label": "Difference" }, lines.map((line) => h("span", { class: ["diff-line", kindOf(line)] }, line || " ", "\n")));
+}

@@ -1,0 +1,20 @@
+// How many problems lie at a place, as a badge.
+
+import { badge } from "../elements.js";
+import { startsWith } from "./paths.js";
+
+/** Return badges for the problems and notes at places. */
+export function problemMarks(draft, ...paths) {
+  const at = (list) => list.filter((one) => paths.some((path) => startsWith(one.place, path))).length;
+  const errors = at(draft.errors);
+  const notes = at(draft.warnings);
+  return [
+    errors > 0 && badge(errors === 1 ? "1 problem" : `${errors} problems`, "bad", "failed"),
+    notes > 0 && badge(notes === 1 ? "1 note" : `${notes} notes`, "warn", "info"),
+  ].filter(Boolean);
+}
+
+/** Return the sentences of the problems at a place that no field can show. */
+export function sentencesAt(draft, path) {
+  return draft.errors.filter((one) => startsWith(one.place, path) && one.place.length === path.length).map((one) => one.text);
+}
