@@ -20,9 +20,9 @@ export function schemaForm(schema, { value, onChange = () => {}, disabled = fals
   const fields = new Map(); // path text → { schema, get, wrap, control, note, required }
   const context = { root, disabled, fields, changed };
   const place = h("div", { class: "schema-form-fields" });
-  const node = h("div", { class: "schema-form" }, raw && modes(), place);
   let editor;
   let asText = false;
+  const node = h("div", { class: "schema-form" }, raw && modes(), place);
 
   function build(start) {
     fields.clear();

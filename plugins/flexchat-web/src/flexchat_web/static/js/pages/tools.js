@@ -1,5 +1,171 @@
-import { h } from "../dom.js";
+// Tools: what models may call, what services make of it, and a form to call one by hand.
+
+import { h, icon, keyed, replace } from "../dom.js";
+import { alert, badge, busy, button, emptyState, errorCard, ms, pageHead } from "../elements.js";
+import { get, post } from "../api.js";
+import { confirmed, openDialog } from "../dialog.js";
+import { jsonView, codeView } from "../json_view.js";
+import { schemaForm } from "../schema_form.js";
+import { resolved, typesOf } from "../schema.js";
+
 export const title = "Tools";
+
+const EFFECTS = {
+  read: ["reads only", "", "Running it changes nothing."],
+  idempotent: ["safe to repeat", "warn", "It changes something; running it twice changes no more than running it once."],
+  write: ["changes things", "warn", "Running it changes something, each time anew."],
+};
+const LINT = { accepted: ["ok", "check"], rewritten: ["", "pencil"], refused: ["bad", "failed"] };
+
 export async function mount(root) {
-  root.append(h("h1", {}, title));
+  const grid = h("div", { class: "card-grid" });
+  const none = h("p", { class: "muted", role: "status" });
+  const search = h("input", { class: "input", type: "search", "aria-label": "Search tools", placeholder: "Search by name or description", onInput: () => show() });
+  let tools = [];
+  let findings = new Map(); // tool → findings
+
+  function show() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = tools.filter((tool) => words.every((word) => `${tool.name} ${tool.description} ${tool.type}`.toLowerCase().includes(word)));
+    keyed(grid, found, (tool) => tool.name, (tool) => card(tool, findings.get(tool.name) || []));
+    none.textContent = found.length ? "" : "No tool has these words.";
+  }
+
+  const told = h("div", { class: "stack" });
+  root.append(pageHead(title, "What models may call while they answer. Try one by hand, and see what each service makes of it."), told);
+  const [list, available] = await Promise.all([get("api/tools/list"), get("api/tools/available").catch(() => ({ tools: [] }))]);
+  tools = list.tools;
+  if (!tools.length) {
+    replace(
+      told,
+      emptyState(
+        list.enabled ? "No tools yet" : "Tools are switched off",
+        h("p", {}, list.enabled ? "The configuration names none." : "The configuration's table [tools] says so, or there is none."),
+        available.tools.length > 0 && h("p", {}, "Ready to be switched on: ", available.tools.map((tool, at) => [at ? ", " : "", h("code", {}, tool.name)])),
+        h("a", { class: "button", href: "#/config" }, icon("config"), "Open the configuration"),
+      ),
+    );
+    return;
+  }
+  replace(
+    told,
+    h(
+      "div",
+      { class: "spread" },
+      h("div", { class: "search tools-search" }, icon("search"), search),
+      h("p", { class: "muted small-text" }, `${list.count} ${list.count === 1 ? "tool" : "tools"} · at most ${list.max_iterations} rounds in a turn`),
+    ),
+    none,
+    grid,
+  );
+  show();
+  const lint = await get("api/tools/lint").catch(() => null);
+  if (!lint) return;
+  findings = Map.groupBy ? Map.groupBy(lint.findings, (one) => one.tool) : grouped(lint.findings);
+  for (const node of grid.children) replace(node.querySelector(".tool-lint"), lintView(findings.get(node.dataset.key) || []));
+}
+
+function grouped(all) {
+  const found = new Map();
+  for (const one of all) found.set(one.tool, [...(found.get(one.tool) || []), one]);
+  return found;
+}
+
+function card(tool, findings) {
+  const [effect, kind, meaning] = EFFECTS[tool.effect] || [tool.effect, "", ""];
+  return h(
+    "article",
+    { class: "card tool-card", "aria-labelledby": `tool-${tool.name}` },
+    h("header", { class: "tool-head" }, h("h2", { id: `tool-${tool.name}`, class: "mono" }, tool.name), h("div", { class: "row tight" }, badge(tool.implementation?.type || tool.type, "accent"), badge(effect, kind, null, { title: meaning }))),
+    h("p", { class: "tool-description" }, tool.description || "Says nothing about itself."),
+    parameters(tool.parameters),
+    h("div", { class: "tool-lint" }, lintView(findings)),
+    h("div", { class: "tool-actions" }, button("Try it", { icon: "play", kind: "small", "aria-label": `Try ${tool.name}`, onClick: () => tryOut(tool) })),
+  );
+}
+
+function parameters(schema) {
+  const parts = Object.entries(schema?.properties || {});
+  if (!parts.length) return h("p", { class: "muted small-text" }, "Takes no arguments.");
+  const must = new Set(schema.required || []);
+  return h(
+    "dl",
+    { class: "parameters" },
+    parts.map(([name, given]) => {
+      const part = resolved(given, schema);
+      const kind = part.enum ? part.enum.map((one) => JSON.stringify(one)).join(" | ") : typesOf(part).join(" or ") || "anything";
+      return h(
+        "div",
+        {},
+        h("dt", {}, h("code", {}, name), must.has(name) && h("span", { class: "required-word" }, "required")),
+        h("dd", {}, h("span", { class: "muted" }, kind), part.description && h("span", {}, ` ${part.description}`)),
+      );
+    }),
+  );
+}
+
+function lintView(findings) {
+  if (!findings.length) return null;
+  const refused = findings.filter((one) => one.status === "refused");
+  const rewritten = findings.filter((one) => one.status === "rewritten");
+  const word = refused.length
+    ? badge(`${refused.length} of ${findings.length} services refuse it`, "bad", "failed")
+    : badge(rewritten.length ? `all services take it, ${rewritten.length} rewritten` : "all services take it as it is", "ok", "check");
+  return h(
+    "details",
+    { class: "lint" },
+    h("summary", {}, icon("right"), word),
+    h(
+      "ul",
+      { class: "lint-list" },
+      findings.map((one) => {
+        const notes = (one.notes || []).map((note) => (note.pointer ? `${note.pointer}: ${note.message}` : note.message));
+        return h(
+          "li",
+          {},
+          h("div", { class: "row tight" }, h("code", {}, one.dialect), badge(one.status, ...(LINT[one.status] || []))),
+          one.sentence && h("p", {}, one.sentence),
+          notes.length > 0 && h("ul", {}, notes.map((text) => h("li", {}, text))),
+        );
+      }),
+    ),
+  );
+}
+
+/** Open a dialog with a form for a tool's arguments. */
+function tryOut(tool) {
+  const form = schemaForm(tool.parameters || {}, { raw: true });
+  const out = h("div", { class: "tool-result", "aria-live": "polite" });
+  const run = button("Run", { icon: "play", kind: "primary", type: "submit", form: "try-tool" });
+  const sheet = h("form", { id: "try-tool", novalidate: true }, form.node);
+  sheet.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (form.validate().length) return;
+    if (tool.effect === "write" && !(await confirmed({ title: `Run ${tool.name}?`, text: "It changes something, for real.", action: "Run" }))) return;
+    replace(out);
+    try {
+      replace(out, resultView(await busy(run, post("api/tools/call", { name: tool.name, arguments: form.value ?? {} }))));
+    } catch (error) {
+      replace(out, errorCard(error));
+    }
+    out.scrollIntoView({ block: "nearest" });
+  });
+  const [, , meaning] = EFFECTS[tool.effect] || [];
+  const dialog = openDialog({
+    title: tool.name,
+    wide: true,
+    content: [h("p", { class: "muted" }, tool.description), tool.effect !== "read" && alert("warn", h("p", {}, meaning)), sheet, out],
+    actions: [button("Close", { onClick: () => dialog.close() }), run],
+  });
+  sheet.querySelector(".field .input")?.focus();
+}
+
+function resultView(result) {
+  return h(
+    "section",
+    { class: "stack tight", "aria-label": "Result" },
+    h("div", { class: "row" }, result.success ? badge("succeeded", "ok", "ok") : badge("failed", "bad", "failed"), h("span", { class: "muted small-text" }, ms(result.execution_time_ms))),
+    !result.success ? alert("bad", h("p", {}, String(result.error))) : typeof result.result === "string" ? codeView(result.result, { label: "result" }) : jsonView(result.result, { label: "result" }),
+    result.notes?.length > 0 && alert("", h("ul", {}, result.notes.map((note) => h("li", {}, note)))),
+  );
 }
