@@ -161,7 +161,7 @@ class Told:
             "description": "Tell the weather.",
             "effect": "read",
             "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-            "implementation": {"type": "mock", "response": {"celsius": 21}},
+            "implementation": {"type": "mock", "mock_response": {"celsius": 21}},
         }
         self.tables = {
             "llms": {"robot": {"provider": "told", "retries": 0}},

@@ -1,0 +1,190 @@
+"""Chatting over HTTP: one answer, or the events of one."""
+
+import asyncio
+
+import attrs
+import pytest
+from flexchat.errors import (
+    ContextLengthError,
+    ProviderAuthError,
+    ProviderConnectionError,
+    ProviderOverloadedError,
+    ProviderRateLimitError,
+    ProviderTimeoutError,
+)
+from flexchat.testing import calls, says
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+WEATHER = ("get_weather", {"city": "Rome"})
+
+
+async def test_an_answer_has_the_fields_of_the_node_original_and_the_whole_turn(told):
+    """response, status, topic, service, model (reference behaviour, chapter 2), and the turn beside them."""
+    told.says(calls(WEATHER), "It is warm.")
+    client = await told.client()
+    answer = (await client.post("/chat/api", json={"prompt": "Rome?", "retryCount": 2, "selectedModels": []})).json()
+    assert {key: answer[key] for key in ("response", "status", "service", "model")} == {
+        "response": "It is warm.",
+        "status": "success",
+        "service": "robot",
+        "model": "r1",
+    }
+    (call,) = answer["turn"]["tool_calls"]
+    assert (call["tool"], call["params"], call["iteration"]) == ("get_weather", {"city": "Rome"}, 1)
+    assert call["result"]["result"] == {"celsius": 21}
+
+
+@pytest.mark.parametrize("body", [{}, {"prompt": 1}, {"prompt": None}, {"prompt": "  "}])
+async def test_without_a_prompt_the_answer_is_the_originals_sentence(told, body):
+    """400 with "Invalid request: prompt is required and must be a string" (reference behaviour, chapter 2)."""
+    answer = await (await told.client()).post("/chat/api", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"] == "Invalid request: prompt is required and must be a string"
+
+
+async def test_earlier_messages_reach_the_model_in_either_form(told):
+    """{role, content} and {type, text} (C20)."""
+    model = told.says("ok")
+    earlier = [{"role": "user", "content": "a"}, {"type": "bot", "text": "b"}]
+    await (await told.client()).post("/chat/api", json={"prompt": "c", "previousMessages": earlier})
+    assert [(m.role, m.content) for m in model.requests[0].messages] == [
+        ("user", "a"),
+        ("assistant", "b"),
+        ("user", "c"),
+    ]
+
+
+async def test_the_events_of_a_turn_are_named_and_end_with_the_turn(told, sse):
+    """tool_call … tool_finished, texts, answer_end after each answer of the model, and last the turn."""
+    told.says(calls(WEATHER, text="Let me look."), "It is warm.")
+    client = await told.client()
+    answer = await client.post("/chat/api", json={"prompt": "Rome?"}, headers={"accept": "text/event-stream"})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = sse(answer.text)
+    names = [name for name, _ in events]
+    assert names[-1] == "turn"
+    assert names.count("answer_end") == 2
+    assert names.index("tool_call") < names.index("tool_started") < names.index("tool_finished")
+    found = dict(events)
+    assert found["tool_started"]["arguments"] == {"city": "Rome"}
+    assert found["tool_finished"]["call_id"] == found["tool_started"]["call_id"]
+    assert found["tool_finished"]["result"]["success"] is True
+    assert "".join(data["arguments"] for name, data in events if name == "tool_arguments") == '{"city": "Rome"}'
+    last = names.index("answer_end")
+    assert "".join(data["text"] for name, data in events[last:] if name == "text") == found["turn"]["content"]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(min_size=1, max_size=80))
+async def test_the_texts_of_a_stream_come_to_the_turns_content(told, sse, text):
+    """Whatever a model says, line breaks and other signs included, is not changed on its way."""
+    told.says(says(text))
+    events = sse((await (await told.client()).post("/chat/api", json={"prompt": "x", "stream": True})).text)
+    streamed = "".join(data["text"] for name, data in events if name == "text")
+    assert streamed == events[-1][1]["content"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind"),
+    [
+        (ProviderAuthError("the key sk-verysecretkey123 was refused"), 502, "provider-auth"),
+        (ProviderRateLimitError("slowly", retry_after_s=6.2), 429, "rate-limit"),
+        (ProviderRateLimitError("used up", kind="quota"), 429, "quota"),
+        (ProviderOverloadedError("busy"), 503, "provider-overloaded"),
+        (ProviderTimeoutError("late"), 504, "provider-timeout"),
+        (ProviderConnectionError("away"), 502, "provider-connection"),
+        (ContextLengthError("too long"), 413, "context-length"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_trouble_of_a_service_has_its_own_status_and_never_tells_a_key(told, error, status, kind, stream):
+    """Streamed or not: before the first event a stream is refused like any request."""
+    told.says(error)
+    answer = await (await told.client()).post("/chat/api", json={"prompt": "x", "stream": stream})
+    assert answer.status_code == status
+    assert answer.json()["type"] == f"urn:flexchat:problem:{kind}"
+    assert "verysecret" not in answer.text
+    assert answer.headers.get("retry-after") == ("7" if kind == "rate-limit" else None)
+
+
+async def test_trouble_in_the_middle_of_a_stream_is_its_last_event(told, sse):
+    """error PROBLEM, and no turn."""
+    told.says(calls(WEATHER), ProviderOverloadedError("busy"))
+    events = sse((await (await told.client()).post("/chat/api", json={"prompt": "x", "stream": True})).text)
+    assert events[-1][0] == "error"
+    assert (events[-1][1]["status"], events[-1][1]["detail"]) == (503, "busy")
+    assert "turn" not in dict(events)
+
+
+async def test_unknown_stores_and_too_long_messages_are_the_callers_mistake(told):
+    """400, with a sentence that says what is wrong."""
+    told.tables["limits"] = {"message_chars": 10}
+    client = await told.client()
+    for body in ({"prompt": "x" * 11}, {"prompt": "x", "selectedCollections": [{"service": "nowhere"}]}):
+        answer = await client.post("/chat/api", json=body)
+        assert (answer.status_code, answer.json()["type"]) == (400, "urn:flexchat:problem:request")
+
+
+async def test_a_client_that_goes_ends_its_turn(told, running):
+    """Closing the connection cancels what the model is doing."""
+    ended = asyncio.Event()
+    began = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def slow(messages, options):
+        loop.call_soon_threadsafe(began.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            loop.call_soon_threadsafe(ended.set)
+
+    told.says(slow)
+    body = b'{"prompt": "x", "stream": true}'
+    head = b"POST /chat/api HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    with running(told.app()) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head % len(body) + body)
+        await asyncio.wait_for(began.wait(), 5)
+        writer.close()
+        await asyncio.wait_for(ended.wait(), 5)
+        await writer.wait_closed()
+    assert ended.is_set()
+
+
+async def test_explaining_says_which_rule_and_why_without_asking_the_model(told):
+    """Every rule with the conditions that fail."""
+    model = told.says("never")
+    told.tables["responses"].insert(0, {"llm": "robot", "model": "r2", "match": {"intent": "trains"}})
+    answer = (await (await told.client()).post("/api/explain", json={"prompt": "hello"})).json()
+    assert answer["rule"] == 1
+    assert [verdict["fits"] for verdict in answer["verdicts"]] == [False, True]
+    assert answer["verdicts"][0]["failed"]
+    assert answer["rules"][0] == {"llm": "robot", "model": "r2", "match": {"intent": "trains"}}
+    assert len(answer["phases"]) == 5
+    assert model.requests == []
+
+
+def test_every_error_of_flexchat_has_a_status():
+    """A class that is added later is 500 only if nobody thought of it: this test does."""
+    from flexchat import errors
+    from flexchat_web.api.errors import STATUSES
+
+    kinds = [c for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.FlexChatError)]
+    free = {errors.FlexChatError, errors.PluginError, errors.PluginLoadError, errors.PluginConflictError}
+    unknown = [c for c in kinds if c not in free and not any(issubclass(c, known) for known, _, _ in STATUSES)]
+    assert unknown == []
+    for place, (cls, _, _) in enumerate(STATUSES):  # a subclass stands before its base
+        assert not any(issubclass(cls, earlier) for earlier, _, _ in STATUSES[:place])
+
+
+def test_the_problem_of_a_configuration_lists_its_flaws():
+    """path, text, line of each."""
+    from flexchat import ConfigError, Problem
+    from flexchat_web.api.errors import problem_of
+
+    problem = problem_of(
+        ConfigError([Problem(path="llms.x", text="password=hunter2hunter2", line=3)]), lambda t: "masked"
+    )
+    assert problem.to_dict()["problems"] == [{"path": "llms.x", "text": "masked", "line": 3}]
+    assert attrs.asdict(problem.flaws[0])["line"] == 3

@@ -1,0 +1,117 @@
+"""The server itself, and Markdown."""
+
+import re
+import time
+
+import pytest
+from flexchat_web.api.server import LONGEST_MARKDOWN, rendered
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+async def test_health_tells_version_and_kinds_of_services(told):
+    """No token is asked for."""
+    client = await told.client(tokens={"a-token-0123456789": "default"})
+    assert (await client.get("/health")).json() == {
+        "status": "ok",
+        "version": "0.1.0",
+        "config_loaded": True,
+        "ai_providers": ["told"],
+        "rag_providers": [],
+    }
+
+
+async def test_the_page_learns_what_it_needs(told):
+    """Services, whether there are tools and conversations, and whether the configuration may be changed."""
+    found = (await (await told.client(edit=False)).get("/api/ui-config")).json()
+    assert found["services"] == [{"name": "robot", "provider": "told", "default_model": None}]
+    assert (found["read_only"], found["keeps_conversations"], found["has_tools"]) == (True, True, True)
+    assert (found["config"], found["config_problem"]) == ({"name": "demo", "format": None}, None)
+
+
+async def test_markdown_becomes_html(told):
+    """Text by text, tables included."""
+    texts = ["**a**", "|x|y|\n|-|-|\n|1|2|", "~~b~~"]
+    first, table, struck = (await (await told.client()).post("/api/markdown", json={"texts": texts})).json()["html"]
+    assert first == "<p><strong>a</strong></p>\n"
+    assert "<td>1</td>" in table
+    assert "<s>b</s>" in struck
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[x](javascript:alert(1))",
+        "[x](JaVaScRiPt:alert(1))",
+        "[x](\tjavascript:alert(1))",
+        "[x](&#106;avascript:alert(1))",
+        "[x](data:text/html;base64,PHNjcmlwdD4=)",
+        "![x](data:image/png;base64,AAAA)",
+        "![x](https://example.com/tracker.png)",
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "<javascript:alert(1)>",
+        "[x]: javascript:alert(1)\n\n[x]",
+        "[x](vbscript:x)",
+        "[x](file:///etc/passwd)",
+        "[x](//example.com)",
+        "[x](/api/config)",
+        'a `<b onmouseover="x">`',
+        '```"onload=alert(1)\n<script>\n```',
+    ],
+)
+def test_nothing_in_a_text_becomes_code_or_loads_anything(text):
+    """No element but Markdown's own, no image, no address but the web's."""
+    html = rendered(text)
+    assert set(re.findall(r"<([a-z0-9]+)", html)) <= {"p", "a", "code", "pre"}
+    assert all(address.startswith(("http", "mailto")) for address in re.findall(r'href="([^"]*)"', html))
+    assert not re.search(r"<[^>]*\son\w+=", html)
+
+
+def test_links_lead_out_of_the_page():
+    """rel and target, also for links in pointed brackets."""
+    for text in ("[x](https://a.example)", "<https://a.example>"):
+        assert 'rel="noopener noreferrer" target="_blank"' in rendered(text)
+
+
+@given(st.text(alphabet="[]()<>!*_`~|>#-+ \n\tab\\&;:/", max_size=300))
+@settings(max_examples=100, deadline=None)
+def test_every_tag_is_one_of_markdowns(text):
+    """Whatever signs meet."""
+    known = [
+        "p",
+        "a",
+        "em",
+        "strong",
+        "code",
+        "pre",
+        "s",
+        "ul",
+        "ol",
+        "li",
+        "blockquote",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "br",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    ]
+    assert set(re.findall(r"<([a-zA-Z0-9]+)", rendered(text))) <= set(known)
+
+
+@pytest.mark.parametrize("piece", [">", "[", "*a_", "- ", "`", "![", "|", "<", "\\", "&#"])
+def test_a_hostile_text_takes_no_longer_than_a_moment(piece):
+    """Deep nesting and endless openings; a longer text than that is shown as it is."""
+    started = time.perf_counter()
+    rendered(piece * (20_000 // len(piece)))
+    assert time.perf_counter() - started < 3
+    assert rendered("<b>" * LONGEST_MARKDOWN).startswith("<pre>&lt;b&gt;")

@@ -1,0 +1,45 @@
+"""The tools over HTTP."""
+
+
+async def test_the_tools_of_the_configuration_are_listed(told):
+    """GET tools/list (TC-91)."""
+    answer = (await (await told.client()).get("/api/tools/list")).json()
+    (tool,) = answer["tools"]
+    assert (tool["name"], tool["implementation"], tool["effect"]) == ("get_weather", {"type": "mock"}, "read")
+    assert tool["parameters"]["required"] == ["city"]
+    assert (answer["count"], answer["enabled"], answer["max_iterations"]) == (1, True, 5)
+
+
+async def test_no_tools_are_listed_where_they_are_switched_off(told):
+    """An empty list if tools are disabled (TC-91)."""
+    told.tables["tools"]["enabled"] = False
+    answer = (await (await told.client()).get("/api/tools/list")).json()
+    assert (answer["tools"], answer["enabled"]) == ([], False)
+
+
+async def test_ready_made_tools_of_plugins_are_available(told):
+    """Those a configuration switches on by their name."""
+    names = [tool["name"] for tool in (await (await told.client()).get("/api/tools/available")).json()["tools"]]
+    assert "calculator" in names
+
+
+async def test_a_tool_is_called_by_hand_and_trouble_is_in_the_result(told):
+    """The envelope a model would read: 200 either way."""
+    client = await told.client()
+
+    async def result(name, arguments):
+        return (await client.post("/api/tools/call", json={"name": name, "arguments": arguments})).json()
+
+    assert (await result("get_weather", {"city": "Rome"}))["result"] == {"celsius": 21}
+    wrong = await result("get_weather", {"city": 5, "extra": 1})
+    assert wrong["success"] is False
+    assert wrong["error"].startswith("Invalid parameters: ")
+    assert (await result("get_whether", {}))["error"].startswith("Tool 'get_whether' not found (did you mean")
+
+
+async def test_lint_says_what_services_make_of_the_tools(told):
+    """All modes of all installed providers, where none of the configured ones says what it takes."""
+    answer = (await (await told.client()).get("/api/tools/lint")).json()
+    assert "openai.strict" in answer["services"]
+    assert len(answer["findings"]) == len(answer["services"])
+    assert {finding["status"] for finding in answer["findings"]} <= {"accepted", "rewritten", "refused"}

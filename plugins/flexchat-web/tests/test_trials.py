@@ -1,0 +1,153 @@
+"""Testing a model with one question."""
+
+import pytest
+from flexchat.errors import ModelNotFoundError, ProviderConnectionError, ProviderRequestError
+from flexchat.testing import calls
+
+WEATHER = ("get_weather", {"city": "Rome"})
+ASKED = {"query": "Weather in Rome?", "model": "robot/r1"}
+
+
+async def outcome(client, status=200, **body):
+    answer = await client.post("/api/tools/test", json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"query": "x"}, {"model": "x"}, {"query": "", "model": "x"}, {"query": "x", "model": 1}]
+)
+async def test_without_query_or_model_the_answer_is_the_specified_one(told, body):
+    """400 "Missing query or model" (TC-92)."""
+    assert (await outcome(await told.client(), 400, **body))["error"] == "Missing query or model"
+
+
+async def test_a_test_runs_the_generator_with_all_tools_and_500_tokens(told):
+    """POST tools/test (TC-92): content, service, model, and each call with its iteration (TC-89)."""
+    model = told.says(calls(WEATHER), "It is warm.")
+    found = await outcome(await told.client(), **ASKED)
+    assert (found["content"], found["service"], found["model"]) == ("It is warm.", "robot", "r1")
+    assert found["tool_calls"][0]["tool"] == "get_weather"
+    assert (found["iterations"], found["max_iterations_reached"], found["succeeded"]) == (1, False, True)
+    options = model.requests[0].options
+    assert options.max_tokens == 500
+    assert len(options.tools) == 1
+    assert model.requests[0].messages[0].content.startswith("You are a helpful assistant with access to tools")
+
+
+@pytest.mark.parametrize("named", ["robot/llama3.2:3b", "robot:llama3.2:3b", "llama3.2:3b"])
+async def test_the_model_is_split_only_behind_a_configured_service(told, named):
+    """The tag of llama3.2:3b is no service (C14)."""
+    model = told.says(calls(WEATHER), "x")
+    found = await outcome(await told.client(), query="x", model=named)
+    assert model.requests[0].model == "llama3.2:3b"
+    assert found["validation"]["model_id"] == "robot/llama3.2:3b"
+
+
+async def test_the_service_may_be_named_apart(told):
+    """{llm, model, query} of the Node original; the model's name is not split then (C14)."""
+    model = told.says("x")
+    client = await told.client()
+    await outcome(client, query="x", llm="robot", model="robot:r9")
+    assert model.requests[0].model == "robot:r9"
+    wrong = await outcome(client, 422, query="x", llm="robt", model="r9")
+    assert wrong["type"] == "urn:flexchat:problem:unknown-service"
+
+
+async def test_a_model_of_no_service_is_refused_with_a_hint(told):
+    """Where there are several services."""
+    told.tables["llms"]["second"] = {"provider": "told"}
+    answer = await outcome(await told.client(), 400, query="x", model="robt/r1")
+    assert "did you mean 'robot'" in answer["detail"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "success"),
+    [
+        ([calls(WEATHER), "warm"], True),
+        (["I do not know."], False),  # T1: an answer without a call proves nothing
+        ([calls(("get_weather", {"town": 1})), "oh"], False),
+        ([calls(WEATHER, ("no_such_tool", {})), "oh"], False),
+    ],
+)
+async def test_a_test_succeeds_only_if_a_tool_was_called_and_no_call_failed(told, replies, success):
+    """What is recorded is the page's and the server's one record (T1)."""
+    told.says(*replies)
+    client = await told.client()
+    found = await outcome(client, **ASKED)
+    assert found["succeeded"] is success
+    assert found["validation"]["success_count"] == int(success)
+    (record,) = (await client.get("/api/tools/validation")).json()["validations"]
+    assert (record["model_id"], record["test_count"], record["validated"]) == ("robot/r1", 1, False)
+    (entry,) = record["test_history"]
+    assert entry["success"] is success
+    assert entry["details"]["query"] == "Weather in Rome?"
+
+
+async def test_record_false_leaves_the_record_alone(told):
+    """To try something without consequence."""
+    client = await told.client()
+    assert (await outcome(client, **ASKED, record=False))["validation"]["tested"] is False
+    assert (await client.get("/api/tools/validation")).json() == {"validations": []}
+
+
+@pytest.mark.parametrize(
+    ("error", "tests"),
+    [
+        (ProviderConnectionError("away"), 0),
+        (ModelNotFoundError("none", status=404), 0),
+        (ProviderRequestError("robot does not support tools", status=400), 1),
+    ],
+)
+async def test_an_error_of_the_service_is_no_test_but_a_model_that_refuses_tools_has_failed(told, error, tests):
+    """502 either way."""
+    told.says(error)
+    client = await told.client()
+    await outcome(client, 502, **ASKED)
+    records = (await client.get("/api/tools/validation")).json()["validations"]
+    assert [(record["test_count"], record["success_count"]) for record in records] == [(1, 0)] * tests
+
+
+async def test_a_streamed_test_ends_with_its_outcome(told, sse):
+    """The events of a chat, and `test` last."""
+    told.says(calls(WEATHER), "warm")
+    answer = await (await told.client()).post("/api/tools/test", json={**ASKED, "stream": True})
+    events = sse(answer.text)
+    assert [name for name, _ in events if name.startswith("tool_")][-1] == "tool_finished"
+    assert events[-1][0] == "test"
+    assert events[-1][1]["validation"]["success_count"] == 1
+
+
+async def test_a_service_of_the_requests_own_is_tested_with_the_configured_tools(told):
+    """{provider_config, model, query} (C14); it is recorded under its kind."""
+    told.says(calls(WEATHER), "warm")
+    found = await outcome(await told.client(), query="x", model="m:1", provider_config={"provider": "told"})
+    assert (found["succeeded"], found["service"]) == (True, "told")
+    assert found["validation"]["model_id"] == "told/m:1"
+
+
+async def test_tools_of_the_requests_own_are_offered_in_place_of_the_configured_ones(told):
+    """registry (C14); nothing that runs code comes in by it."""
+    told.says(calls(("greet", {})), "hi")
+    greet = {
+        "name": "greet",
+        "description": "Greet.",
+        "parameters": {"type": "object", "properties": {}},
+        "implementation": {"type": "mock", "mock_response": "hello"},
+    }
+    client, inline = await told.client(), {"query": "x", "model": "m", "provider_config": {"provider": "told"}}
+    assert (await outcome(client, **inline, registry=[greet]))["succeeded"] is True
+    code = {**greet, "implementation": {"type": "python", "handler": "os:system"}}
+    assert "configuration's file" in (await outcome(client, 400, **inline, registry=[code]))["detail"]
+    assert (await outcome(client, 422, **inline, registry=[{"name": "greet"}]))["problems"]
+    assert (await outcome(client, 400, **ASKED, registry=[greet]))["status"] == 400
+
+
+async def test_a_service_of_the_requests_own_needs_the_right_to_edit_and_expands_no_variable(told, monkeypatch):
+    """403 without; ${…} is refused, so that no secret of the environment travels to an address of the client's."""
+    monkeypatch.setenv("CANARY", "canary-value-123456")
+    inline = {"query": "x", "model": "m", "provider_config": {"provider": "openai", "api_key": "${CANARY}"}}
+    await outcome(await told.client(edit=False), 403, **inline)
+    answer = await (await told.client()).post("/api/tools/test", json=inline)
+    assert answer.status_code == 400
+    assert "canary-value" not in answer.text

@@ -1,0 +1,223 @@
+"""Records, cases, the matrix and runs over HTTP."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+from flexchat.testing import calls
+from flexchat_web.api.runs import Runs
+
+WEATHER = ("get_weather", {"city": "Rome"})
+CASES = [
+    {"name": "weather", "tags": ["calls"], "message": "Weather in Rome?", "calls": [{"tool": "get_weather"}]},
+    {"name": "greet", "tags": ["abstains"], "message": "hello", "no_call": True},
+]
+
+
+def good(messages, options):
+    """A model that does what the cases ask."""
+    said = messages[-1]
+    return calls(WEATHER) if said.role == "user" and "Weather" in said.content else "hello"
+
+
+@pytest.fixture
+def cases(told):
+    told.tables["validation"]["cases"] = CASES
+    told.says(good)
+    return told
+
+
+async def finished(client, sse, **body):
+    answer = await client.post("/api/validation/runs", json=body)
+    assert answer.status_code == 202, answer.text
+    assert answer.headers["location"] == f"/api/validation/runs/{answer.json()['id']}"
+    events = sse((await client.get(f"{answer.headers['location']}/events")).text)
+    return answer.json(), events
+
+
+async def test_a_test_is_recorded_by_hand(told):
+    """POST tools/validate (TC-93); 4 of 5 is no validation."""
+    client = await told.client()
+    for success in (True, True, True, True, False):
+        body = {"model": "robot:r1", "success": success, "details": {"n": 1}}
+        status = (await client.post("/api/tools/validate", json=body)).json()
+    assert (status["model_id"], status["test_count"], status["success_count"]) == ("robot/r1", 5, 4)
+    assert (status["rate"], status["validated"], status["verdict"]) == (0.8, False, "undecided")
+    assert (status["low"] < 0.4, status["more"]) == (True, None)  # at the line itself no number of tests decides
+    (model,) = (await client.get("/api/models/list")).json()["models"][1:]
+    assert model["validation"]["test_count"] == 5
+
+
+async def test_the_cases_are_listed_with_what_they_expect(cases):
+    """One line for people; by tag."""
+    client = await cases.client()
+    first, second = (await client.get("/api/validation/cases")).json()["cases"]
+    assert (first["name"], first["expects"], first["turns"]) == ("weather", "get_weather()", 1)
+    assert (second["aspects"], second["judge"]) == (["abstains"], "flexchat")
+    by_tag = (await client.get("/api/validation/cases?tag=calls")).json()["cases"]
+    assert [case["name"] for case in by_tag] == ["weather"]
+    assert (await client.get("/api/validation/cases?tag=none")).json()["cases"] == []
+
+
+async def test_a_run_tries_every_case_and_its_events_tell_every_attempt_once(cases, sse):
+    """From its beginning to the verdict in the matrix."""
+    client = await cases.client()
+    run, events = await finished(client, sse, runs=3)
+    assert (run["state"], run["planned"], run["models"]) == ("running", 6, ["robot/r1"])
+    assert (events[0][0], events[-1][0]) == ("run", "run")
+    last = events[-1][1]
+    assert (last["state"], last["done"], last["passed"], last["failed"]) == ("finished", 6, 6, 0)
+    attempts = [data for name, data in events if name == "attempt"]
+    assert len({attempt["id"] for attempt in attempts}) == len(attempts) == 6
+    assert {attempt["outcome"] for attempt in attempts} == {"passed"}
+    shown = (await client.get(f"/api/validation/runs/{run['id']}")).json()
+    assert {a["id"] for a in shown["attempts"]} == {a["id"] for a in attempts}
+    matrix = (await client.get("/api/validation/matrix")).json()
+    assert matrix["cases"] == ["weather", "greet"]
+    assert [(cell["case"], cell["passed"]) for cell in matrix["cells"]] == [("weather", 3), ("greet", 3)]
+    assert matrix["models"][0]["success_count"] == 6
+    assert {aspect["aspect"] for aspect in matrix["aspects"]} >= {"right_tool", "abstains"}
+    assert [r["id"] for r in (await client.get("/api/validation/runs")).json()["runs"]] == [run["id"]]
+
+
+async def test_a_run_watched_from_its_middle_tells_every_attempt_once(cases, running):
+    """Over a socket, while it goes on: what was before, and what comes."""
+    gate = asyncio.Semaphore(2)
+    loop = asyncio.get_running_loop()
+
+    async def slow(messages, options):
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(gate.acquire(), loop))
+        return "hello"
+
+    cases.says(slow)
+    cases.tables["validation"]["concurrency"] = 1
+    with running(cases.app()) as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+            run = (await client.post("/api/validation/runs", json={"cases": ["greet"], "runs": 5})).json()
+            path = f"/api/validation/runs/{run['id']}"
+            while (await client.get(path)).json()["done"] < 2:
+                await asyncio.sleep(0.01)
+            names, ids = [], []
+            async with client.stream("GET", f"{path}/events") as answer:
+                async for line in answer.aiter_lines():
+                    if line.startswith("event: "):
+                        names.append(line[7:])
+                    elif line.startswith("data: ") and names[-1] == "attempt":
+                        ids.append(json.loads(line[6:])["id"])
+                        if len(ids) == 2:
+                            for _ in range(3):
+                                gate.release()
+            assert len(ids) == len(set(ids)) == 5
+            assert names[0] == names[-1] == "run"
+
+
+async def test_one_model_is_tried_by_one_run_at_a_time_and_a_run_can_be_cancelled_and_resumed(cases, running):
+    """409; DELETE keeps what was found; resume makes the rest."""
+    gate = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def slow(messages, options):
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(gate.wait(), loop))
+        return "hello"
+
+    cases.says(slow)
+    with running(cases.app()) as server:
+        async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+            run = (await client.post("/api/validation/runs", json={"cases": ["greet"], "runs": 2})).json()
+            path = f"/api/validation/runs/{run['id']}"
+            again = await client.post("/api/validation/runs", json={})
+            assert (again.status_code, again.json()["type"]) == (409, "urn:flexchat:problem:run-under-way")
+            assert (await client.post(f"{path}/resume")).status_code == 409
+            assert (await client.delete(path)).status_code == 204
+            assert (await client.get(path)).json()["state"] == "cancelled"
+            gate.set()
+            resumed = await client.post(f"{path}/resume")
+            assert (resumed.status_code, resumed.json()["id"]) == (202, run["id"])
+            await client.get(f"{path}/events")
+            done = (await client.get(path)).json()
+            assert (done["state"], done["passed"], len(done["attempts"])) == ("finished", 2, 2)
+            assert (await client.post(f"{path}/resume")).status_code == 409
+
+
+async def test_a_server_that_ends_interrupts_its_runs_and_the_next_one_resumes_them(cases, sse, client_of):
+    """Nothing that was reported is made twice."""
+    first = [True]
+
+    async def once(messages, options):
+        if first:
+            first.clear()
+            return "hello"
+        await asyncio.Event().wait()
+
+    cases.says(once)
+    cases.tables["validation"]["concurrency"] = 1
+    app = cases.app()
+    async with client_of(app) as client:
+        run = (await client.post("/api/validation/runs", json={"cases": ["greet"], "runs": 2})).json()
+        live = Runs.of(app.serving).live(run["id"])
+        while not live.made:
+            await live.changed.wait()
+        await app.aclose()
+    cases.says("hello")
+    client, path = await cases.client(), f"/api/validation/runs/{run['id']}"
+    shown = (await client.get(path)).json()
+    assert (shown["state"], shown["done"]) == ("interrupted", 1)
+    assert (await client.post(f"{path}/resume")).status_code == 202
+    events = sse((await client.get(f"{path}/events")).text)
+    assert (events[-1][1]["state"], events[-1][1]["passed"]) == ("finished", 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"cases": ["wether"]}, "did you mean 'weather'"),
+        ({"tags": ["nothing"]}, "no case has the tag"),
+        ({"runs": 0}, "runs"),
+        ({"models": [""]}, "models"),
+    ],
+)
+async def test_a_run_of_what_is_not_there_is_refused(cases, body, said):
+    """400 with a sentence."""
+    answer = await (await cases.client()).post("/api/validation/runs", json=body)
+    assert answer.status_code == 400
+    assert said in answer.json()["detail"]
+
+
+async def test_without_cases_a_run_is_refused(told):
+    """It would prove nothing."""
+    answer = await (await told.client()).post("/api/validation/runs", json={})
+    assert (answer.status_code, answer.json()["type"]) == (400, "urn:flexchat:problem:no-cases")
+
+
+async def test_an_unknown_run_is_404(told):
+    """Whatever its id looks like."""
+    client = await told.client()
+    for method, path in [("GET", "x"), ("GET", "x/events"), ("POST", "x/resume"), ("DELETE", "%00"), ("GET", "é" * 99)]:
+        assert (await client.request(method, f"/api/validation/runs/{path}")).status_code == 404
+
+
+async def test_results_are_exported_and_imported_elsewhere(cases, sse, tmp_path):
+    """Nothing is lost, and nothing doubled by importing again."""
+    client = await cases.client()
+    await finished(client, sse, runs=2)
+    data = (await client.get("/api/validation/export")).json()
+    cases.tables["validation"]["store"] = str(tmp_path / "elsewhere.db")
+    other = await cases.client()
+    assert (await other.post("/api/validation/import", json=data)).json() == {"imported": 4}
+    assert (await other.post("/api/validation/import", json=data)).json() == {"imported": 0}
+    matrices = [(await each.get("/api/validation/matrix")).json() for each in (client, other)]
+    assert matrices[0]["models"] == matrices[1]["models"]
+
+
+async def test_old_records_are_imported_and_nonsense_is_refused(told):
+    """Pairs of id and record (TC-99); what is none: 400; without the right to edit: 403."""
+    client = await told.client()
+    old = [
+        ["robot/r1", {"model_id": "robot/r1", "tested": True, "validated": True, "test_count": 3, "success_count": 2}]
+    ]
+    assert (await client.post("/api/validation/import", json=old)).json()["imported"] > 0
+    (record,) = (await client.get("/api/tools/validation")).json()["validations"]
+    assert (record["test_count"], record["success_count"], record["validated"]) == (3, 2, False)
+    assert (await client.post("/api/validation/import", json={"format": "x"})).status_code == 400
+    assert (await (await told.client(edit=False)).post("/api/validation/import", json=old)).status_code == 403
