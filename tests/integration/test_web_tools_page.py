@@ -1,10 +1,72 @@
-"""The page Tools, in a real browser."""
+"""The pages Tools and Explain, in a real browser."""
 
-from web_browser import accessible
+from playwright.sync_api import expect
+from web_browser import NARROW, accessible, fits
+
+RULES = """
+[llms.one]
+provider = "rehearsal"
+default_model = "rehearsal"
+
+[[responses]]
+match = { rag_results = "match" }
+llm = "one"
+model = "librarian"
+
+[[responses]]
+llm = "one"
+"""
 
 
-def test_page_opens(visit, demo_server):
-    """The page opens."""
+def test_tools(visit, demo_server):
+    """Tools are found, told about, and called by hand with a form made from their schema, or with JSON."""
     page = visit(demo_server.url + "#/tools")
-    page.get_by_role("heading", level=1, name="Tools").wait_for()
+    expect(page.locator(".tool-lint summary").first).to_be_visible()
     accessible(page)
+    page.get_by_role("searchbox", name="Search tools").fill("arithmetic")
+    expect(page.locator(".tool-card")).to_have_count(1)
+    page.locator(".tool-lint summary").click()
+    expect(page.locator(".lint-list")).to_contain_text("openai.strict")
+
+    page.get_by_role("button", name="Try calculator").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Run").click()
+    expect(dialog.get_by_text("is required")).to_be_visible()
+    field = dialog.get_by_label("expression")
+    expect(field).to_be_focused()
+    field.fill("17% of 230")
+    page.keyboard.press("Enter")
+    result = dialog.get_by_role("region", name="Result", exact=True)
+    expect(result).to_contain_text("39.1")
+    accessible(page)
+    dialog.get_by_text("JSON", exact=True).click()
+    dialog.get_by_role("textbox").fill('{"expression": "1 / 0"}')
+    dialog.get_by_role("button", name="Run").click()
+    expect(result).to_contain_text("failed")
+    dialog.get_by_role("textbox").fill("{")
+    dialog.get_by_role("button", name="Run").click()
+    expect(dialog.get_by_text("is no JSON")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Try calculator")).to_be_focused()
+
+    narrow = visit(demo_server.url + "#/tools", size=NARROW, theme="dark")
+    expect(narrow.locator(".tool-card").first).to_be_visible()
+    fits(narrow)
+
+
+def test_explain(visit, serve):
+    """A message's phases are shown, and which rules do not fit and why."""
+    page = visit(serve(RULES).url + "#/explain")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("alert")).to_have_text("Write the message that is to be explained.")
+    page.get_by_label("Message").fill("What is 3 + 4?")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Rule 1 answers")).to_be_visible()
+    expect(page.locator(".timeline > li")).to_have_count(5)
+    rules = page.locator(".rules > li")
+    expect(rules.nth(0)).to_contain_text("does not fit")
+    expect(rules.nth(0).get_by_label("not met:")).to_be_visible()
+    expect(rules.nth(1)).to_contain_text("answers")
+    accessible(page)
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    fits(page)

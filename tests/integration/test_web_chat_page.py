@@ -1,0 +1,177 @@
+"""The page Chat, in a real browser."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import expect
+from web_browser import NARROW, accessible, fits
+
+CONFIG = """
+[llms.main]
+provider = "openai"
+api_key = "test-key"
+base_url = "{url}"
+default_model = "m-1"
+retries = 0
+
+[[responses]]
+llm = "main"
+
+[conversations]
+provider = "sqlite"
+"""
+NASTY = "<img src=x onerror=document.title='bad'> [go](javascript:alert(1)) ![p](https://example.com/p.png) **bold**"
+
+
+class SlowModel:
+    """Writes "Once upon" and waits for ``go`` before the rest; a status makes it refuse instead."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.gone = threading.Event()
+        self.status = 200
+        self.rest = "a time."
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["content-length"]))
+                if outer.status != 200:
+                    content = json.dumps({"error": {"message": "no such key"}}).encode()
+                    self.send_response(outer.status)
+                    self.send_header("content-type", "application/json")
+                    self.send_header("content-length", str(len(content)))
+                    self.end_headers()
+                    self.wfile.write(content)
+                    return
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.end_headers()
+                self.say({"role": "assistant", "content": "Once upon "})
+                outer.go.wait(20)
+                try:
+                    self.say({"content": outer.rest})
+                    self.say({}, "stop")
+                    self.wfile.write(b"data: [DONE]\n\n")
+                except OSError:
+                    outer.gone.set()
+
+            def say(self, delta, reason=None):
+                chunk = {"id": "c", "object": "chat.completion.chunk", "model": "m-1"}
+                chunk["choices"] = [{"index": 0, "delta": delta, "finish_reason": reason}]
+                self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+                self.wfile.flush()
+
+            def log_message(self, *args):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.go.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def slow_model():
+    model = SlowModel()
+    yield model
+    model.close()
+
+
+def ask(page, text):
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def test_chat_with_tools(visit, demo_server):
+    """A message is answered with tools that show what they got and gave; the conversation is kept, renamed, deleted."""
+    page = visit(demo_server.url)
+    page.get_by_role("button", name="What is 17% of 230?").wait_for()
+    accessible(page)
+    ask(page, "What is 17% of 230, and what time is it in Tokyo?")
+    page.get_by_role("link", name="Why this rule?").wait_for()
+    calls = page.locator(".tool-call")
+    expect(calls).to_have_count(2)
+    expect(calls.first).to_contain_text("succeeded")
+    calls.first.locator("summary").click()
+    expect(calls.first).to_contain_text('"expression": "17% of 230"')
+    expect(calls.first).to_contain_text("39.1")
+    expect(page.locator(".answer-body .markdown")).to_contain_text("39.1")
+    accessible(page)
+
+    page.get_by_role("button", name="Rename").click()
+    page.get_by_label("Title").fill("Sums")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="Sums")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export as Markdown").click()
+    assert "39.1" in download.value.path().read_text("utf-8")
+
+    again = visit(page.url, size=NARROW, theme="dark")
+    expect(again.get_by_role("heading", level=1, name="Sums")).to_be_visible()
+    expect(again.locator(".tool-call")).to_have_count(2)
+    fits(again)
+    again.get_by_role("button", name="Conversations").click()
+    again.get_by_role("searchbox", name="Search conversations").fill("nowhere to be found")
+    again.get_by_text("Nothing found.").wait_for()
+    again.get_by_role("searchbox", name="Search conversations").fill("230")
+    again.get_by_role("link", name="Sums").click()
+    accessible(again)
+    again.get_by_role("button", name="Delete").click()
+    again.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(again.get_by_role("heading", level=1, name="New conversation")).to_be_visible()
+
+
+def test_streams_and_sessions(visit, serve, slow_model):
+    """An answer goes on in its own session while another is shown; Stop ends it; unsent text stays; errors are told."""
+    server = serve(CONFIG.format(url=slow_model.url))
+    page = visit(server.url)
+    ask(page, "Tell me a story")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    message = page.get_by_label("Message", exact=True)
+    message.fill("a second thought")
+
+    page.get_by_role("link", name="New conversation").click()
+    expect(message).to_have_value("")
+    message.fill("unsent")
+    slow_model.go.set()
+    told = page.locator(".session-items").get_by_role("link", name="Tell me a story")
+    expect(told.get_by_label("answering")).to_have_count(0)
+    expect(page.get_by_role("heading", level=1, name="New conversation")).to_be_visible()
+    told.click()
+    expect(page.locator(".answer")).to_contain_text("Once upon a time.")
+    expect(message).to_have_value("a second thought")
+    page.get_by_role("link", name="New conversation").click()
+    expect(message).to_have_value("unsent")
+
+    slow_model.go.clear()
+    page.keyboard.press("Enter")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".answer")).to_contain_text("stopped")
+    slow_model.rest = NASTY
+    slow_model.go.set()
+    page.get_by_role("button", name="Ask again").click()
+    expect(page.locator(".answer strong")).to_have_text("bold")
+    expect(page.locator(".answer")).to_contain_text("<img src=x")
+    assert page.locator(".answer img, .answer a[href^='javascript']").count() == 0
+    assert "bad" not in page.title()
+
+    slow_model.status = 401
+    ask(page, "And now?")
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("No answer.")
+    accessible(page)
+    slow_model.status, slow_model.rest = 200, "the end."
+    problem.get_by_role("button", name="Try again").click()
+    expect(page.locator(".answer").last).to_contain_text("the end.")
