@@ -10,7 +10,7 @@ import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
 
 /** Return an answer that is being written. */
-export function answerView({ open = false } = {}) {
+export function answerView({ prompt = "" } = {}) {
   const body = h("div", { class: "answer-body" });
   const status = h("p", { class: "answer-status" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", {}, "Waiting for the model…"));
   const foot = h("div", { class: "answer-foot" });
@@ -45,7 +45,7 @@ export function answerView({ open = false } = {}) {
   }
 
   function card(name) {
-    const made = toolCallCard({ name, open });
+    const made = toolCallCard({ name });
     body.append(made.node);
     return { ...made, name };
   }
@@ -117,7 +117,7 @@ export function answerView({ open = false } = {}) {
       }
       for (const one of cards()) one.stop();
       ended();
-      replace(foot, facts(turn));
+      replace(foot, facts(turn, prompt));
       await render();
     },
     async fail(error, retry) {
@@ -144,6 +144,7 @@ export function storedAnswer(turn) {
   const results = new Map(turn.messages.filter((one) => one.role === "tool").map((one) => [one.tool_call_id, one]));
   let round = 0;
   let content = "";
+  const asked = turn.messages.find((one) => one.role === "user")?.content;
   for (const message of turn.messages) {
     if (message.role !== "assistant") continue;
     const parts = message.parts || [];
@@ -160,7 +161,7 @@ export function storedAnswer(turn) {
       }
     }
   }
-  return h("article", { class: "message answer", "aria-label": "Answer" }, body, h("div", { class: "answer-foot" }, facts({ ...turn, content })));
+  return h("article", { class: "message answer", "aria-label": "Answer" }, body, h("div", { class: "answer-foot" }, facts({ ...turn, content }, asked)));
 }
 
 function resultOf(message) {
@@ -174,7 +175,7 @@ function resultOf(message) {
   return message.is_error ? { success: false, error: message.content } : { success: true, result: message.content };
 }
 
-function facts(turn) {
+function facts(turn, prompt) {
   const { input_tokens: input, output_tokens: output } = turn.usage || {};
   const model = [turn.service, turn.model].filter((part, at, all) => part && part !== all[at - 1]).join(" / ");
   const told = [
@@ -183,6 +184,7 @@ function facts(turn) {
     input || output ? h("span", { title: `${input ?? 0} read, ${output ?? 0} written` }, `${((input || 0) + (output || 0)).toLocaleString()} tokens`) : null,
     turn.elapsed_ms !== undefined && h("span", { title: "Time of the whole turn" }, ms(turn.elapsed_ms)),
     turn.at && when(turn.at),
+    prompt && h("a", { href: `#/explain?${new URLSearchParams({ prompt })}` }, "Why this rule?"),
   ];
   return [
     turn.citations?.length > 0 && sources(turn.citations),

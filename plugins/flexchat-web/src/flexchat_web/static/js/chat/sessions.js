@@ -43,7 +43,7 @@ class Session {
   /** Ask something; the answer is written to this session whatever is shown. */
   async send(text, collections = null) {
     const { keeps_conversations: keeps } = await uiConfig();
-    const answer = answerView();
+    const answer = answerView({ prompt: text });
     const asked = askedNode(text);
     const controller = new AbortController();
     this.nodes.push(asked, answer.node);

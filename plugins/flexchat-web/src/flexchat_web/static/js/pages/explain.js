@@ -78,14 +78,15 @@ function timeline(phases) {
             { class: "timeline-body" },
             h("div", { class: "spread" }, h("h3", {}, one.phase), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, ms(one.elapsed_ms), tokens(one.usage))),
             h("p", { class: "muted small-text" }, one.skipped ? `Not run: ${one.skipped}.` : MEANING[one.phase]),
-            h("p", {}, outcome(one)),
+            !one.skipped && h("p", {}, outcome(one)),
             one.warnings?.length > 0 && alert("warn", h("ul", {}, one.warnings.map((text) => h("li", {}, text)))),
-            h(
-              "details",
-              { class: "lint" },
-              h("summary", {}, icon("right"), h("span", { class: "small-text muted" }, "Details")),
-              h("div", { class: "stack tight" }, one.input !== undefined && [h("h4", {}, "Input"), jsonView(one.input, { label: "input" })], h("h4", {}, "Outcome"), jsonView(one.outcome, { label: "outcome" })),
-            ),
+            !one.skipped &&
+              h(
+                "details",
+                { class: "lint" },
+                h("summary", {}, icon("right"), h("span", { class: "small-text muted" }, "Details")),
+                h("div", { class: "stack tight" }, one.input !== undefined && [h("h4", {}, "Input"), jsonView(one.input, { label: "input" })], h("h4", {}, "Outcome"), jsonView(one.outcome, { label: "outcome" })),
+              ),
           ),
         ),
       ),
