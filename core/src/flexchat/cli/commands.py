@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     ask,
+    cases,
     chat,
     check,
     conversations,
@@ -13,6 +14,7 @@ from . import (
     models,
     new,
     plugins,
+    record,
     schema,
     tools,
     tools_lint,
@@ -39,6 +41,8 @@ OWN = {
         verify,
         new,
         check,
+        cases,
+        record,
         schema,
     )
     for command in module.COMMANDS
