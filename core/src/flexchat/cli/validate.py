@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..app import FlexChat
+from ..errors import ChatRequestError
 from ..plugin.contracts import Command
 from .opening import config_file, introduce, open_chat
 from .terminal import Terminal
@@ -110,7 +111,10 @@ async def _validate(args: argparse.Namespace) -> int:
         table = _table(chat, args)
         store = ValidationStore(store_path(args.store, table, file))
         async with contextlib.aclosing(store):
-            run = await _planned(chat, table, store, file, args)
+            try:
+                run = await _planned(chat, table, store, file, args)
+            except ChatRequestError as error:
+                raise UsageError(str(error)) from None
             if not args.json:
                 introduce(chat, file, terminal)
             interrupted = False
@@ -122,10 +126,9 @@ async def _validate(args: argparse.Namespace) -> int:
             if args.junit:
                 write_junit(Path(args.junit), report)
             print_report(report, terminal, as_json=args.json)
-            if interrupted:
-                terminal.say(_stopped(run.progress, args))
-                return INTERRUPTED
-            return _status(report, args.fail_on)
+            if not report.complete:
+                terminal.say(_how_to_go_on(report, args))
+            return INTERRUPTED if interrupted else _status(report, args.fail_on)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -133,6 +136,8 @@ def _check(args: argparse.Namespace) -> None:
         number = getattr(args, option)
         if number is not None and number < 1:
             raise UsageError(f"--{option} is at least 1, not {number}")
+    if args.junit and not Path(args.junit).absolute().parent.is_dir():  # known now, and not after an hour
+        raise UsageError(f"--junit: there is no folder '{Path(args.junit).parent}'")
     if args.resume is not None:
         given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
         if given:
@@ -263,10 +268,10 @@ def progress_line(progress: Progress, width: int) -> str:
     counts = f"{progress.done} of {progress.planned}"
     said = [f"{progress.passed} passed", f"{progress.failed} failed"]
     said += [_count(progress.errors, "error")] if progress.errors else []
+    if progress.waiting:
+        return f"{counts}: {', '.join(said)}; waiting: {progress.waiting}"
     said += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
     rest = f"{counts}: {', '.join(said)}"
-    if progress.waiting:
-        return f"{rest}; waiting: {progress.waiting}"
     room = min(30, width - len(rest) - 5)
     if room < 5:
         return rest
@@ -274,12 +279,12 @@ def progress_line(progress: Progress, width: int) -> str:
     return f"[{'#' * filled}{'.' * (room - filled)}] {rest}"
 
 
-def _stopped(progress: Progress, args: argparse.Namespace) -> str:
-    store = f" --store {args.store}" if args.store else ""
-    config = f" --config {args.config}" if args.config else ""
+def _how_to_go_on(report: Report, args: argparse.Namespace) -> str:
+    options = "".join(f" --{name} {value}" for name in ("config", "store") if (value := getattr(args, name)))
+    kept = report.progress.passed + report.progress.failed
     return (
-        f"stopped: {progress.passed + progress.failed} of {_count(progress.planned, 'attempt')} are kept; "
-        f"flexchat validate --resume{config}{store} makes the others"
+        f"{kept} of {_count(report.progress.planned, 'attempt')} are kept; flexchat validate --resume{options} makes "
+        "the others"
     )
 
 

@@ -104,15 +104,20 @@ def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
 
 def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
     """Print verdicts under each other: what of, the verdict, how many were right, the interval, what is missing."""
-    rights = [f"{found.successes:,} of {found.tests:,}" for _, found in rows]
-    names, width = max((len(name) for name, _ in rows), default=0), max(map(len, rights), default=0)
-    for (name, found), right in zip(rows, rights, strict=True):
-        status = found.status.replace("_", " ")
-        rest = (
-            f"{right:>{width}} right   {_percent(found.low)} to {_percent(found.high)}" if found.tests else "no tests"
+    columns = [
+        (
+            f"  {name}",
+            found.status.replace("_", " "),
+            f"{found.successes:,} of {found.tests:,} right" if found.tests else "no tests",
+            f"{found.low * 100:.0f}-{found.high * 100:.0f} %" if found.tests else "",
+            f"needs {found.more:,} more" if found.more else "",
         )
-        more = f"   {found.more:,} more to decide" if found.more else ""
-        terminal.out(f"  {name:{names}}  {status:13}  {rest}{more}", _STYLES.get(found.status, "plain"))
+        for name, found in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+    for (_, found), cells in zip(rows, columns, strict=True):
+        line = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True))
+        terminal.out(line.rstrip(), _STYLES.get(found.status, "plain"))
 
 
 def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> None:
@@ -175,10 +180,10 @@ def _summary(report: Report) -> str:
     parts[0] += f" in {duration(progress.elapsed_s)}"
     if progress.input_tokens or progress.output_tokens:
         parts.append(f"{progress.input_tokens:,} tokens read, {progress.output_tokens:,} written")
-    if progress.cost or not progress.unpriced:
-        parts += [f"${progress.cost:.4f}"] if progress.cost else []
+    if progress.cost:
+        parts.append(f"${progress.cost:.4f}")
     if progress.unpriced:
-        parts.append(f"price not known of {', '.join(progress.unpriced)}: [validation.prices]")
+        parts.append(f"no price is known of {', '.join(progress.unpriced)} ([validation.prices] has none)")
     return "; ".join(parts)
 
 
@@ -192,10 +197,6 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def _percent(rate: float) -> str:
-    return f"{rate * 100:.0f} %"
 
 
 def _count(number: int, noun: str) -> str:

@@ -250,7 +250,7 @@ class ValidationRun:
             cost=self._cost,
             unpriced=tuple(self._unpriced),
             elapsed_s=elapsed,
-            eta_s=None if over or not self._made else elapsed / self._made * max(planned - done, 0),
+            eta_s=None if over or not self._made or done >= planned else elapsed / self._made * (planned - done),
             waiting="" if over else "; ".join(lane.waiting for lane in self._lanes if lane.paused_s() > 0),
         )
 
