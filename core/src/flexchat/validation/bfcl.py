@@ -60,11 +60,12 @@ def read_bfcl(questions: Path, answers: Path | None = None, *, limit: int | None
         if category.startswith(word):
             raise _refused(questions, f"the leaderboard's category {category} is not taken over: {reason}")
     abstains = "irrelevance" in category
+    rows = json_lines(questions)
     beside = questions.parent / "possible_answer" / questions.name
     truths = {} if abstains else _ground_truths(answers or beside, questions)
     cases: list[Case] = []
     notes: list[str] = []
-    for line, row in json_lines(questions):
+    for line, row in rows:
         if limit is not None and len(cases) >= limit:
             break
         id = str(row.get("id") or f"{category}_{line}")

@@ -193,6 +193,7 @@ def _tool_used(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> Non
 
 
 def _tool_arguments(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
+    value = _table(value)
     name, arguments = value.get("name", value.get("tool")), value.get("args", value.get("arguments"))
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         raise ValueError("it does not name a tool and its arguments")

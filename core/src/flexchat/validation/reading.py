@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.cases import Case, CaseFile, ExpectedTurn
+from ..config.cases import Case, CaseFile, ExpectedTurn, ValidationTable
 from ..errors import ConfigError, Problem, did_you_mean
 from .checking import Flaw, Offered, flaws_of
 
@@ -73,14 +73,15 @@ def read_cases(
     Raises:
         ConfigError: Everything that is wrong with them.
     """
+    table: ValidationTable = chat_config.validation or ValidationTable()
     offered = Offered.of(chat_config, tools)
     found: list[tuple[Case, Problem]] = []
     problems: list[Problem] = []
-    for index, case in enumerate(chat_config.validation.cases):
+    for index, case in enumerate(table.cases):
         path = f"validation.cases[{index}]"
         found.append((case, Problem(path=path, text="")))
         problems += [_problem_in_config(path, flaw) for flaw in flaws_of(case, offered)]
-    named, missing = _named_files(chat_config.validation.files, folder or Path())
+    named, missing = _named_files(table.files, folder or Path())
     problems += missing
     for file in dict.fromkeys([*named, *files]):
         in_file, wrong = _read_file(file, offered)
