@@ -61,7 +61,7 @@ def test_explain(visit, serve):
     expect(page.get_by_role("alert")).to_have_text("Write the message that is to be explained.")
     page.get_by_label("Message").fill("What is 3 + 4?")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Rule 1 answers")).to_be_visible()
+    expect(page.locator(".alert.ok")).to_contain_text("Rule 1 answers")
     expect(page.locator(".timeline > li")).to_have_count(5)
     rules = page.locator(".rules > li")
     expect(rules.nth(0)).to_contain_text("does not fit")

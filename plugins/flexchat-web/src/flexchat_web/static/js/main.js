@@ -2,8 +2,9 @@
 
 import { h, icon, keyed } from "./dom.js";
 import { badge } from "./elements.js";
+import { toast } from "./dialog.js";
 import { themeSwitch } from "./theme.js";
-import { setTitle, start } from "./router.js";
+import { go, setTitle, start } from "./router.js";
 import { uiConfig } from "./api.js";
 
 const PAGES = [
@@ -34,6 +35,9 @@ async function tellServer() {
   if (server.title) {
     document.getElementById("brand").textContent = server.title;
     setTitle(server.title);
+  }
+  if (server.config_problem) {
+    toast("The configuration's file has errors; what was read before still answers.", { kind: "warn", seconds: 20, action: ["Show", () => go("config")] });
   }
   const place = document.getElementById("sidebar-end");
   place.prepend(

@@ -108,7 +108,8 @@ function clear(field) {
   for (const control of field.controls) control.removeAttribute("aria-invalid");
 }
 
-// An editor is { node, get() -> value or undefined }. The outermost one shows no label of its own.
+// An editor is { node, get }; required is true, false, or "entry": it must be there, as all of a list must.
+// get() -> value or undefined. The outermost one shows no label of its own.
 
 function editorOf(given, path, value, context, required) {
   const schema = resolved(given, context.root);
@@ -150,7 +151,7 @@ function field(schema, path, control, { context, required, get, read = get, labe
     if (required && single) one.setAttribute("aria-required", "true");
     one.disabled = context.disabled;
   }
-  const heading = [h("span", { class: "field-name" }, name), required && path.length > 0 && requiredMark()];
+  const heading = [h("span", { class: "field-name" }, name), required === true && path.length > 0 && requiredMark()];
   const wrap = single
     ? h("div", { class: "field" }, label && h("label", { for: id }, heading), told, control, note)
     : h("fieldset", { class: "field" }, h("legend", {}, heading), told, control, note);
@@ -288,7 +289,7 @@ function objectEditor(schema, path, value, context, required) {
   }
   // Built when opened: a schema may contain itself.
   const started = required || value !== undefined;
-  const heading = [h("span", { class: "field-name" }, labelOf(path, schema)), required && requiredMark()];
+  const heading = [h("span", { class: "field-name" }, labelOf(path, schema)), required === true && requiredMark()];
   const node = h(
     "details",
     { class: "field-group", open: started, onToggle: () => node.open && !editors.size && fill() },
@@ -305,7 +306,7 @@ function mapEditor(schema, part, properties, path, value, context, editors) {
   const known = new Set(properties.map(([name]) => name));
   const list = h("div", { class: "field-list" });
   const add = (name, start) => {
-    const made = editorOf(part, [...path, name], start, context, true);
+    const made = editorOf(part, [...path, name], start, context, "entry");
     editors.set(name, made);
     const row = h("div", { class: "list-item" }, h("div", { class: "list-item-body" }, made.node));
     if (!context.disabled) {
@@ -350,7 +351,7 @@ function arrayEditor(schema, path, value, context, required) {
     context.changed(path);
   };
   const build = (values) => {
-    editors = values.map((item, index) => editorOf(part, [...path, index], item, context, true));
+    editors = values.map((item, index) => editorOf(part, [...path, index], item, context, "entry"));
     replace(
       list,
       editors.map((one, index) =>

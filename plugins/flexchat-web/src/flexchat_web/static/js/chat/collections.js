@@ -30,13 +30,18 @@ export function collectionChoice(collections) {
             "span",
             {},
             h("strong", {}, [one.service, one.name].filter(Boolean).join(" / ")),
-            one.count !== null && one.count !== undefined && h("span", { class: "muted" }, ` ${one.count} documents`),
+            one.count !== null && one.count !== undefined && h("span", { class: "muted" }, ` ${one.count} ${one.count === 1 ? "document" : "documents"}`),
             one.description && h("span", { class: "muted block" }, one.description),
           ),
         ),
       ),
     ),
   );
+  const close = (event) => {
+    if (event.type === "keydown" ? event.key === "Escape" : !node.contains(event.relatedTarget)) node.open = false;
+  };
+  node.addEventListener("keydown", close);
+  node.addEventListener("focusout", (event) => event.relatedTarget && close(event));
   return {
     node,
     get value() {

@@ -41,7 +41,7 @@ export async function mount(root, { rest }) {
       { class: "conversation", "aria-label": "Conversation" },
       h("header", { class: "conversation-head" }, iconButton("list", "Conversations", openDrawer, { class: "only-narrow" }), heading, tools),
       log,
-      latest,
+      h("div", { class: "latest-place" }, latest),
       composer,
     ),
   );
