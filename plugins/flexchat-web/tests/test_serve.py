@@ -42,7 +42,7 @@ def test_on_this_machine_no_token_is_needed_and_the_configuration_may_be_edited(
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.7", "::", "example.org"])
 def test_off_this_machine_it_refuses_without_a_token(host):
     """Tells how to give one."""
-    with pytest.raises(ServeError, match="FLEXCHAT_TOKEN.*--token-file"):
+    with pytest.raises(ServeError, match=r"FLEXCHAT_TOKEN.*--token-file"):
         settings_of("--host", host)
 
 
