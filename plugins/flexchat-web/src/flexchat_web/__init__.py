@@ -1,1 +1,27 @@
-"""FlexChat over HTTP."""
+"""FlexChat over HTTP.
+
+``create_app`` makes an ASGI application, ``Settings`` says what its operator allows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .app import create_app
+    from .serving import Settings
+
+__all__ = ["Settings", "create_app"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what the package exports: the plugin, which every command loads, needs none of it."""
+    if name == "create_app":
+        from .app import create_app
+
+        return create_app
+    if name == "Settings":
+        from .serving import Settings
+
+        return Settings
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
