@@ -68,6 +68,22 @@ async def test_a_saved_text_keeps_the_secrets_behind_its_masks(api, file):
     assert sorted(each.name for each in file.parent.iterdir()) == ["flexchat.toml"], "no temporary file is left"
 
 
+async def test_comments_with_secrets_come_back_whole_but_never_as_values(file, new_client):
+    """A masked comment is exchanged only where it is one: in a value it would be read by a model."""
+    file.write_text(
+        TOML.replace("# Ours.", '# api_key = "old-secret-value"').replace("# keep", "# was sk-older-secret")
+    )
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert "secret" not in text
+    assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
+    assert '# api_key = "old-secret-value"' in file.read_text()
+    assert "# was sk-older-secret" in file.read_text()
+    line = text.split("\n")[0]
+    assert (await put(api, text.replace('"Be kind."', f"'''\n{line}\n'''"))).status_code == 200
+    assert tomllib.loads(file.read_text())["responses"][0]["prompt"] == f"{line}\n"
+
+
 async def test_a_link_goes_on_pointing_to_the_file(file, tmp_path, new_client):
     link = tmp_path / "sub" / "flexchat.toml"
     link.parent.mkdir()

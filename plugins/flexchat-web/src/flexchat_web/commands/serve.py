@@ -132,7 +132,7 @@ def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = 
 
 def _hosts(host: str, allowed: list[str]) -> tuple[str, ...]:
     wild = host in ("0.0.0.0", "::", "")
-    own = [socket.gethostname(), socket.getfqdn()] if wild else [host]
+    own = [socket.gethostname()] if wild else [host]
     return tuple(dict.fromkeys(["localhost", "127.0.0.1", "::1", *own, *allowed]))
 
 

@@ -18,7 +18,7 @@ class Server(uvicorn.Server):
     """uvicorn's server. When it listens, it calls ``started``; requests have 2 seconds when it ends."""
 
     def __init__(self, app: Any, started: Callable[[], None], *, verbose: bool) -> None:
-        logging.getLogger("uvicorn.error").setLevel(logging.INFO if verbose else logging.CRITICAL)
+        logging.getLogger("uvicorn").setLevel(logging.INFO if verbose else logging.CRITICAL)
         super().__init__(
             uvicorn.Config(
                 app,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from .answers import FLAWS, FORMAT, STATUS, TEXT, an_object, flaws_as_data, stat
 from .editing import edit, set_values
 from .file import ConfigFile, changed_meanwhile, current_file, save, written_as
 from .permitted import refused
-from .secrets import behind_masks, changed_secrets, shown, shown_unread
+from .secrets import behind_masks, changed_secrets, shown, shown_unread, with_comments
 from .tables import tables_of
 
 PATH = {"type": "array", "items": {"anyOf": [TEXT, {"type": "integer", "minimum": 0}]}, "minItems": 1, "maxItems": 20}
@@ -203,7 +204,10 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
     problems += refused(posted, now, allow_env=serving.settings.allow_env)
     if problems:
         raise ConfigError(problems)
-    text = set_values(body["text"], posted.source, values) if values else body["text"]
+    text = body["text"]
+    with contextlib.suppress(ConfigError):  # the file cannot be read: its comments stay as they were posted
+        text = with_comments(text, file.text, file.parse(file.text), serving.plugins, serving.mask)
+    text = set_values(text, posted.source, values) if values else text
     return _Posted(text=text, document=file.parse(text))
 
 

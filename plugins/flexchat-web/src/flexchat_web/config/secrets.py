@@ -55,6 +55,17 @@ def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[
 
 def shown(text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> str:
     """Return a configuration's text with MASKED in place of each secret; secrets in comments are masked, too."""
+    return "\n".join(after for _, after in _lines(text, document, plugins, mask))
+
+
+def with_comments(posted: str, text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> str:
+    """Return a posted text with the comments of the file's text where they came back masked."""
+    masked = {after: before for before, after in _lines(text, document, plugins, mask) if before != after}
+    return _lines_changed(posted, document, lambda line: masked.get(line, line)) if masked else posted
+
+
+def _lines(text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """Yield each line of a text without the secrets of its values, and the same without those of its comments."""
     places = secret_places(document.data, plugins, mask)
     masked = set_values(text, document.source, dict.fromkeys(places, MASKED)) if places else text
     secrets = {value for value in (*places.values(), *secrets_of_environment()) if len(value) >= _SHORTEST}
@@ -64,7 +75,7 @@ def shown(text: str, document: Document, plugins: PluginHost, mask: Callable[[st
             line = line.replace(secret, MASKED)
         return mask(line) if line.lstrip().startswith("#") else _TOKEN.sub(MASKED, line)
 
-    return _lines_changed(masked, document, hide)
+    return zip(masked.split("\n"), _lines_changed(masked, document, hide).split("\n"), strict=True)
 
 
 def shown_unread(text: str, mask: Callable[[str], str]) -> str:
@@ -182,12 +193,10 @@ def _is_literal(value: str) -> bool:
 def _lines_changed(text: str, document: Document, change: Callable[[str], str]) -> str:
     """Change lines of a text, but only where its data stay what they are: in comments."""
     lines = text.split("\n")
-    before = _data(text, document)
-    for number, line in enumerate(lines):
-        changed = change(line)
-        if changed == line:
-            continue
-        lines[number] = changed
+    changes = {number: changed for number, line in enumerate(lines) if (changed := change(line)) != line}
+    before = _data(text, document) if changes else None
+    for number, changed in changes.items():
+        line, lines[number] = lines[number], changed
         if _data("\n".join(lines), document) != before:
             lines[number] = line
     return "\n".join(lines)
