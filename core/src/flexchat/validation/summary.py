@@ -183,7 +183,7 @@ def _summary(
     runs: Mapping[str, Run],
 ) -> ModelSummary:
     attempts = [a for a in attempts if a.case is None or cases is None or a.case in cases]
-    stale = {a.id: reasons for a in attempts if (reasons := _stale(a, now, cases))}
+    stale = {a.id: reasons for a in attempts if (reasons := stale_attempt(a, now, cases))}
     valid = [a for a in attempts if a.id not in stale]
     is_stale = bool(stale) and not any(counts(a)[1] for a in valid)
     told = _of_the_last_key([a for a in attempts if a.id in stale]) if is_stale else valid
@@ -218,7 +218,8 @@ def _summary(
     )
 
 
-def _stale(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | None) -> tuple[str, ...]:
+def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return why an attempt is not valid any longer, a sentence each; cases: the hash of each by its name."""
     expected = cases.get(attempt.case) if cases is not None and attempt.case is not None else None
     if expected is None or attempt.case_hash is None:
         return stale_reasons(attempt.key, now)

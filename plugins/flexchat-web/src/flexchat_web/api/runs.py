@@ -125,27 +125,35 @@ class Runs:
 
 
 async def _start(call: Call) -> Reply:
-    serving, body = call.serving, call.body or {}
-    async with serving.chat() as chat:
-        table = chat.config.validation
-        found = case_files.chosen(
-            await case_files.read(serving, chat), names=body.get("cases", ()), tags=body.get("tags", ())
-        )
-        if not found:
-            raise ApiError(
-                400, "there are no cases to try; write some in a file that [validation] names", kind="no-cases"
-            )
-        wanted = body.get("models") or table.models or [*named_models(chat)]
-        models = tuple(dict.fromkeys("/".join(chosen_model(chat, model)) for model in wanted))
-        plan = Plan(models=models, cases=found, runs=body.get("runs", table.runs))
-    tries = len(models) * len(found) * plan.runs
-    if tries > MOST_TRIES:
-        raise ApiError(400, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
+    async with call.serving.chat() as chat:
+        plan = await plan_of(call, chat)
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
         return await ValidationRun.begin(chat, plan, store, tenant=call.tenant)
 
-    return await _under_way(call, await Runs.of(serving).begin(models, make))
+    return await _under_way(call, await Runs.of(call.serving).begin(plan.models, make))
+
+
+async def plan_of(call: Call, chat: FlexChat) -> Plan:
+    """Return what a request wants to be tried.
+
+    Raises:
+        ApiError: 400: there is nothing to try, or too much.
+    """
+    body = call.body or {}
+    table = chat.config.validation
+    found = case_files.chosen(
+        await case_files.read(call.serving, chat), names=body.get("cases", ()), tags=body.get("tags", ())
+    )
+    if not found:
+        raise ApiError(400, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
+    wanted = body.get("models") or table.models or [*named_models(chat)]
+    models = tuple(dict.fromkeys("/".join(chosen_model(chat, model)) for model in wanted))
+    plan = Plan(models=models, cases=found, runs=body.get("runs", table.runs))
+    tries = len(models) * len(found) * plan.runs
+    if tries > MOST_TRIES:
+        raise ApiError(400, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
+    return plan
 
 
 async def _resume(call: Call) -> Reply:
@@ -289,7 +297,7 @@ _RUN = {
     "ended_at": NULLABLE_TEXT,
     "problem": NULLABLE_TEXT,
 }
-_ATTEMPT = record(
+ATTEMPT = record(
     {
         "id": TEXT,
         "model_id": TEXT,
@@ -306,6 +314,7 @@ _ATTEMPT = record(
 )
 _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
+WANTED = taken({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS)
 
 OPERATIONS = (
     Operation(
@@ -315,9 +324,7 @@ OPERATIONS = (
         summary="Try cases with models in the background.",
         tag="validation",
         handle=_start,
-        body=taken(
-            {}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs={"type": "integer", "minimum": 1, "maximum": 1000}
-        ),
+        body=WANTED,
         body_required=False,
         answers={202: record(_RUN)},
         problems=(409, 422, 503),
@@ -340,7 +347,7 @@ OPERATIONS = (
         summary="Return a run with its attempts.",
         tag="validation",
         handle=_show,
-        answers={200: record({**_RUN, "attempts": listed(_ATTEMPT)})},
+        answers={200: record({**_RUN, "attempts": listed(ATTEMPT)})},
         problems=(404, 503),
     ),
     Operation(

@@ -84,7 +84,7 @@ export function startDialog({ cases, tag, onStarted }) {
   async function estimate(what) {
     const now = (turn += 1);
     try {
-      const { planned: tests, cost } = await post("api/validation/runs", { ...what, dry_run: true });
+      const { planned: tests, cost } = await post("api/validation/plan", what);
       if (now !== turn) return;
       const each = tests / what.models.length;
       replace(planned, h("strong", {}, `${tests} tests`), ` (${each} for each model)`, cost === null || cost === undefined ? ". The cost is not known: give prices in validation.prices." : `, about ${dollars(cost)}.`, each < LEAST && ` Too few for a verdict: ${LEAST} are the least.`);

@@ -1,0 +1,110 @@
+"""What lies behind the matrix and before a run: single attempts, and what a run would take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from flexchat.validation.attempt_json import attempt_to_dict
+from flexchat.validation.attempts import Attempt
+from flexchat.validation.fingerprint import case_hashes
+from flexchat.validation.summary import stale_attempt
+
+from ..operations import Call, Json, Operation, Reply
+from . import cases as case_files
+from .records import Records
+from .runs import ATTEMPT, WANTED, plan_of
+from .shapes import COUNT, SWITCH, TEXTS, listed, record
+
+_AGED = {**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}}
+_CHOICE = {"type": "string", "default": "", "maxLength": 1000}
+
+
+async def _list(call: Call) -> Reply:
+    records = Records.of(call.serving)
+    async with call.serving.chat() as chat:
+        store, keys = records.store(chat), await records.keys(chat)
+        found, _ = await case_files.readable(call.serving, chat)
+        kept = await store.attempts(model_id=call.query["model_id"] or None)
+        own = {run.id for run in await store.runs(-1, tenant=call.tenant)}
+        tools = chat.tools.get_registry().list()
+
+    def made() -> list[dict[str, Any]]:
+        wanted = [attempt for attempt in kept if attempt.run is None or attempt.run in own]
+        if call.query["case"]:
+            wanted = [attempt for attempt in wanted if attempt.case == call.query["case"]]
+        hashes = case_hashes(found.cases, tools)
+        newest = wanted[: -call.query["limit"] - 1 : -1]
+        return [
+            {**attempt_to_dict(one), "stale": bool(stale_attempt(one, keys(one.key.model_id), hashes))}
+            for one in newest
+        ]
+
+    return Json({"attempts": await asyncio.to_thread(made)})
+
+
+async def _plan(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        plan = await plan_of(call, chat)
+        store = Records.of(call.serving).store(chat)
+        earlier = [await store.attempts(model_id=model) for model in plan.models]
+    each = len(plan.cases) * plan.runs
+    costs = [_cost(made, each) for made in earlier]
+    told = [cost for cost in costs if cost is not None]
+    return Json(
+        {
+            "planned": each * len(plan.models),
+            "models": list(plan.models),
+            "cases": [case.name for case in plan.cases],
+            "runs": plan.runs,
+            "cost": sum(told) if len(told) == len(costs) else None,
+        }
+    )
+
+
+def _cost(earlier: Sequence[Attempt], tries: int) -> float | None:
+    """Return what tries will cost if they cost what earlier ones did; None if that is not known."""
+    known = [attempt.cost for attempt in earlier if attempt.cost is not None]
+    return sum(known) / len(known) * tries if known else None
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/validation/attempts",
+        name="list_attempts",
+        summary="List attempts, the last one first: all, those of a model, of a case, or of both.",
+        tag="validation",
+        handle=_list,
+        query={
+            "model_id": _CHOICE,
+            "case": _CHOICE,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+        },
+        answers={200: record({"attempts": listed(_AGED)})},
+        problems=(503,),
+    ),
+    Operation(
+        method="POST",
+        path="/api/validation/plan",
+        name="plan_run",
+        summary="Say how many tests a run would make, and what it would cost; begins nothing.",
+        tag="validation",
+        handle=_plan,
+        body=WANTED,
+        body_required=False,
+        answers={
+            200: record(
+                {
+                    "planned": COUNT,
+                    "models": TEXTS,
+                    "cases": TEXTS,
+                    "runs": COUNT,
+                    "cost": {"type": ["number", "null"], "description": "US dollars, from what earlier tests cost."},
+                }
+            )
+        },
+        problems=(422, 503),
+    ),
+)

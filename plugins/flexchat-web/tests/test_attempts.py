@@ -1,0 +1,53 @@
+"""Single attempts and plans over HTTP."""
+
+import pytest
+from flexchat.testing import calls
+
+CASES = [
+    {"name": "weather", "message": "Weather in Rome?", "calls": [{"tool": "get_weather"}]},
+    {"name": "greet", "message": "hello", "no_call": True},
+]
+
+
+@pytest.fixture
+def eager(told):
+    """A model that calls a tool whatever it is asked."""
+    told.tables["validation"]["cases"] = CASES
+    told.says(
+        lambda messages, options: calls(("get_weather", {"city": "Rome"})) if messages[-1].role == "user" else "!"
+    )
+    return told
+
+
+async def run(client, **body):
+    started = await client.post("/api/validation/runs", json=body)
+    await client.get(f"{started.headers['location']}/events")  # until it ends
+    return started.json()
+
+
+async def test_the_attempts_behind_a_cell_are_listed_the_last_one_first(eager):
+    """By model and case, with what was wrong and the calls; a case of another text makes them stale."""
+    client = await eager.client()
+    ran = await run(client, runs=2)
+    (model,) = ran["models"]
+    failed = (await client.get("/api/validation/attempts", params={"model_id": model, "case": "greet"})).json()[
+        "attempts"
+    ]
+    assert [(one["outcome"], one["repetition"], one["stale"]) for one in failed] == [
+        ("failed", 1, False),
+        ("failed", 0, False),
+    ]
+    assert failed[0]["problems"]
+    assert failed[0]["calls"][0]["tool"] == "get_weather"
+    assert len((await client.get("/api/validation/attempts")).json()["attempts"]) == 4
+    assert len((await client.get("/api/validation/attempts?limit=1")).json()["attempts"]) == 1
+    assert (await client.get("/api/validation/attempts?model_id=no/model")).json() == {"attempts": []}
+
+
+async def test_a_plan_counts_the_tests_and_begins_nothing(eager):
+    """The cost comes from what earlier tests cost; without any it is not known."""
+    client = await eager.client()
+    plan = (await client.post("/api/validation/plan", json={"cases": ["greet"], "runs": 16})).json()
+    assert (plan["planned"], plan["cases"], plan["runs"], plan["cost"]) == (16, ["greet"], 16, None)
+    assert (await client.get("/api/validation/runs")).json() == {"runs": []}
+    assert (await client.post("/api/validation/plan", json={"runs": 0})).status_code == 400
