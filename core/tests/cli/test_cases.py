@@ -30,7 +30,7 @@ def cases(script, tmp_path):
 
 def test_list_says_what_each_case_expects(run, cases):
     lines = run("cases", "list").out.splitlines()
-    assert lines == ["sum     calculator()  [math]", "thanks  no call"]
+    assert lines == ["sum     calculator() [math]", "thanks  no call"]
     (found,) = json.loads(run("cases", "list", "--tags", "math", "--json").out)
     assert found["aspects"] == ["right_tool", "right_arguments"]
     assert found["expects"] == "calculator()"

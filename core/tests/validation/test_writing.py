@@ -116,6 +116,13 @@ def test_a_file_that_cannot_take_a_case_is_left_as_it_is(tmp_path, name, text, s
     assert path.read_text() == text
 
 
+def test_a_file_that_could_not_be_read_afterwards_is_not_written(tmp_path):
+    path = tmp_path / "cases.json"
+    with pytest.raises(ConfigError, match="larger than 8 MiB; or name another file"):
+        add_cases(path, [attrs.evolve(CASE_A, message="m" * 9_000_000)])
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_null_is_refused_in_toml_and_written_in_json(tmp_path):
     case = Case(name="a", message="m", calls=(ExpectedCall(tool="t", arguments={"x": None}),))
     with pytest.raises(ConfigError, match="TOML cannot say"):

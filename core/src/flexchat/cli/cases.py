@@ -71,7 +71,8 @@ def _list(args: argparse.Namespace) -> int:
     width = min(max([len(case.name) for case in cases], default=0), 40)
     for case in cases:
         tags = f"  [{', '.join(case.tags)}]" if case.tags else ""
-        terminal.out(one_line(f"{one_line(case.name, width):{width}}  {expects(case)}{tags}", terminal.width))
+        start = f"{one_line(case.name, width):{width}}  "
+        terminal.out(start + one_line(f"{expects(case)}{tags}", max(terminal.width - len(start), 20)))
     if not cases:
         terminal.say("no case is there: write [[validation.cases]], or flexchat record makes one", "dim")
     return OK

@@ -437,7 +437,8 @@ def _yaml(text: str, file: Path) -> Any:
         return data
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        reason = getattr(error, "problem", None) or str(error) or type(error).__name__
+        deep = "nested too deeply" if isinstance(error, RecursionError) else None
+        reason = deep or getattr(error, "problem", None) or str(error) or type(error).__name__
         line = mark.line + 1 if mark is not None else None
         problem = Problem(path="", text=f"this is not YAML: {reason}", source=str(file), line=line)
         raise ConfigError([problem]) from None

@@ -68,8 +68,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
         text = _json({**before, "cases": [*rows, *map(case_data, cases)]})
     else:
         text = (old.rstrip("\n") + "\n\n" if old.strip() else "") + toml_of(cases)
-        _check_toml(file, text, before, len(cases))
-    _replace(file, text)
+    _replace(file, text, kept={**before, "cases": rows})
 
 
 def _data(value: Any) -> Any:
@@ -127,21 +126,6 @@ def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _toml_text(name)
 
 
-def _check_toml(file: Path, text: str, before: Mapping[str, Any], added: int) -> None:
-    try:
-        import tomli as toml
-    except ImportError:
-        import tomllib as toml  # type: ignore[no-redef]
-    wrong = "cases cannot be added at its end: write its 'cases' as tables [[cases]], or name another file"
-    try:
-        after = toml.loads(text)
-    except ValueError:
-        raise _failed(file, wrong) from None
-    kept = {**before, "cases": before.get("cases", [])}
-    if {**after, "cases": after["cases"][:-added] if added else after.get("cases", [])} != kept:
-        raise _failed(file, wrong)
-
-
 def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) -> None:
     names = {row.get("name") for row in rows if isinstance(row, Mapping)}
     for case in cases:
@@ -150,20 +134,39 @@ def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) 
         names.add(case.name)
 
 
-def _replace(file: Path, text: str) -> None:
-    temporary = ""
+def _replace(file: Path, text: str, kept: Mapping[str, Any]) -> None:
+    """Put a text in a file's place, once it is on the disk and has been read back with all that was there."""
+    temporary: Path | None = None
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.stem}.", suffix=file.suffix, dir=file.parent)
+        temporary = Path(name)
         with open(descriptor, "w", encoding="utf-8", newline="\n") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
-        Path(temporary).chmod(file.stat().st_mode & 0o777 if file.exists() else 0o644)
+        _check_kept(file, temporary, kept)
+        temporary.chmod(file.stat().st_mode & 0o777 if file.exists() else 0o644)
         os.replace(temporary, file)
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise _failed(file, f"the file cannot be written: {error.strerror or error}") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:
+    from ..config.document import read_document
+
+    try:
+        after = read_document(written).data
+    except ConfigError as error:
+        reason = error.problems[0].text
+        if reason.startswith("this is not TOML"):  # cases = [...] and [[cases]] in one file
+            reason = "write its 'cases' as tables [[cases]]"
+        raise _failed(file, f"the cases cannot be added: {reason}; or name another file") from None
+    rows = after.get("cases", [])[: len(kept["cases"])]
+    if {**after, "cases": rows} != kept:
+        raise _failed(file, "the cases cannot be added without changing what is there; name another file")
 
 
 def _failed(file: Path, text: str) -> ConfigError:
