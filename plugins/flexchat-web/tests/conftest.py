@@ -152,7 +152,7 @@ class ToldConfig:
 
 
 class Told:
-    """An app over a model that says what a test wants. ``tables`` is its configuration, to be changed before ``app``."""
+    """An app over a model that says what a test wants. ``tables`` is its configuration: changed before ``app``."""
 
     def __init__(self, plugin, host, folder):
         self._plugin, self._host, self._made, self._stack = plugin, host, [], contextlib.AsyncExitStack()

@@ -14,9 +14,7 @@ async def outcome(client, status=200, **body):
     return answer.json()
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"query": "x"}, {"model": "x"}, {"query": "", "model": "x"}, {"query": "x", "model": 1}]
-)
+@pytest.mark.parametrize("body", [{}, {"query": "x"}, {"model": "x"}, {"query": "", "model": "x"}, {"query": 1}])
 async def test_without_query_or_model_the_answer_is_the_specified_one(told, body):
     """400 "Missing query or model" (TC-92)."""
     assert (await outcome(await told.client(), 400, **body))["error"] == "Missing query or model"

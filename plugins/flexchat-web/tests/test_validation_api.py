@@ -90,26 +90,30 @@ async def test_a_run_watched_from_its_middle_tells_every_attempt_once(cases, run
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(gate.acquire(), loop))
         return "hello"
 
+    async def attempts(answer):
+        name = ""
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: ") and name == "attempt":
+                yield json.loads(line[6:])["id"]
+
     cases.says(slow)
     cases.tables["validation"]["concurrency"] = 1
     with running(cases.app()) as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
             run = (await client.post("/api/validation/runs", json={"cases": ["greet"], "runs": 5})).json()
-            path = f"/api/validation/runs/{run['id']}"
-            while (await client.get(path)).json()["done"] < 2:
-                await asyncio.sleep(0.01)
-            names, ids = [], []
-            async with client.stream("GET", f"{path}/events") as answer:
-                async for line in answer.aiter_lines():
-                    if line.startswith("event: "):
-                        names.append(line[7:])
-                    elif line.startswith("data: ") and names[-1] == "attempt":
-                        ids.append(json.loads(line[6:])["id"])
-                        if len(ids) == 2:
-                            for _ in range(3):
-                                gate.release()
-            assert len(ids) == len(set(ids)) == 5
-            assert names[0] == names[-1] == "run"
+            path = f"/api/validation/runs/{run['id']}/events"
+            async with client.stream("GET", path) as early:
+                seen = attempts(early)
+                first = [await anext(seen), await anext(seen)]
+                async with client.stream("GET", path) as late:
+                    for _ in range(3):
+                        gate.release()
+                    whole = [id async for id in attempts(late)]
+                first += [id async for id in seen]
+    assert first == whole
+    assert len(set(whole)) == 5
 
 
 async def test_one_model_is_tried_by_one_run_at_a_time_and_a_run_can_be_cancelled_and_resumed(cases, running):
@@ -213,9 +217,8 @@ async def test_results_are_exported_and_imported_elsewhere(cases, sse, tmp_path)
 async def test_old_records_are_imported_and_nonsense_is_refused(told):
     """Pairs of id and record (TC-99); what is none: 400; without the right to edit: 403."""
     client = await told.client()
-    old = [
-        ["robot/r1", {"model_id": "robot/r1", "tested": True, "validated": True, "test_count": 3, "success_count": 2}]
-    ]
+    record = {"model_id": "robot/r1", "tested": True, "validated": True, "test_count": 3, "success_count": 2}
+    old = [["robot/r1", record]]
     assert (await client.post("/api/validation/import", json=old)).json()["imported"] > 0
     (record,) = (await client.get("/api/tools/validation")).json()["validations"]
     assert (record["test_count"], record["success_count"], record["validated"]) == (3, 2, False)

@@ -1,0 +1,109 @@
+"""OpenAI's messages, read."""
+
+import pytest
+from flexchat import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from flexchat.domain.history import repair_history
+from flexchat_web.api.openai_messages import read_messages
+from flexchat_web.problems import ApiError
+from hypothesis import given
+from hypothesis import strategies as st
+
+ASKED = {"role": "user", "content": "now?"}
+
+
+def call(id, name="f", arguments="{}"):
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def test_the_last_message_is_the_question_and_the_rest_is_history():
+    """developer is system; parts of text are joined."""
+    question, history = read_messages(
+        [
+            {"role": "system", "content": "be brief"},
+            {"role": "developer", "content": [{"type": "text", "text": "and kind"}]},
+            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": "c"},
+            ASKED,
+        ]
+    )
+    assert question == "now?"
+    assert [type(m) for m in history] == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
+    assert [m.content for m in history] == ["be brief", "and kind", "a\nb", "c"]
+
+
+def test_instructions_behind_the_question_are_kept():
+    """Some clients put them last."""
+    question, history = read_messages([ASKED, {"role": "system", "content": "in French"}])
+    assert (question, [m.content for m in history]) == ("now?", ["in French"])
+
+
+def test_calls_and_their_results_belong_together_though_ids_come_again():
+    """Programs that count their ids from 0 in each answer."""
+    turn = [
+        {"role": "assistant", "content": None, "tool_calls": [call("call_0")]},
+        {"role": "tool", "tool_call_id": "call_0", "content": "1"},
+    ]
+    _, history = read_messages([*turn, *turn, ASKED])
+    assert repair_history(history) == (history, ())
+    assert history[0].tool_calls[0].id != history[2].tool_calls[0].id
+    assert history[1].name == "f"
+
+
+def test_a_broken_history_is_repaired_by_the_turn():
+    """A call without a result, and a result without a call."""
+    _, history = read_messages(
+        [
+            {"role": "assistant", "content": "", "tool_calls": [call("a")]},
+            {"role": "tool", "tool_call_id": "nobody", "content": "x"},
+            ASKED,
+        ]
+    )
+    repaired, notes = repair_history(history)
+    assert len(notes) == 2
+    assert isinstance(repaired[1], ToolMessage)
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ([{"role": "system", "content": "x"}], "the last message must be the user's"),
+        ([ASKED, {"role": "assistant", "content": "x"}], "the last message must be the user's"),
+        ([{"role": "user", "content": " "}], "is empty"),
+        (
+            [{"role": "user", "content": [{"type": "image_url"}]}],
+            "text only, not 'image_url'",
+        ),
+        ([{"role": "assistant", "tool_calls": [{"function": 3}]}, ASKED], "messages[0].tool_calls[0]: a tool call is"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place(messages, said):
+    """400, one sentence."""
+    with pytest.raises(ApiError) as caught:
+        read_messages(messages)
+    assert caught.value.status == 400
+    assert said in caught.value.detail
+
+
+_PARTS = st.lists(st.fixed_dictionaries({"type": st.sampled_from(["text", "image_url"])}, optional={"text": st.text()}))
+_CALLS = st.builds(call, st.sampled_from("ab"), arguments=st.none() | st.text(max_size=4))
+_MESSAGES = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "developer", "user", "assistant", "tool"])},
+    optional={
+        "content": st.none() | st.text(max_size=5) | _PARTS,
+        "tool_call_id": st.none() | st.sampled_from("ab"),
+        "name": st.none() | st.just("f"),
+        "tool_calls": st.none() | st.lists(_CALLS),
+    },
+)
+
+
+@given(st.lists(_MESSAGES, min_size=1, max_size=6))
+def test_any_messages_are_read_or_refused(messages):
+    """Never anything else, and what is read can be repaired."""
+    try:
+        question, history = read_messages(messages)
+    except ApiError:
+        return
+    assert question.strip()
+    repaired, _ = repair_history(history)
+    assert repair_history(repaired) == (repaired, ())
