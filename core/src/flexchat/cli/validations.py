@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import did_you_mean
+from ..errors import ConfigError, did_you_mean
 from ..plugin.contracts import Command
 from ..storage.folder import data_folder
 from .opening import config_file
 from .terminal import Terminal, one_line
 from .usage import OK, UsageError
-from .validate import store_path, table_of
+from .validate import store_path
 
 if TYPE_CHECKING:
     from ..validation.tracker import ModelValidationTracker, ValidationRecord
@@ -131,12 +131,19 @@ def _command(
 
 
 def _path(args: argparse.Namespace) -> Path | None:
+    """Return --store, else what the configuration's table says; the rest of the configuration does not matter."""
+    from ..config.cases import ValidationTable
     from ..config.load import read_config
-    from ..config.model import Config
 
     file = config_file(args)
-    config = read_config(file).config if file and args.store is None else None
-    return store_path(args.store, table_of(config or Config()), file)
+    table: ValidationTable | None = None
+    if file is not None and args.store is None:
+        draft = read_config(file)
+        if "validation" in draft.document.data:
+            table = draft.settings(("validation",), (), ValidationTable)
+            if table is None:
+                raise ConfigError([problem for problem in draft.problems if problem.path.startswith("validation")])
+    return store_path(args.store, table or ValidationTable(), file)
 
 
 COMMANDS = (

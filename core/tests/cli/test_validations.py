@@ -1,0 +1,116 @@
+"""flexchat validations: what is known of models, read, taken away and brought in."""
+
+import json
+
+import pytest
+
+OLD = {
+    "savedAt": "2025-01-02T03:04:05.000Z",
+    "records": [
+        {
+            "modelId": "openai/gpt-4o",
+            "totalTests": 60,
+            "successCount": 58,
+            "successRate": 0.9667,
+            "lastTestedAt": "2025-01-02T03:04:05.000Z",
+            "validated": True,
+            "history": [],
+        }
+    ],
+}
+
+
+@pytest.fixture
+def tested(run, tmp_path):
+    """One run of the samples, in a database of its own."""
+    run("validate", "--store", "results.db")
+
+    def call(*words, **rest):
+        return run("validations", *words, "--store", "results.db", **rest)
+
+    return call
+
+
+def test_list_has_each_model_with_its_verdict(tested):
+    """And why it is what it is."""
+    ran = tested("list")
+
+    assert ran.out.startswith("rehearsal/rehearsal\n  undecided: 5 of 6 right")
+    (record,) = json.loads(tested("list", "--json").out)
+    assert (record["model_id"], record["verdict"], record["test_count"]) == ("rehearsal/rehearsal", "undecided", 6)
+    assert "test_history" not in record
+
+
+def test_show_has_the_last_tests(tested):
+    """Each with its case, and what was wrong; cut at the terminal's width."""
+    ran = tested("show", "rehearsal/rehearsal")
+
+    lines = ran.out.splitlines()
+    assert sum(" passed  " in line for line in lines) == 5
+    assert any("failed  a word replaced: text_replace: " in line for line in lines)
+    assert max(len(line) for line in lines if "  failed  " in line) <= 100
+    assert len(json.loads(tested("show", "rehearsal/rehearsal", "--json").out)["test_history"]) == 6
+
+
+def test_show_of_a_model_that_was_not_tested_says_which_were(tested):
+    """Status 2."""
+    ran = tested("show", "rehearsal/reharsal")
+
+    assert ran.status == 2
+    assert "has not been tested (did you mean 'rehearsal/rehearsal'?)" in ran.err
+
+
+def test_what_is_exported_is_imported_without_loss(run, tested):
+    """Into another database; a second time adds nothing."""
+    assert tested("export", "results.json").err == "results of 1 model in results.json\n"
+
+    assert run("validations", "import", "results.json", "--store", "other.db").err == "6 results are new\n"
+    again = run("validations", "import", "results.json", "--store", "other.db", "--json")
+    assert json.loads(again.out) == {"imported": 0}
+    assert run("validations", "list", "--store", "other.db").out == tested("list").out
+
+
+def test_records_of_the_node_original_are_imported(run, tmp_path):
+    """TC-99: with a verdict of our own."""
+    (tmp_path / "old.json").write_text(json.dumps(OLD))
+
+    assert run("validations", "import", "old.json").status == 0
+    assert "58 of 60 right" in run("validations", "list").out
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "text"),
+    [(None, 2, "there is no file 'x.json'"), ("{", 1, "'x.json', line 1, is no JSON"), ("[3]", 1, "x.json")],
+)
+def test_what_cannot_be_imported_is_a_sentence(run, tmp_path, content, status, text):
+    """And nothing is."""
+    if content is not None:
+        (tmp_path / "x.json").write_text(content)
+
+    ran = run("validations", "import", "x.json")
+
+    assert ran.status == status
+    assert text in ran.err
+    assert "no model has been tested" in run("validations", "list").err
+
+
+def test_the_results_are_those_the_configuration_names(run, script, tmp_path):
+    """validation.store, from the configuration's folder; the rest of it may be broken."""
+    path = script('{ text = "x" }')
+    path.write_text(path.read_text() + '\n[validation]\nstore = "mine.db"\n[topic]\nprompt = 3\n')
+
+    assert run("validations", "list").status == 0
+    assert (tmp_path / "mine.db").exists()
+    path.write_text(path.read_text().replace('"mine.db"', "3"))
+    assert (ran := run("validations", "list")).status == 2
+    assert "validation.store" in ran.err
+
+
+def test_a_database_of_something_else_is_refused(run, tmp_path):
+    """With a sentence."""
+    (tmp_path / "other.db").write_text("this is no database, but a text that is long enough to be one" * 20)
+
+    ran = run("validations", "list", "--store", "other.db")
+
+    assert ran.status == 1
+    assert "is no SQLite database" in ran.err
