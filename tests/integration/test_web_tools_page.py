@@ -70,3 +70,71 @@ def test_explain(visit, serve):
     accessible(page)
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     fits(page)
+
+
+SCHEMA = {
+    "type": "object",
+    "required": ["city", "count"],
+    "$defs": {
+        "node": {"type": "object", "properties": {"name": {"type": "string"}, "child": {"$ref": "#/$defs/node"}}}
+    },
+    "properties": {
+        "city": {"type": "string", "minLength": 2},
+        "count": {"type": "integer", "minimum": 1, "maximum": 9},
+        "loud": {"type": "boolean"},
+        "unit": {"enum": ["C", "F"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "days": {"type": "array", "items": {"enum": ["Mo", "Tu"]}},
+        "when": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+        "tree": {"$ref": "#/$defs/node"},
+        "prices": {"type": "object", "additionalProperties": {"type": "number"}},
+        "points": {
+            "type": "array",
+            "items": {"type": "object", "required": ["x"], "properties": {"x": {"type": "number"}}},
+        },
+        "any": {},
+    },
+}
+VALUES = (
+    {},
+    {"city": "Rome", "count": 3, "loud": False, "unit": "F", "tags": ["a", "b"], "days": ["Tu"], "when": 5},
+    {
+        "tree": {"name": "r", "child": {"child": {"name": "s"}}},
+        "prices": {"a": 1.5},
+        "points": [{"x": 0}],
+        "any": [None],
+    },
+    {"when": "now", "tags": [], "prices": {}, "not in the schema": {"kept": True}},
+)
+
+
+def test_schema_form(visit, demo_server):
+    """A form gives back the value it was made with, says what is wrong at its field, and keeps order when moved."""
+    page = visit(demo_server.url + "#/explain")
+    page.get_by_role("heading", level=1).wait_for()
+    made = """async ([schema, value]) => {
+        const { schemaForm } = await import("./static/js/schema_form.js");
+        window.told = [];
+        window.form = schemaForm(schema, { value, raw: true, onChange: (all, path, part) => told.push([path, part]) });
+        document.querySelector(".page").replaceChildren(form.node);
+        return form.value;
+    }"""
+    for value in VALUES:
+        assert page.evaluate(made, [SCHEMA, value]) == value
+    page.evaluate(made, [SCHEMA, VALUES[1] | VALUES[2] | {"city": "R", "count": "many"}])
+    problems = {problem["path"]: problem["text"] for problem in page.evaluate("form.validate()")}
+    assert problems == {"city": "must have at least 2 characters", "count": "must be a whole number"}
+    expect(page.get_by_label("city")).to_be_focused()
+    expect(page.get_by_label("city")).to_have_attribute("aria-invalid", "true")
+    told = [{"path": "points[0].x", "text": "too near"}, {"path": "llms.x", "text": "elsewhere"}]
+    assert page.evaluate("told => form.showProblems(told)", told) == told[1:]
+    expect(page.get_by_text("too near")).to_be_visible()
+    page.get_by_role("button", name="Move entry 2 up").first.click()
+    page.get_by_role("button", name="Add to tags").click()
+    page.keyboard.type("c")
+    assert page.evaluate("told.at(-1)") == [["tags", 2], "c"]
+    assert page.evaluate("form.value.tags") == ["b", "a", "c"]
+    page.get_by_label("city").fill("Paris")
+    page.get_by_text("JSON", exact=True).click()
+    assert page.evaluate("form.value.city") == "Paris"
+    accessible(page)

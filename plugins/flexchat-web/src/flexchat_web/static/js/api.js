@@ -27,12 +27,21 @@ export const del = (path, body, options) => request("DELETE", path, body, option
 
 /** Yield the events that answer a POST. */
 export async function* stream(path, body, options) {
-  yield* events(await request("POST", path, body, { ...options, accept: "text/event-stream" }));
+  yield* told(await request("POST", path, body, { ...options, accept: "text/event-stream" }));
 }
 
 /** Yield the events that answer a GET. */
 export async function* watch(path, options) {
-  yield* events(await request("GET", path, undefined, { ...options, accept: "text/event-stream" }));
+  yield* told(await request("GET", path, undefined, { ...options, accept: "text/event-stream" }));
+}
+
+async function* told(response) {
+  try {
+    yield* events(response);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, { title: "Cut off", detail: "The connection to the server broke. Is it still running?" });
+  }
 }
 
 /** Return a path with a query; what is null, undefined or empty is left out. */

@@ -165,11 +165,21 @@ function field(schema, path, control, { context, required, get, read = get, labe
   };
   context.fields.set(pathText(path), entry);
   const check = () => {
-    const text = entry.flaw();
-    if (text && !(text === "is required")) show(entry, text);
+    const text = wrap.isConnected && entry.flaw();
+    if (text && text !== "is required") show(entry, text);
   };
-  control.addEventListener("focusout", check);
+  control.addEventListener("focusout", () => released(check));
   return { node: wrap, get };
+}
+
+// What is said at a field moves what is below: not between a button's being pressed and let go.
+let pressed = false;
+addEventListener("pointerdown", () => (pressed = true), true);
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => (pressed = false), true);
+
+function released(run) {
+  if (pressed) addEventListener("pointerup", () => setTimeout(run), { once: true });
+  else run();
 }
 
 function requiredMark() {

@@ -87,7 +87,7 @@ class Session {
       if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
       answer.take(happened);
     }
-    throw new ApiError(0, { title: "Cut off.", detail: "The connection ended before the answer was complete." });
+    throw new ApiError(0, { title: "Cut off", detail: "The connection ended before the answer was complete." });
   }
 
   /** Stop the answer that is being written. */
