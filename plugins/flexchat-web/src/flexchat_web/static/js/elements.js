@@ -5,7 +5,7 @@
 //   errorCard(error, { retry })   an ApiError (or any error) with what is wrong, each problem, and a button
 //   alert(kind, …children)   busy(button, promise)   copyButton(text)   ms(1234.5) "1.2 s"   when("2026-…") "5 min ago"
 
-import { h, icon, announce } from "./dom.js";
+import { announce, h, icon } from "./dom.js";
 
 /** The head of a page. */
 export function pageHead(title, lead, ...actions) {
@@ -50,19 +50,26 @@ export function alert(kind, ...children) {
 
 /** What went wrong, and a button to try again. */
 export function errorCard(error, { retry, title } = {}) {
+  if (error.status === 401) return signIn();
   const problems = (error.problems || []).slice(0, 20);
   return alert(
     "bad",
-    h("p", {}, h("strong", {}, title || error.problem?.title || "Something went wrong"), " ", hintOf(error)),
+    h("p", {}, h("strong", {}, title || error.problem?.title || "Something went wrong")),
     h("p", {}, error.message || String(error)),
     problems.length > 0 && h("ul", { class: "problems" }, problems.map((one) => h("li", {}, one.path && h("code", {}, one.path), one.path && " ", one.text))),
     retry && h("p", {}, button("Try again", { icon: "retry", onClick: retry })),
   );
 }
 
-function hintOf(error) {
-  if (error.status === 401) return h("span", {}, "Open the page once with ?token=YOUR-TOKEN at the end of its address.");
-  return null;
+/** The server keeps a token it knows in a cookie, and takes it out of the address. */
+function signIn() {
+  return h(
+    "form",
+    { class: "card sign-in", action: "./", method: "get" },
+    h("h2", {}, "This server asks for a token"),
+    h("div", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { class: "input", id: "token", name: "token", type: "password", required: true, autocomplete: "current-password" })),
+    h("div", {}, button("Sign in", { kind: "primary", type: "submit" })),
+  );
 }
 
 /** Disable a button, and turn a circle in it, until a promise is settled. Return the promise. */
