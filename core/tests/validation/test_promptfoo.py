@@ -97,6 +97,7 @@ def test_what_is_asked_of_the_answer_is_kept(tmp_path, assertion, contains, rege
         ({"type": "contains", "value": "x"}, "upper and lower case count alike"),
         ({"type": "trajectory:tool-args-match", "value": "x"}, "trajectory:tool-args-match is left out"),
         ({"type": "equals", "value": {"a": 1}}, "only texts can be compared"),
+        ({"type": "trajectory:tool-used", "value": {"name": "x", "min": 10**9}}, "1 to 64 times"),
         ({"value": 1}, "an assertion without a type is left out"),
     ],
 )

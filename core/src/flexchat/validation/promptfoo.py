@@ -3,7 +3,7 @@
 Read are prompts, tests (vars, assert, description), defaultTest, and the tools of providers in OpenAI's form. Nothing
 that a file holds or names is run: no JavaScript, no Python, no template but {{name}}.
 
-Source: promptfoo's configuration reference and "Deterministic metrics" (names and values of assertions).
+Source: promptfoo's configuration reference.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from ..config.cases import AnswerCheck, ArgumentCheck, Case, CaseTool, ExpectedCall
+from ..config.cases import AnswerCheck, Case, CaseTool
 from ..errors import ConfigError, Problem
 from .checking import Offered, flaws_of
+from .promptfoo_assertions import Wanted, complete, listed, read_assertion, table
 from .reading import Imported, read_text
 
 MISSING = "promptfoo's YAML needs a reader: pip install 'flexchat-core[yaml]'"
@@ -27,27 +28,10 @@ MISSING = "promptfoo's YAML needs a reader: pip install 'flexchat-core[yaml]'"
 _MOST = 10_000
 _TOO_MANY = 1_000_000
 _VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\s*-?\}\}")
-_CODE = ("javascript", "python", "ruby", "webhook")
-_VALID_CALL = ("is-valid-openai-tools-call", "is-valid-openai-function-call", "is-valid-function-call")
-_GRADED = ("llm-rubric", "model-graded-closedqa", "factuality", "g-eval", "similar", "answer-relevance", "pi")
 
 
 class _LeftOutError(Exception):
     """A test cannot be taken over; the text says why."""
-
-
-@attrs.define
-class _Wanted:
-    """What a test's assertions come to, while they are read."""
-
-    tools: Mapping[str, CaseTool]
-    calls: list[ExpectedCall] = attrs.field(factory=list)
-    order: bool = False
-    extra_calls: bool = False
-    valid: bool = False
-    contains: list[str] = attrs.field(factory=list)
-    regex: str | None = None
-    notes: list[str] = attrs.field(factory=list)
 
 
 def read_promptfoo(file: Path, *, limit: int | None = None) -> Imported:
@@ -93,7 +77,7 @@ def _variants(
     title: str, test: Mapping[str, Any], default: Mapping[str, Any], prompts: Sequence[tuple[str | None, str]]
 ) -> Iterator[tuple[str, dict[str, Any], tuple[str | None, str]]]:
     """Yield each prompt with each combination of variables; a list in vars stands for one value after the other."""
-    given = {**_table(default.get("vars")), **_table(test.get("vars"))}
+    given = {**table(default.get("vars")), **table(test.get("vars"))}
     options = [value if isinstance(value, list) and value else [value] for value in given.values()]
     for index, prompt in enumerate(prompts, 1):
         for number, values in enumerate(itertools.product(*options), 1):
@@ -112,18 +96,18 @@ def _case(
     file: Path,
 ) -> tuple[Case, list[str]]:
     notes: list[str] = []
-    options = _table(test.get("options"))
+    options = table(test.get("options"))
     provider = test.get("provider", options.get("provider"))
     tools = {**tools, **_tools([options, provider], file, notes)}
-    wanted = _Wanted(tools, notes=notes)
-    for assertion in [*_listed(default.get("assert")), *_listed(test.get("assert"))]:
-        _read_assertion(_rendered_data(assertion, variables), wanted)
-    _complete(wanted)
+    wanted = Wanted(tools, notes=notes)
+    for assertion in [*listed(default.get("assert")), *listed(test.get("assert"))]:
+        read_assertion(_rendered_data(assertion, variables), wanted)
+    complete(wanted)
     if not wanted.calls:
         why = "; ".join(notes) or "it has no assertion about them"
         raise _LeftOutError(f"it does not say which tools are called ({why})")
     answer = wanted.contains or wanted.regex
-    metadata = _table(test.get("metadata"))
+    metadata = table(test.get("metadata"))
     tags = ("promptfoo", *(str(metadata[key]) for key in ("category",) if isinstance(metadata.get(key), str)))
     case = Case(
         name=name,
@@ -144,181 +128,24 @@ def _case(
     return case, notes
 
 
-def _read_assertion(assertion: Any, wanted: _Wanted) -> None:
-    if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
-        wanted.notes.append("an assertion without a type is left out")
-        return
-    kind, value = assertion["type"], assertion.get("value")
-    base = kind.removeprefix("not-").partition(":")[0]
-    if kind in _VALID_CALL:
-        wanted.valid = True
-    elif kind in _READERS:
-        try:
-            _READERS[kind](value, assertion, wanted)
-        except (TypeError, ValueError, KeyError) as error:
-            wanted.notes.append(f"{kind} is left out: {error or 'its value is not understood'}")
-    elif kind == "assert-set":
-        for inner in _listed(assertion.get("assert")):
-            _read_assertion(inner, wanted)
-    elif base in _CODE:
-        wanted.notes.append(f"{kind} is left out: it is code, and is not run")
-    elif base in _GRADED:
-        wanted.notes.append(f"{kind} is left out: another model judges it")
-    else:
-        wanted.notes.append(f"{kind} is left out: cases have nothing like it")
-
-
-def _f1(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    names = value.split(",") if isinstance(value, str) else _names(value)
-    names = [name.strip() for name in names if name.strip()]
-    if not names:
-        raise ValueError("it names no tool")
-    if float(assertion.get("threshold", 1)) < 1:
-        wanted.notes.append("tool-call-f1: its threshold is taken as 1: all of these calls and no others")
-    _add_calls(wanted, [ExpectedCall(tool=name) for name in dict.fromkeys(names)])
-
-
-def _tool_used(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    if isinstance(value, Mapping):
-        if "pattern" in value and "name" not in value and re.search(r"[*?]", str(value["pattern"])):
-            raise ValueError("it names tools by a pattern")
-        name, least = str(value.get("name", value.get("pattern"))), int(value.get("min", 1))
-        if "max" in value and int(value["max"]) == 0:
-            raise ValueError("it says which tool is not called, and cases say which are")
-        names = [name] * least
-    else:
-        names = [value] if isinstance(value, str) else _names(value)
-    _add_calls(wanted, [ExpectedCall(tool=name) for name in names])
-    wanted.extra_calls = True
-
-
-def _tool_arguments(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    value = _table(value)
-    name, arguments = value.get("name", value.get("tool")), value.get("args", value.get("arguments"))
-    if not isinstance(name, str) or not isinstance(arguments, Mapping):
-        raise ValueError("it does not name a tool and its arguments")
-    exact = value.get("mode") == "exact"
-    _add_calls(wanted, [ExpectedCall(tool=name, arguments=dict(arguments), other_arguments=not exact)])
-    wanted.extra_calls = True
-
-
-def _sequence(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    steps = value.get("steps") if isinstance(value, Mapping) else value
-    names = [str(step.get("name")) if isinstance(step, Mapping) else step for step in _listed(steps)]
-    exact = isinstance(value, Mapping) and value.get("mode") == "exact"
-    if wanted.calls and not exact:
-        wanted.extra_calls = True
-    earlier = {call.tool: call for call in wanted.calls}
-    wanted.calls = [earlier.get(name, ExpectedCall(tool=name)) for name in _names(names)]
-    wanted.order, wanted.extra_calls = True, wanted.extra_calls or not exact
-
-
-def _contains(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    texts = [str(text) for text in _listed(value)]
-    if not texts or any(isinstance(text, (Mapping, list)) for text in _listed(value)):
-        raise ValueError("its value is no text")
-    wanted.contains += texts
-    if not str(assertion["type"]).startswith("i"):
-        wanted.notes.append(f"{assertion['type']}: upper and lower case count alike")
-
-
-def _contains_any(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    alternatives = "|".join(re.escape(str(text)) for text in _listed(value))
-    ignoring = str(assertion["type"]).startswith("i")
-    _set_regex(f"(?i:{alternatives})" if ignoring else f"(?:{alternatives})", wanted)
-
-
-def _regex(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    if not isinstance(value, str):
-        raise ValueError("its value is no text")
-    _set_regex(value, wanted)
-
-
-def _equals(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    if not isinstance(value, str):
-        raise ValueError("only texts can be compared with the answer")
-    _set_regex(f"^{re.escape(value)}$", wanted)
-
-
-def _starts_with(value: Any, assertion: Mapping[str, Any], wanted: _Wanted) -> None:
-    _set_regex(f"^{re.escape(str(value))}", wanted)
-
-
-def _set_regex(pattern: str, wanted: _Wanted) -> None:
-    if wanted.regex is not None:
-        raise ValueError("a case has one pattern for the answer")
-    wanted.regex = pattern
-
-
-_READERS: Mapping[str, Callable[[Any, Mapping[str, Any], _Wanted], None]] = {
-    "tool-call-f1": _f1,
-    "trajectory:tool-used": _tool_used,
-    "trajectory:tool-args-match": _tool_arguments,
-    "trajectory:tool-sequence": _sequence,
-    "contains": _contains,
-    "icontains": _contains,
-    "contains-all": _contains,
-    "icontains-all": _contains,
-    "contains-any": _contains_any,
-    "icontains-any": _contains_any,
-    "regex": _regex,
-    "equals": _equals,
-    "starts-with": _starts_with,
-}
-
-
-def _add_calls(wanted: _Wanted, calls: Sequence[ExpectedCall]) -> None:
-    """Add calls; one with arguments says more of a call that is expected already than that it is made."""
-    for call in calls:
-        same = [other for other in wanted.calls if other.tool == call.tool]
-        bare = [other for other in same if not other.arguments]
-        if call.arguments and bare:
-            wanted.calls[wanted.calls.index(bare[0])] = call
-        elif call.arguments or sum(c.tool == call.tool for c in calls) > len(same):
-            wanted.calls.append(call)
-
-
-def _complete(wanted: _Wanted) -> None:
-    """Hold the calls to their tools' schemas where the test asks for valid calls."""
-    if not wanted.valid:
-        return
-    if not wanted.calls and len(wanted.tools) == 1:
-        wanted.calls = [ExpectedCall(tool=name) for name in wanted.tools]
-        wanted.extra_calls = True
-    elif not wanted.calls:
-        wanted.notes.append("a valid call is asked for, but of several tools it does not say which")
-    wanted.calls = [_valid(call, wanted.tools.get(call.tool)) for call in wanted.calls]
-
-
-def _valid(call: ExpectedCall, tool: CaseTool | None) -> ExpectedCall:
-    schema = tool.parameters if tool is not None else {}
-    required = schema.get("required", ())
-    checks = {
-        name: ArgumentCheck(schema=inner, optional=name not in required)
-        for name, inner in _table(schema.get("properties")).items()
-        if name not in call.arguments and isinstance(inner, Mapping)
-    }
-    return attrs.evolve(call, check={**checks, **call.check})
-
-
 def _tools(providers: Any, file: Path, notes: list[str]) -> dict[str, CaseTool]:
     """Return the tools that providers are configured with, in OpenAI's form."""
     found: dict[str, CaseTool] = {}
-    for provider in _listed(providers):
+    for provider in listed(providers):
         if not isinstance(provider, Mapping):
             continue
         inner = provider if "config" in provider else next(iter(provider.values()), None)  # {"openai:gpt-5": {config}}
-        config = _table(inner.get("config")) if isinstance(inner, Mapping) else {}
-        listed = config.get("tools", config.get("functions"))
-        if isinstance(listed, str):
-            listed = _tools_of_file(listed, file, notes)
-        for tool in _listed(listed):
+        config = table(inner.get("config")) if isinstance(inner, Mapping) else {}
+        given = config.get("tools", config.get("functions"))
+        if isinstance(given, str):
+            given = _tools_of_file(given, file, notes)
+        for tool in listed(given):
             function = tool.get("function", tool) if isinstance(tool, Mapping) else {}
             if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
                 notes.append("a tool without a name is left out")
                 continue
             name = function["name"]
-            parameters = _table(function.get("parameters", function.get("input_schema")))
+            parameters = table(function.get("parameters", function.get("input_schema")))
             found[name] = CaseTool(
                 name=name,
                 description=str(function.get("description") or name),
@@ -341,7 +168,7 @@ def _tools_of_file(reference: str, file: Path, notes: list[str]) -> Any:
 
 def _prompts(prompts: Any, file: Path, notes: list[str]) -> Iterator[tuple[str | None, str]]:
     """Yield system prompt and message of each prompt."""
-    for index, prompt in enumerate(_listed(prompts), 1):
+    for index, prompt in enumerate(listed(prompts), 1):
         raw = prompt.get("raw", prompt.get("id")) if isinstance(prompt, Mapping) else prompt
         if isinstance(raw, str) and raw.startswith("file://"):
             path = _beside(raw, file)
@@ -464,20 +291,6 @@ def _beside(reference: str, file: Path) -> Path | None:
 
 def _unused(name: str, names: set[str]) -> str:
     return next(n for n in itertools.chain([name], (f"{name} ({i})" for i in itertools.count(2))) if n not in names)
-
-
-def _names(value: Any) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError("its value is no list of tools")
-    return value
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return dict(value) if isinstance(value, Mapping) else {}
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _failed(file: Path, text: str) -> ConfigError:
