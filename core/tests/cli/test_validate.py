@@ -67,7 +67,7 @@ def test_sixteen_of_sixteen_planned_is_validated(run, config, tmp_path):
 
 
 def test_four_of_five_is_never_validated(run, config):
-    """TC-96, as the issue wants it: the line is held against the interval."""
+    """The line of 80 % is held against the interval (TC-96)."""
     config(*RIGHT * 4, '{ text = "no" }')
 
     ran = run("validate", "--runs", "5")

@@ -77,7 +77,7 @@ MAIL = Case(name="mail", message="Write to Ann", calls=(ExpectedCall(tool="send_
 
 
 async def test_a_tool_that_changes_something_only_says_success(attempt):
-    """TC-85: a test does not send mails. The model reads {"success": true} as the result."""
+    """Trying a model sends no mails. The model reads {"success": true} as the result."""
     made = await attempt(MAIL, calls(("send_mail", {"to": "ann"})), "done")
 
     assert SENT == []
