@@ -313,9 +313,9 @@ def _schema_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[s
     from ..schema.wording import sentence
 
     try:
-        problems = [*size_problems({name: value}), *not_finite({name: value})]
+        problems = size_problems({name: value}) or not_finite({name: value})
         if problems:
-            return problems
+            return [*problems]
         engine = Engine(schema)
         engine.start()
         errors = engine.errors(value)[:5]
