@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,16 @@ def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
 
 
 def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
-    """Print verdicts under each other: what of, the verdict, how many were right, the interval, what is missing."""
+    """Print verdicts under each other: what of, the verdict, how many were right, the interval, what is missing.
+
+    The interval is rounded outwards: one that touches the line is not shown as if it cleared it.
+    """
     columns = [
         (
             f"  {name}",
             found.status.replace("_", " "),
             f"{found.successes:,} of {found.tests:,} right" if found.tests else "no tests",
-            f"{found.low * 100:.0f}-{found.high * 100:.0f} %" if found.tests else "",
+            f"{math.floor(found.low * 100)}-{math.ceil(found.high * 100)} %" if found.tests else "",
             f"needs {found.more:,} more" if found.more else "",
         )
         for name, found in rows
