@@ -71,3 +71,8 @@ def test_the_environments_secrets_are_known_by_name():
     environ = {"OPENAI_API_KEY": "sk-123456", "HOME": "/home/me-longer", "DB_PASSWORD": "abc", "GH_TOKEN": "tok-999999"}
 
     assert secrets_of_environment(environ) == {"sk-123456", "tok-999999"}
+
+
+def test_the_shells_working_folders_are_no_passwords():
+    """PWD and OLDPWD end like a password's name; to mask them would take paths out of every text."""
+    assert secrets_of_environment({"PWD": "/work/project", "OLDPWD": "/work", "DB_PWD": "hunter22"}) == {"hunter22"}

@@ -10,6 +10,7 @@ MASK = "***"
 
 _SHORTEST = 6  # a shorter "secret" would blot out ordinary words
 _SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
+_NO_SECRETS = ("PWD", "OLDPWD")  # the shell's working folders, not passwords
 
 # What a secret looks like where nobody told us about it. Each begins with fixed letters: one that began with a
 # repetition would take quadratic time on a long text, and error texts are long where a tool read a web page.
@@ -51,5 +52,7 @@ def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozense
     """Return the values of environment variables whose names say that they are secret (…_KEY, …_TOKEN, …)."""
     variables = os.environ if environ is None else environ
     return frozenset(
-        value for name, value in variables.items() if _SECRET_NAME.search(name) and len(value) >= _SHORTEST
+        value
+        for name, value in variables.items()
+        if _SECRET_NAME.search(name) and name not in _NO_SECRETS and len(value) >= _SHORTEST
     )
