@@ -51,3 +51,12 @@ async def test_a_plan_counts_the_tests_and_begins_nothing(eager):
     assert (plan["planned"], plan["cases"], plan["runs"], plan["cost"]) == (16, ["greet"], 16, None)
     assert (await client.get("/api/validation/runs")).json() == {"runs": []}
     assert (await client.post("/api/validation/plan", json={"runs": 0})).status_code == 400
+
+
+async def test_a_configuration_that_says_nothing_of_validation_has_models_and_an_empty_matrix(told):
+    """The table may be left out."""
+    told.tables.pop("validation", None)
+    client = await told.client()
+    assert (await client.get("/api/models/list")).status_code == 200
+    assert (await client.get("/api/validation/matrix")).json()["cases"] == []
+    assert (await client.post("/api/validation/plan", json={})).status_code == 400

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from flexchat import FlexChat, ModelInfo, ProviderError
+from flexchat.config.cases import ValidationTable
 from flexchat.errors import ChatRequestError, did_you_mean
 from flexchat.validation.attempts import ModelKey
 from flexchat.validation.fingerprint import tools_hash
@@ -48,7 +49,7 @@ class Records:
 
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store the configuration names."""
-        named = chat.config.validation.store
+        named = validation_table(chat).store
         path = self.folder / Path(named).expanduser() if named else None
         if path not in self._stores:
             self._stores[path] = ValidationStore(path)
@@ -146,9 +147,14 @@ def named_models(chat: FlexChat) -> dict[str, tuple[str, str]]:
         add(rule.llm, rule.model)
     for service in chat.config.llms:
         add(service, None)
-    for model_id in chat.config.validation.models:
+    for model_id in validation_table(chat).models:
         add(*model_id.partition("/")[::2])
     return found
+
+
+def validation_table(chat: FlexChat) -> ValidationTable:
+    """Return what the configuration says of validation; the defaults if it says nothing."""
+    return chat.config.validation or ValidationTable()
 
 
 def shown_status(record: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
 from ..problems import ApiError
 from ..serving import Serving
 from . import cases as case_files
-from .records import Records, chosen_model, named_models
+from .records import Records, chosen_model, named_models, validation_table
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, listed, record, taken
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
         ApiError: 400: there is nothing to try, or too much.
     """
     body = call.body or {}
-    table = chat.config.validation
+    table = validation_table(chat)
     found = case_files.chosen(
         await case_files.read(call.serving, chat), names=body.get("cases", ()), tags=body.get("tags", ())
     )
@@ -149,7 +149,7 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
         raise ApiError(400, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
     wanted = body.get("models") or table.models or [*named_models(chat)]
     models = tuple(dict.fromkeys("/".join(chosen_model(chat, model)) for model in wanted))
-    plan = Plan(models=models, cases=found, runs=body.get("runs", table.runs))
+    plan = Plan(models=models, cases=found, runs=int(body.get("runs", table.runs)))
     tries = len(models) * len(found) * plan.runs
     if tries > MOST_TRIES:
         raise ApiError(400, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
