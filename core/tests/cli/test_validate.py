@@ -5,8 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 from flexchat.cli.terminal import Terminal
-from flexchat.cli.validate import progress_line
-from flexchat.cli.validate_report import duration
+from flexchat.cli.validate_watch import duration, progress_line
 from flexchat.validation.running import Progress
 from hypothesis import given
 from hypothesis import strategies as st

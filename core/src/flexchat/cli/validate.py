@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..config.cases import Case, ValidationTable  # making these classes takes a while
     from ..config.model import Config
     from ..validation.reading import Cases
-    from ..validation.running import Progress, ValidationRun
+    from ..validation.running import ValidationRun
     from ..validation.store import Run, ValidationStore
     from .validate_report import Report
 
@@ -104,6 +104,7 @@ def store_path(named: str | None, table: ValidationTable, file: Path | None) -> 
 async def _validate(args: argparse.Namespace) -> int:
     from ..validation.store import ValidationStore
     from .validate_report import print_report, report_of, write_junit
+    from .validate_watch import watch
 
     terminal: Terminal = args.terminal
     file = config_file(args)
@@ -119,7 +120,7 @@ async def _validate(args: argparse.Namespace) -> int:
                 introduce(chat, file, terminal)
             interrupted = False
             try:
-                await _watch(run, terminal)
+                await watch(run, terminal)
             except asyncio.CancelledError:  # Ctrl-C
                 interrupted = True
             report = await report_of(run, chat, store)
@@ -232,59 +233,11 @@ def _models(chat: FlexChat, table: ValidationTable) -> tuple[str, ...]:
     return found
 
 
-# ---- while it runs
-
-
-async def _watch(run: ValidationRun, terminal: Terminal) -> None:
-    from ..validation.attempts import Attempt
-
-    plan = run.plan
-    parts = [_count(len(plan.models), "model"), _count(len(plan.cases), "case"), _count(plan.runs, "run")]
-    before = f", {run.progress.done} of them made before" if run.progress.done else ""
-    terminal.say(f"{_count(run.run.planned, 'attempt')}: {' x '.join(parts)}{before}", "dim")
-    ticking = asyncio.create_task(_tick(run, terminal))
-    try:
-        async with contextlib.aclosing(run.events()) as events:
-            async for event in events:
-                if isinstance(event, Attempt) and terminal.verbose:
-                    name = f"{event.key.model_id}: {event.case}"
-                    terminal.say(f"{event.outcome}: {name}{''.join(f'; {text}' for text in event.problems)}", "dim")
-                terminal.status(progress_line(run.progress, terminal.width))
-    finally:
-        ticking.cancel()
-        terminal.status("")
-
-
-async def _tick(run: ValidationRun, terminal: Terminal) -> None:
-    while True:
-        await asyncio.sleep(0.5)
-        terminal.status(progress_line(run.progress, terminal.width))
-
-
-def progress_line(progress: Progress, width: int) -> str:
-    """Return how far a run is, on one line: counts, a bar as long as there is room, the time that is left."""
-    from .validate_report import duration
-
-    counts = f"{progress.done} of {progress.planned}"
-    said = [f"{progress.passed} passed", f"{progress.failed} failed"]
-    said += [_count(progress.errors, "error")] if progress.errors else []
-    if progress.waiting:
-        return f"{counts}: {', '.join(said)}; waiting: {progress.waiting}"
-    said += [f"about {duration(progress.eta_s)} left"] if progress.eta_s is not None else []
-    rest = f"{counts}: {', '.join(said)}"
-    room = min(30, width - len(rest) - 5)
-    if room < 5:
-        return rest
-    filled = room * min(progress.done, progress.planned) // max(progress.planned, 1)
-    return f"[{'#' * filled}{'.' * (room - filled)}] {rest}"
-
-
 def _how_to_go_on(report: Report, args: argparse.Namespace) -> str:
     options = "".join(f" --{name} {value}" for name in ("config", "store") if (value := getattr(args, name)))
     kept = report.progress.passed + report.progress.failed
     return (
-        f"{kept} of {_count(report.progress.planned, 'attempt')} are kept; flexchat validate --resume{options} makes "
-        "the others"
+        f"{kept} of {report.progress.planned} attempts are kept; flexchat validate --resume{options} makes the others"
     )
 
 
@@ -296,10 +249,6 @@ def _status(report: Report, fail_on: str) -> int:
     else:
         fine = all(m.verdict.status == "validated" for m in report.models)
     return OK if fine else FAILED
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 COMMANDS = (

@@ -19,6 +19,7 @@ from ..validation.statistics import Verdict
 from ..validation.store import Run, ValidationStore, run_to_dict
 from ..validation.summary import ModelSummary, summarise
 from .terminal import Style, Terminal, one_line
+from .validate_watch import count, duration
 
 _MOST_FAILURES = 20
 _MOST_PROBLEMS = 3
@@ -146,7 +147,7 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
     many = len(report.plan.models) > 1
     tries = report.plan.runs
     shown = len(failed) if terminal.verbose else _MOST_FAILURES
-    terminal.out(f"failed: {_count(sum(map(len, failed.values())), 'attempt')}", "bold")
+    terminal.out(f"failed: {count(sum(map(len, failed.values())), 'attempt')}", "bold")
     for (model_id, case), attempts in [*failed.items()][:shown]:
         of = f" ({len(attempts)} of {tries})" if tries > 1 else ""
         terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
@@ -154,7 +155,7 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
         for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:
             terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
     if len(failed) > shown:
-        terminal.out(f"  … and {_count(len(failed) - shown, 'case')} more: -v shows them all")
+        terminal.out(f"  … and {count(len(failed) - shown, 'case')} more: -v shows them all")
 
 
 def _print_errors(report: Report, terminal: Terminal) -> None:
@@ -166,7 +167,7 @@ def _print_errors(report: Report, terminal: Terminal) -> None:
     if found:
         terminal.out("came to nothing, and is not counted:", "bold")
     for (model_id, why), number in found.items():
-        terminal.paragraph(f"{_count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
+        terminal.paragraph(f"{count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
 
 
 def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:
@@ -180,7 +181,7 @@ def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, st
 def _summary(report: Report) -> str:
     progress = report.progress
     made = progress.passed + progress.failed
-    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {_count(progress.planned, 'attempt')}"]
+    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {count(progress.planned, 'attempt')}"]
     parts[0] += f" in {duration(progress.elapsed_s)}"
     if progress.input_tokens or progress.output_tokens:
         parts.append(f"{progress.input_tokens:,} tokens read, {progress.output_tokens:,} written")
@@ -189,19 +190,3 @@ def _summary(report: Report) -> str:
     if progress.unpriced:
         parts.append(f"no price is known of {', '.join(progress.unpriced)} ([validation.prices] has none)")
     return "; ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people: "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

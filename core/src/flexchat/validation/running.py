@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -21,8 +21,12 @@ from ..domain import DEFAULT_TENANT
 from ..errors import ChatRequestError, ProviderError, ProviderOverloadedError, ProviderRateLimitError, did_you_mean
 from .attempts import Attempt, ModelKey
 from .fingerprint import case_hashes, model_keys, stale_reasons
+from .lane import Lane
+from .planning import Plan, Progress, Task
 from .store import Run, RunState, ValidationStore
 from .trying import Tried, split_model, tried
+
+__all__ = ["ERRORS_IN_A_ROW", "LONGEST_WAIT_S", "ROUNDS", "Plan", "Progress", "Task", "ValidationRun"]
 
 ROUNDS = 3
 """How often an attempt is made that comes to nothing for a reason that may pass."""
@@ -32,71 +36,6 @@ ERRORS_IN_A_ROW = 3
 
 LONGEST_WAIT_S = 300.0
 """A service that asks to be left alone for longer is not waited for."""
-
-
-@attrs.frozen(kw_only=True)
-class Task:
-    """One attempt that is planned."""
-
-    model_id: str
-    case: Case
-    repetition: int
-
-
-@attrs.frozen(kw_only=True)
-class Plan:
-    """Which models are tried with which cases, and how often each."""
-
-    models: tuple[str, ...]
-    cases: tuple[Case, ...]
-    runs: int = 1
-
-    def tasks(self) -> list[Task]:
-        """Return all attempts in the order in which they begin.
-
-        Wherever a run is stopped, it has seen something of everything: each case once before any a second time, all
-        models side by side, and the cases in an order that is mixed anew, but always alike, for each repetition.
-        """
-
-        def place(repetition: int, case: Case) -> bytes:
-            return hashlib.sha256(f"{repetition}/{case.name}".encode(errors="surrogatepass")).digest()
-
-        return [
-            Task(model_id=model_id, case=case, repetition=repetition)
-            for repetition in range(self.runs)
-            for case in sorted(self.cases, key=lambda case: place(repetition, case))
-            for model_id in self.models
-        ]
-
-
-@attrs.frozen(kw_only=True)
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        planned: Attempts of the whole run; done has those of before it was resumed, too.
-        errors: Attempts that came to nothing since it was started or resumed.
-        input_tokens, output_tokens, cost: Of all attempts that tell; US dollars.
-        unpriced: Models that were asked and whose price is not known.
-        elapsed_s: Since it was started or resumed.
-        eta_s: Seconds that are left at the present pace; None until that is known.
-        waiting: Why a service is left alone for a while; empty if none is.
-    """
-
-    run: str
-    state: RunState
-    planned: int
-    done: int = 0
-    passed: int = 0
-    failed: int = 0
-    errors: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float = 0.0
-    unpriced: tuple[str, ...] = ()
-    elapsed_s: float = 0.0
-    eta_s: float | None = None
-    waiting: str = ""
 
 
 class ValidationRun:
@@ -136,7 +75,7 @@ class ValidationRun:
         self._made = 0
         self._began: float | None = None
         self._ended: float | None = None
-        self._lanes: list[_Lane] = []
+        self._lanes: list[Lane] = []
         self._given_up: dict[str, str] = {}
         self._errors_in_a_row: Counter[str] = Counter()
         self._last_error = ""
@@ -318,16 +257,16 @@ class ValidationRun:
         state: RunState = "cancelled" if self._cancelled and missing else "failed" if problem else "finished"
         return attrs.evolve(self.run, state=state, ended_at=_now(), problem=problem)
 
-    def _planned_lanes(self) -> list[_Lane]:
-        lanes: dict[str, _Lane] = {}
+    def _planned_lanes(self) -> list[Lane]:
+        lanes: dict[str, Lane] = {}
         for task in self._tasks.values():
             service, _ = split_model(self._chat, task.model_id)
-            lanes.setdefault(service, _Lane(service)).queue.append((task, 1))
+            lanes.setdefault(service, Lane(service)).queue.append((task, 1))
         for lane in lanes.values():
             lane.limit = lane.workers = min(self._table.concurrency, len(lane.queue))
         return [*lanes.values()]
 
-    async def _work(self, lane: _Lane, queue: asyncio.Queue[Attempt | Progress | None]) -> None:
+    async def _work(self, lane: Lane, queue: asyncio.Queue[Attempt | Progress | None]) -> None:
         try:
             while True:
                 await lane.ready()
@@ -411,56 +350,6 @@ class ValidationRun:
         key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
         named = [self.run.id, key, task.case.name, self._hashes[task.case.name], task.repetition]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
-
-
-@attrs.define
-class _Lane:
-    """What is to be tried at one service.
-
-    Attributes:
-        queue: Attempts that are waiting, and the how manieth time each is made.
-        limit: How many may be under way at once.
-        workers: How many take from it.
-    """
-
-    service: str
-    queue: deque[tuple[Task, int]] = attrs.field(factory=deque)
-    limit: int = 1
-    workers: int = 0
-    waiting: str = ""
-    _paused_until: float = 0.0
-    _slowed_at: float = 0.0
-
-    def take(self, given_up: Mapping[str, str]) -> tuple[Task, int] | None:
-        """Return what is to be tried next; None if there is nothing, or too many take already."""
-        if self.workers > self.limit:
-            return None
-        while self.queue:
-            planned = self.queue.popleft()
-            if planned[0].model_id not in given_up:
-                return planned
-        return None
-
-    def hold(self, problems: Sequence[str], wait_s: float, *, slower: bool, asked_at: float) -> None:
-        """Leave the service alone for a while; slower: and ask it half as much afterwards.
-
-        Of the attempts that one limit hit together, only the first makes it slower.
-        """
-        now = time.monotonic()
-        self._paused_until = max(self._paused_until, now + wait_s)
-        self.waiting = f"{self.service}: {' '.join(problems)}"
-        if slower and asked_at >= self._slowed_at:
-            self.limit = max(1, self.limit // 2)
-            self._slowed_at = now
-
-    async def ready(self) -> None:
-        """Wait until the service may be asked again."""
-        while (wait_s := self.paused_s()) > 0:  # noqa: ASYNC110  what is waited for is a time, which may move
-            await asyncio.sleep(wait_s)
-
-    def paused_s(self) -> float:
-        """Return for how many seconds more the service is left alone."""
-        return self._paused_until - time.monotonic()
 
 
 def _is_busy(found: Tried) -> bool:

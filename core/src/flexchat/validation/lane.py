@@ -1,0 +1,62 @@
+"""The attempts that wait for one service, and how many of them it may get at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from .planning import Task
+
+
+@attrs.define
+class Lane:
+    """What is to be tried at one service.
+
+    Attributes:
+        queue: Attempts that are waiting, and the how manieth time each is made.
+        limit: How many may be under way at once.
+        workers: How many take from it.
+    """
+
+    service: str
+    queue: deque[tuple[Task, int]] = attrs.field(factory=deque)
+    limit: int = 1
+    workers: int = 0
+    waiting: str = ""
+    _paused_until: float = 0.0
+    _slowed_at: float = 0.0
+
+    def take(self, given_up: Mapping[str, str]) -> tuple[Task, int] | None:
+        """Return what is to be tried next; None if there is nothing, or too many take already."""
+        if self.workers > self.limit:
+            return None
+        while self.queue:
+            planned = self.queue.popleft()
+            if planned[0].model_id not in given_up:
+                return planned
+        return None
+
+    def hold(self, problems: Sequence[str], wait_s: float, *, slower: bool, asked_at: float) -> None:
+        """Leave the service alone for a while; slower: and ask it half as much afterwards.
+
+        Of the attempts that one limit hit together, only the first makes it slower.
+        """
+        now = time.monotonic()
+        self._paused_until = max(self._paused_until, now + wait_s)
+        self.waiting = f"{self.service}: {' '.join(problems)}"
+        if slower and asked_at >= self._slowed_at:
+            self.limit = max(1, self.limit // 2)
+            self._slowed_at = now
+
+    async def ready(self) -> None:
+        """Wait until the service may be asked again."""
+        while (wait_s := self.paused_s()) > 0:  # noqa: ASYNC110  what is waited for is a time, which may move
+            await asyncio.sleep(wait_s)
+
+    def paused_s(self) -> float:
+        """Return for how many seconds more the service is left alone."""
+        return self._paused_until - time.monotonic()
