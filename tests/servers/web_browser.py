@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 OPTIONS = (
     "--no-sandbox",
@@ -18,6 +18,7 @@ OPTIONS = (
     "--disable-component-update",
     "--disable-sync",
 )
+PATIENCE_MS = 20_000
 WIDE, NARROW = (1280, 800), (380, 760)
 
 
@@ -35,6 +36,7 @@ def chromium() -> str:
 def open_browser():
     """Yield a browser."""
     path = chromium()
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
         yield browser
@@ -56,7 +58,7 @@ class Visits:
         context = self._browser.new_context(
             viewport={"width": size[0], "height": size[1]}, color_scheme=theme, reduced_motion="reduce"
         )
-        context.set_default_timeout(8_000)
+        context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
         page = context.new_page()
 

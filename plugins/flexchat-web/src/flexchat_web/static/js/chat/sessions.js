@@ -56,25 +56,28 @@ class Session {
       this.nodes = this.nodes.filter((node) => node !== asked && node !== answer.node);
       this.send(text, collections);
     };
+    let turn;
+    let problem;
     try {
-      const turn = await this.#turn(text, collections, keeps, controller.signal, answer);
+      turn = await this.#turn(text, collections, keeps, controller.signal, answer);
+    } catch (error) {
+      problem = error;
+    }
+    this.running = null; // before a button offers to ask again
+    if (turn) {
       this.topic = turn.topic || null;
       this.said.push({ role: "user", content: text }, { role: "assistant", content: turn.content });
       this.kept ||= Boolean(turn.conversation);
       await answer.finish(turn);
       announce(`Answer: ${turn.content.slice(0, 300)}`);
-    } catch (error) {
-      if (controller.signal.aborted) {
-        await answer.stop(again);
-        announce("Stopped");
-      } else {
-        if (!(error instanceof ApiError)) console.error(error);
-        await answer.fail(error, again);
-      }
-    } finally {
-      this.running = null;
-      sessions.changed();
+    } else if (controller.signal.aborted) {
+      await answer.stop(again);
+      announce("Stopped");
+    } else {
+      if (!(problem instanceof ApiError)) console.error(problem);
+      await answer.fail(problem, again);
     }
+    sessions.changed();
     if (this.kept) sessions.load().catch(() => {});
   }
 
