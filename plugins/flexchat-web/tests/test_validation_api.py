@@ -224,3 +224,12 @@ async def test_old_records_are_imported_and_nonsense_is_refused(told):
     assert (record["test_count"], record["success_count"], record["validated"]) == (3, 2, False)
     assert (await client.post("/api/validation/import", json={"format": "x"})).status_code == 400
     assert (await (await told.client(edit=False)).post("/api/validation/import", json=old)).status_code == 403
+
+
+async def test_a_whole_number_may_be_written_with_a_point(cases, sse):
+    """1.0 is an integer in JSON Schema."""
+    client = await cases.client()
+    _, events = await finished(client, sse, runs=1.0, cases=["greet"])
+    assert events[-1][1]["planned"] == 1
+    asked = {"model": "robot/r1", "max_tokens": 5.0, "seed": 1.0, "messages": [{"role": "user", "content": "x"}]}
+    assert (await client.post("/v1/chat/completions", json=asked)).status_code == 200

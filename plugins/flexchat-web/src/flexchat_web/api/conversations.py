@@ -157,6 +157,7 @@ OPERATIONS = (
         handle=_export,
         query={"format": {"type": "string", "enum": ["markdown", "json"], "default": "markdown"}},
         answers={200: None},
+        media=("text/markdown", "application/json"),
         problems=(404, 503),
     ),
 )

@@ -99,15 +99,16 @@ def _rule(chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
     if body["model"] not in known:
         raise _no_model(body["model"], [PHASES, *known])
     service, model = known[body["model"]]
-    stop, effort = body.get("stop"), body.get("reasoning_effort")
+    stop, effort, seed = body.get("stop"), body.get("reasoning_effort"), body.get("seed")
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
     return ResponseRule(
         llm=service,
         model=model,
-        max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
+        max_tokens=int(limit) if limit else None,  # 5.0 is an integer in JSON Schema
         temperature=body.get("temperature"),
         top_p=body.get("top_p"),
         stop=(stop,) if isinstance(stop, str) else tuple(stop or ()),
-        seed=body.get("seed"),
+        seed=None if seed is None else int(seed),
         reasoning=ReasoningTable(effort=effort) if effort else None,
         tools=RuleTools(
             enabled=body.get("tool_choice") != "none",
@@ -152,6 +153,18 @@ def _refusal(body: Any) -> str | None:
 
 
 _PARTS = {"type": "array", "items": {"type": "object", "properties": {"type": TEXT}, "required": ["type"]}}
+_CALL = {
+    "type": "object",
+    "properties": {
+        "id": NULLABLE_TEXT,
+        "function": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "minLength": 1}, "arguments": NULLABLE_TEXT},
+            "required": ["name"],
+        },
+    },
+    "required": ["function"],
+}
 _MESSAGE = {
     "type": "object",
     "properties": {
@@ -159,7 +172,7 @@ _MESSAGE = {
         "content": {"anyOf": [TEXT, {"type": "null"}, _PARTS]},
         "name": NULLABLE_TEXT,
         "tool_call_id": NULLABLE_TEXT,
-        "tool_calls": {"type": ["array", "null"], "items": TABLE},
+        "tool_calls": {"type": ["array", "null"], "items": _CALL},
         "refusal": NULLABLE_TEXT,
     },
     "required": ["role"],

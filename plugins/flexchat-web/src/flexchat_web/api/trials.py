@@ -93,8 +93,6 @@ async def _trial(call: Call) -> AsyncIterator[Trial]:
             model_id = f"{provider}/{body['model']}"
             yield Trial(chat=inline, model_id=model_id, service=provider, record=wanted)
             return
-        if "registry" in body:
-            raise ChatRequestError("a registry goes with provider_config; a configured model is tested with its tools")
         service, model = (body["llm"], body["model"]) if "llm" in body else chosen_model(chat, body["model"])
         if service not in chat.config.llms:
             raise UnknownServiceError(service, known=[*chat.config.llms])
@@ -218,6 +216,7 @@ OPERATIONS = (
                 stream=SWITCH,
             ),
             "not": {"required": ["llm", "provider_config"]},
+            "dependentRequired": {"registry": ["provider_config"]},
         },
         refusal=_missing,
         answers={
