@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, did_you_mean
 from ..plugin.contracts import Command
-from ..storage.folder import data_folder
 from .opening import config_file
 from .terminal import Terminal, one_line
 from .usage import OK, UsageError
@@ -117,6 +116,7 @@ def _command(
     work: Callable[[ModelValidationTracker, argparse.Namespace], None],
 ) -> Command:
     def run(args: argparse.Namespace) -> int:
+        from ..storage.folder import data_folder
         from ..validation.store import FILE_NAME
         from ..validation.tracker import ModelValidationTracker
 
