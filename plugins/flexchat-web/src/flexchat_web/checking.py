@@ -217,7 +217,7 @@ def _scrubbed(data: Any) -> Any:
 
 def _read_query(raw: bytes) -> dict[str, list[str]]:
     if len(raw) > MAX_QUERY:
-        raise ApiError(414, f"the query is longer than {MAX_QUERY:,} bytes")
+        raise ApiError(400, f"the query is longer than {MAX_QUERY:,} bytes")
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except UnicodeDecodeError:

@@ -143,8 +143,6 @@ def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
     statuses = {*_ALWAYS, *operation.problems}
     if operation.body is not None:
         statuses.add(415)
-    if operation.query:
-        statuses.add(414)
     if token and not operation.open:
         statuses.add(401)
     if "{" in operation.path:
