@@ -64,6 +64,7 @@ class Session {
       problem = error;
     }
     this.running = null; // before a button offers to ask again
+    sessions.changed();
     if (turn) {
       this.topic = turn.topic || null;
       this.said.push({ role: "user", content: text }, { role: "assistant", content: turn.content });
@@ -77,7 +78,6 @@ class Session {
       if (!(problem instanceof ApiError)) console.error(problem);
       await answer.fail(problem, again);
     }
-    sessions.changed();
     if (this.kept) sessions.load().catch(() => {});
   }
 
