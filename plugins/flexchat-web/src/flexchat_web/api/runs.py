@@ -84,6 +84,7 @@ class Runs:
                 raise ApiError(409, text, kind="run-under-way")
         self._beginning.add(live)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # who asked may have gone
         live.task = asyncio.create_task(self._work(live, make, begun))
         return await asyncio.shield(begun)
 
