@@ -53,8 +53,11 @@ async def test_a_plan_counts_the_tests_and_begins_nothing(eager):
     assert (await client.post("/api/validation/plan", json={"runs": 0})).status_code == 400
 
 
-async def test_a_configuration_that_says_nothing_of_validation_has_models_and_an_empty_matrix(told):
+async def test_a_configuration_that_says_nothing_of_validation_has_models_and_an_empty_matrix(
+    told, tmp_path, monkeypatch
+):
     """The table may be left out."""
+    monkeypatch.setenv("FLEXCHAT_DATA", str(tmp_path))
     told.tables.pop("validation", None)
     client = await told.client()
     assert (await client.get("/api/models/list")).status_code == 200

@@ -1,6 +1,6 @@
 // How far a model can be trusted with tools, as the pages show it. STATUS is what the server says of a model.
 //   verdictBadge(status)      "validated", "not validated", "undecided", "not tested", as a badge
-//   modelMark(model)          { icons, text, kind } of the seed's mark: wrench and tick, wrench and warning, or null
+//   modelMark(model)          { icons, text, kind, plain } of the seed's mark: wrench and tick, wrench and warning, or null
 //   intervalBar(status)       the rate, its 95 % interval and the 80 % line, as a picture with a sentence
 //   sentence(status)          the same in words
 
@@ -29,10 +29,10 @@ export function staleBadge(status) {
 /** Return what a model's mark says; null for a model that does not claim to call tools. */
 export function modelMark({ capabilities = [], validation }) {
   if (validation?.validated || validation?.verdict === "validated") {
-    return { icons: ["wrench", "check"], text: "validated", kind: "ok", plain: "🔧✓" };
+    return { icons: ["wrench", "check"], text: "validated", kind: "ok", plain: "✓ validated" };
   }
   if (!capabilities.includes("function-calling")) return null;
-  return { icons: ["wrench", "warning"], text: "claims tools, not validated", kind: "warn", plain: "🔧⚠" };
+  return { icons: ["wrench", "warning"], text: "claims tools, not validated", kind: "warn", plain: "⚠ not validated" };
 }
 
 /** Return a model's mark as a badge with words. */

@@ -96,7 +96,7 @@ export async function mount(root) {
           "button",
           { type: "button", role: "tab", class: "config-tab", "aria-selected": String(key === current), "aria-controls": panel.id, tabindex: key === current ? "0" : "-1", data: { section: key }, onClick: () => open(key), onKeydown: (event) => step(event, key) },
           label,
-          number !== null && h("span", { class: "config-count" }, String(number)),
+          number > 0 && h("span", { class: "config-count" }, String(number)),
           wrong.has(key) && h("span", { class: "config-wrong" }, h("span", { "aria-hidden": "true" }, String(wrong.get(key))), h("span", { class: "visually-hidden" }, ` ${wrong.get(key)} problems`)),
         );
       }),

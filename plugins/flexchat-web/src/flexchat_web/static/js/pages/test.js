@@ -65,14 +65,14 @@ export async function mount(root, { query }) {
   showTools(tools);
   loadModels();
 
-  async function loadModels(chosen = query?.get("model") || "") {
+  async function loadModels() {
     try {
       const found = await get("api/models/list");
       models = found.models;
-      fillModels(found, chosen);
+      fillModels(found, select.value || query?.get("model") || "");
     } catch (error) {
       replace(select, h("option", { value: "" }, "No models"));
-      replace(known, errorCard(error, { retry: () => loadModels() }));
+      replace(known, errorCard(error, { retry: loadModels }));
     }
   }
 
@@ -128,7 +128,7 @@ export async function mount(root, { query }) {
       if (gone) return;
       await showReport(results, report, models.find((one) => one.id === select.value));
       announce(`The test is done: ${count((report.tool_calls || []).length, "tool call")}.`);
-      await loadModels(select.value);
+      await loadModels();
     } catch (error) {
       live.stop();
       results.querySelector(".spinner")?.remove();
@@ -232,7 +232,7 @@ function facts(pairs) {
 
 function optionText(model) {
   const mark = modelMark(model);
-  const words = [mark && `${mark.plain} ${mark.text}`, model.validation?.stale && "stale"].filter(Boolean).join(", ");
+  const words = [mark ? mark.plain : "no tools", model.validation?.stale && "stale"].filter(Boolean).join(", ");
   return [model.name || model.model || model.id, model.default && "(default)", words && `· ${words}`].filter(Boolean).join(" ");
 }
 

@@ -38,11 +38,10 @@ export async function mount(root, { query }) {
   let asked = 0;
 
   root.append(
-    pageHead("Validation", "Your cases, tried at your models: what the results prove, and what they do not.", transfer(server, () => refresh()), runButton),
+    pageHead("Validation", "Your own cases, tried at your models.", transfer(server, () => refresh()), runButton),
     live,
     body,
   );
-  await refresh();
 
   async function refresh() {
     const turn = (asked += 1);
@@ -144,6 +143,7 @@ export async function mount(root, { query }) {
     live.append(card);
   }
 
+  await refresh();
   return { unmount: () => stop.abort() };
 }
 

@@ -11,7 +11,7 @@ const SHOWN = 50;
 
 /** Open a dialog with the attempts of a model at a case, or of a run. */
 export function showAttempts({ model, name, known, run }) {
-  const body = h("div", { class: "stack" }, spinner("Loading attempts"));
+  const body = h("div", { class: "stack tight" }, spinner("Loading attempts"));
   openDialog({ title: run ? "Attempts of a run" : `${name} at ${model}`, content: body, wide: true });
   const load = async () => {
     try {
@@ -49,7 +49,7 @@ function attemptCard(attempt, several, open) {
       badge(text, kind, picture),
       attempt.stale && badge("stale", "warn", "history"),
       several && h("span", { class: "attempt-of" }, `${attempt.case} · ${attempt.model_id}`),
-      h("span", { class: "attempt-end muted small-text" }, ms(attempt.elapsed_ms), " ", when(attempt.at)),
+      h("span", { class: "attempt-end muted small-text" }, ms(attempt.elapsed_ms), " · ", when(attempt.at)),
       attempt.problems.length > 0 && h("span", { class: "attempt-problem" }, attempt.problems[0]),
     ),
     h(

@@ -131,7 +131,7 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
     bar.max = now.planned || 1;
     bar.value = now.done || 0;
     const left = remaining(now);
-    replace(counts, `${now.done} of ${now.planned} tests: `, h("span", { class: "good" }, `${now.passed} passed`), ", ", h("span", { class: "poor" }, `${now.failed} failed`), now.errors ? `, ${now.errors} errors` : "", now.cost ? `, ${dollars(now.cost)}` : "", left && `, about ${ms(left)} left`);
+    replace(counts, `${now.done} of ${now.planned} tests: `, h("span", { class: "good" }, `${now.passed} passed`), ", ", h("span", { class: "poor" }, `${now.failed} failed`), now.errors ? `, ${now.errors} errors` : "", now.cost ? `, ${dollars(now.cost)}` : "", left > 0 && `, about ${ms(left)} left`);
     cancel.hidden = now.state !== "running";
     if (now.problem) replace(last, now.problem);
   }

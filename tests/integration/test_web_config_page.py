@@ -1,0 +1,177 @@
+"""The page Config, in a real browser."""
+
+import re
+import tomllib
+
+import pytest
+from playwright.sync_api import expect
+from web_browser import NARROW, accessible, fits
+from web_server import WebServer
+
+CONFIG = """# Who answers.
+[llms.one]  # the first
+provider = "rehearsal"
+default_model = "rehearsal"
+
+[[responses]]
+llm = "one"
+prompt = "Be kind."
+match = { topic_contains = "weather" }
+
+# All the rest.
+[[responses]]
+llm = "one"
+
+[[tools.registry]]
+name = "calculator"
+"""
+
+
+@pytest.fixture(scope="module")
+def editable(tmp_path_factory):
+    server = WebServer(tmp_path_factory.mktemp("editable"), CONFIG)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(editable):
+    """A server with the configuration above; what a test changes is undone before the next."""
+    editable.config.write_text(CONFIG, "utf-8")
+    return editable
+
+
+def test_the_text_is_edited_with_an_error_and_then_without(visit, server):
+    """The error stands at its line, in the list and at the form's field; then the change is applied to the file."""
+    page = visit(server.url + "#/config")
+    state = page.locator(".config-state")
+    expect(state).to_have_text("Clean")
+    apply = page.get_by_role("button", name="Apply…")
+    expect(apply).to_be_disabled()
+    text = page.get_by_label("Text of the configuration")
+    text.fill(CONFIG.replace('llm = "one"\nprompt', 'llm = "onr"\nprompt'))
+    expect(state).to_have_text("Invalid")
+    expect(page.locator(".editor-gutter .bad")).to_have_text("7")
+    expect(page.locator(".editor-note")).to_contain_text("did you mean 'one'?")
+    expect(apply).to_be_disabled()
+    page.get_by_role("button", name="Line 7").click()
+    expect(text).to_be_focused()
+    assert text.evaluate("area => area.value.slice(area.selectionStart, area.selectionEnd)") == 'llm = "onr"'
+    field = page.get_by_label("llm").first
+    expect(field).to_have_attribute("aria-invalid", "true")
+    accessible(page)
+
+    field.select_option("one")
+    expect(text).to_have_value(CONFIG)
+    expect(state).to_have_text("Clean")
+    page.get_by_label("System prompt", exact=True).fill("Be brief.")
+    expect(state).to_have_text("Valid")
+    expect(text).to_have_value(CONFIG.replace("Be kind.", "Be brief."))
+    apply.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".diff-line.added")).to_contain_text("Be brief.")
+    dialog.get_by_role("button", name="Apply").click()
+    expect(page.locator(".toast")).to_contain_text("Applied.")
+    expect(state).to_have_text("Clean")
+    assert server.config.read_text("utf-8") == CONFIG.replace("Be kind.", "Be brief.")
+
+    server.config.write_text(CONFIG, "utf-8")
+    page.get_by_label("System prompt", exact=True).fill("Be quick.")
+    expect(state).to_have_text("Valid")
+    apply.click()
+    dialog.get_by_role("button", name="Apply").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("the file was changed meanwhile")
+    dialog.get_by_role("button", name="Read the file again").click()
+    expect(text).to_have_value(CONFIG)
+    assert server.config.read_text("utf-8") == CONFIG
+
+
+def test_the_form_builds_a_configuration(visit, server):
+    """Providers are added and tested, handlers moved and duplicated, tools switched on; comments stay."""
+    page = visit(server.url + "#/config")
+    text = page.get_by_label("Text of the configuration")
+
+    def tables():
+        return tomllib.loads(text.input_value())
+
+    page.get_by_role("button", name="one rehearsal").click()
+    page.get_by_role("button", name="Test connection").click()
+    expect(page.locator(".alert.ok")).to_contain_text("connected: 1 model")
+    page.get_by_role("button", name="Add a provider").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Kind").select_option("openai")
+    dialog.get_by_label("Name").fill("one")
+    dialog.get_by_role("button", name="Add").click()
+    expect(dialog).to_contain_text("There is one of this name.")
+    dialog.get_by_label("Name").fill("cloud")
+    dialog.get_by_role("button", name="Add").click()
+    page.get_by_label("default_model", exact=True).nth(1).fill("gpt-x")
+    expect(text).to_have_value(re.compile("gpt-x"))
+    assert tables()["llms"]["cloud"] == {"provider": "openai", "default_model": "gpt-x"}
+
+    page.get_by_role("tab", name="Handlers").click()
+    page.get_by_role("button", name="Duplicate handler 1").click()
+    expect(page.locator(".handlers > li")).to_have_count(3)
+    page.get_by_role("button", name="Add a condition").click()
+    page.get_by_label("Condition 2: field").select_option("rag_results")
+    page.get_by_label("Condition 2: value").select_option(label="match")
+    expect(text).to_have_value(re.compile("rag_results"))
+    assert tables()["responses"][1]["match"] == {"topic_contains": "weather", "rag_results": "match"}
+    page.get_by_role("button", name="Move handler 2 up").click()
+    expect(page.locator(".handlers > li").first).to_contain_text("rag_results is match")
+    page.get_by_role("button", name="Delete handler 2").click()
+    expect(page.locator(".handlers > li")).to_have_count(2)
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    expect(page.locator(".handlers > li")).to_have_count(3)
+    accessible(page)
+
+    page.get_by_role("tab", name="Tools").click()
+    page.get_by_role("switch", name="echo").check()
+    expect(text).to_have_value(re.compile("echo"))
+    assert [tool["name"] for tool in tables()["tools"]["registry"]] == ["calculator", "echo"]
+    assert "# the first" in text.input_value()
+    assert "# All the rest." in text.input_value()
+    for tab in ("Topic", "Intent", "Documents", "More"):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.get_by_role("tabpanel", name=tab)).to_be_visible()
+    accessible(page)
+
+    page.get_by_role("link", name="Chat").click()
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("heading", name="Config")).to_be_visible()
+
+
+def test_narrow_the_form_and_the_text_take_turns_and_tab_can_leave(visit, server):
+    """At 380 px; Tab indents, Escape and Tab leave; a text that cannot be read stops the form."""
+    page = visit(server.url + "#/config", size=NARROW, theme="dark")
+    expect(page.get_by_role("tab", name="Providers")).to_be_visible()
+    fits(page)
+    page.get_by_text("Text", exact=True).click()
+    text = page.get_by_label("Text of the configuration")
+    expect(text).to_be_visible()
+    fits(page)
+    text.press("Control+Home")
+    text.press("Tab")
+    expect(text).to_have_value("  " + CONFIG)
+    text.press("Escape")
+    text.press("Tab")
+    expect(text).not_to_be_focused()
+    text.fill(CONFIG + "[[")
+    expect(page.locator(".config-state")).to_have_text("Invalid")
+    page.get_by_text("Form", exact=True).click()
+    expect(page.get_by_text("The form waits.")).to_be_visible()
+    accessible(page)
+
+
+def test_read_only_shows_all_and_says_why(visit, serve, demo_server):
+    """Nothing can be edited: neither with --read-only nor where there is no file."""
+    page = visit(serve(CONFIG, "--read-only").url + "#/config")
+    expect(page.get_by_text("Read-only.")).to_be_visible()
+    text = page.get_by_label("Text of the configuration")
+    expect(text).to_have_value(CONFIG)
+    expect(text).not_to_be_editable()
+    page.get_by_role("button", name="one rehearsal").click()
+    expect(page.get_by_label("default_model")).to_be_disabled()
+    expect(page.get_by_role("button", name="Add a provider")).to_be_disabled()
+    demo = visit(demo_server.url + "#/config")
+    expect(demo.get_by_text("This is the demo's configuration, in no file.")).to_be_visible()

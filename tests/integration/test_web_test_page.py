@@ -1,0 +1,102 @@
+"""The page Test, in a real browser."""
+
+from playwright.sync_api import expect
+from web_browser import NARROW, accessible, fits
+
+SILENT = """
+[llms.silent]
+provider = "scripted"
+default_model = "mute"
+replies = [{ text = "I would **rather** not." }]
+repeat = true
+
+[llms.stuck]
+provider = "scripted"
+default_model = "loop"
+replies = [{ tool_calls = [{ name = "echo", arguments = { text = "again" } }] }]
+repeat = true
+
+[llms.broken]
+provider = "scripted"
+default_model = "down"
+replies = [{ error = "overloaded" }]
+repeat = true
+retries = 0
+
+[[responses]]
+llm = "silent"
+tools = { enabled = true }
+
+[tools]
+max_iterations = 1
+
+[[tools.registry]]
+name = "echo"
+"""
+
+
+def test_a_model_is_tested_with_the_demo(visit, demo_server):
+    """Tools as cards, an alert without query, four examples, a busy button, calls, answer and what is known then
+    (TC-85 to TC-90, TC-100).
+    """
+    page = visit(demo_server.url + "#/test")
+    calculator = page.locator(".test-tool", has_text="calculator")
+    expect(calculator).to_contain_text("builtin")
+    run = page.get_by_role("button", name="Run test")
+    run.click()
+    expect(page.get_by_role("alert")).to_have_text("Please give a query first.")
+    expect(page.get_by_label("Query")).to_be_focused()
+    examples = page.get_by_role("group", name="Examples").get_by_role("button")
+    said = [
+        "What's the weather in Paris?",
+        "Calculate 15% tip on $45",
+        "What's 2+2?",
+        "Search for Python decorators in the docs",
+    ]
+    for index, words in enumerate(said):
+        examples.nth(index).click()
+        expect(page.get_by_label("Query")).to_have_value(words)
+    page.get_by_label("Query").fill("What is 17% of 230?")
+    run.click()
+    results = page.get_by_role("region", name="Results")
+    expect(results.get_by_role("heading", name="Tool calls (1)")).to_be_visible()
+    expect(results.locator(".tool-call")).to_contain_text("39.1")
+    expect(results.locator(".tool-call")).to_contain_text("round 1")
+    expect(results.locator(".facts")).to_contain_text("rehearsal")
+    expect(results.get_by_role("img", name="with 95 % confidence")).to_be_visible()
+    expect(results.locator(".test-status")).to_contain_text("undecided")
+    expect(run).to_be_enabled()
+    expect(page.locator(".test-known")).to_contain_text("claims tools, not validated")
+    accessible(page)
+
+    narrow = visit(demo_server.url + "#/test", size=NARROW, theme="dark")
+    expect(narrow.locator(".test-tool").first).to_be_visible()
+    fits(narrow)
+
+
+def test_no_call_a_limit_and_a_dead_service_are_told(visit, serve):
+    """A test without a call is no success; the limit of iterations is a warning; an error can be tried again."""
+    page = visit(serve(SILENT).url + "#/test")
+    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    run = page.get_by_role("button", name="Run test")
+    run.click()
+    expect(page.get_by_role("alert")).to_have_text("Please give a model and a query first.")
+    page.get_by_label("Query").fill("Say it again")
+    page.get_by_label("Model", exact=True).select_option("silent/mute")
+    run.click()
+    results = page.get_by_role("region", name="Results")
+    expect(results.get_by_role("heading", name="Tool calls (0)")).to_be_visible()
+    expect(results).to_contain_text("A test without a call is no success.")
+    expect(results.locator("strong", has_text="rather")).to_be_visible()
+    expect(results.locator(".test-status")).to_contain_text("0 of 1 passed")
+
+    page.get_by_label("Model", exact=True).select_option("stuck/loop")
+    run.click()
+    expect(results).to_contain_text("Limit of iterations reached.")
+
+    page.get_by_label("Model", exact=True).select_option("broken/down")
+    run.click()
+    expect(results.get_by_role("alert")).to_contain_text("The test failed")
+    expect(results.get_by_role("button", name="Try again")).to_be_visible()
+    expect(run).to_be_enabled()
+    accessible(page)

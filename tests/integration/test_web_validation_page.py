@@ -1,0 +1,115 @@
+"""The page Validation, in a real browser."""
+
+import json
+
+from playwright.sync_api import expect
+from web_browser import NARROW, accessible, fits
+
+CASES = """
+[llms.rehearsal]
+provider = "rehearsal"
+default_model = "rehearsal"
+
+[llms.silent]
+provider = "scripted"
+default_model = "mute"
+replies = [{ text = "I would rather not." }]
+repeat = true
+
+[[responses]]
+llm = "silent"
+match = { topic = "silence" }
+
+[[responses]]
+llm = "rehearsal"
+tools = { enabled = true }
+
+[[tools.registry]]
+name = "calculator"
+
+[[validation.cases]]
+name = "product"
+message = "What is 12 * 12?"
+calls = [{ tool = "calculator" }]
+tags = ["arithmetic"]
+
+[[validation.cases]]
+name = "small talk"
+message = "Good morning!"
+no_call = true
+"""
+
+
+def test_cases_are_run_to_a_verdict(visit, serve, tmp_path):
+    """Two models run; the matrix shows who passed what, cells open their attempts, results go out and come in."""
+    server = serve(CASES)
+    page = visit(server.url + "#/validation")
+    page.get_by_role("button", name="Run cases").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("checkbox", name="rehearsal/rehearsal")).to_be_visible()
+    for model in ("rehearsal/rehearsal", "silent/mute"):
+        dialog.get_by_role("checkbox", name=model).check()
+    dialog.get_by_label("How often each case is tried").fill("2")
+    expect(dialog).to_contain_text("8 tests (4 for each model)")
+    expect(dialog).to_contain_text("Too few for a verdict")
+    dialog.get_by_label("How often each case is tried").fill("8")
+    expect(dialog).to_contain_text("32 tests (16 for each model)")
+    accessible(page)
+    dialog.get_by_role("button", name="Start").click()
+
+    expect(page.locator(".toast")).to_contain_text("24 passed, 8 failed")
+    good = page.locator(".validation-model", has_text="rehearsal/rehearsal")
+    expect(good).to_contain_text("validated")
+    expect(good).to_contain_text("16 of 16 passed")
+    expect(good.get_by_role("img", name="rehearsal/rehearsal: 16 of 16 passed")).to_be_visible()
+    expect(good).to_contain_text("Abstains")
+    expect(page.locator(".validation-model", has_text="silent/mute")).to_contain_text("not validated")
+    expect(page.locator(".run")).to_contain_text("32/32 tests, 24 passed, 8 failed")
+    page.get_by_role("button", name="product at silent/mute: failed: 0 of 8").click()
+    expect(dialog.locator(".attempt")).to_have_count(8)
+    expect(dialog.locator(".attempt").first).to_contain_text("calculator was not called")
+    dialog.locator(".attempt > summary").first.click()
+    expect(dialog.get_by_text("I would rather not.").first).to_be_visible()
+    accessible(page)
+    page.keyboard.press("Escape")
+    accessible(page)
+
+    page.get_by_label("Tag of the cases shown").select_option("arithmetic")
+    expect(page.locator(".matrix tbody tr")).to_have_count(1)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Export").click()
+    kept = tmp_path / "results.json"
+    download.value.save_as(kept)
+    assert json.loads(kept.read_text("utf-8"))
+    page.locator("input[type=file]").set_input_files(kept)
+    expect(page.locator(".toast", has_text="imported from results.json")).to_be_visible()
+    page.locator("input[type=file]").set_input_files({"name": "x.json", "mimeType": "text/json", "buffer": b"{"})
+    expect(page.locator(".toast", has_text="x.json is no JSON")).to_be_visible()
+
+    narrow = visit(server.url + "#/validation", size=NARROW, theme="dark")
+    expect(narrow.locator(".matrix")).to_be_visible()
+    fits(narrow)
+
+    server.config.write_text(CASES.replace("Good morning!", "Good evening!"), "utf-8")
+    assert page.request.post(server.url + "api/config/reload", data={}).ok
+    page.reload()
+    page.get_by_role("button", name="small talk at silent/mute: passed: 8 of 8, stale").wait_for()
+
+
+NO_CASES = """
+[llms.rehearsal]
+provider = "rehearsal"
+default_model = "rehearsal"
+
+[[responses]]
+llm = "rehearsal"
+"""
+
+
+def test_without_cases_the_page_says_how_to_write_one(visit, serve):
+    """An example to copy; there is nothing to run."""
+    page = visit(serve(NO_CASES).url + "#/validation")
+    expect(page.get_by_role("heading", name="No cases yet")).to_be_visible()
+    expect(page.locator(".validation-example")).to_contain_text("[[validation.cases]]")
+    expect(page.get_by_role("button", name="Run cases")).to_be_disabled()
+    accessible(page)
