@@ -129,3 +129,19 @@ def test_a_misspelt_variable_of_a_prompt_is_noted_with_its_line(run, tmp_path):
         "note: flexchat.toml:6: responses[0].prompt: no variable is called 'rag_contxt' (did you mean 'rag_context'?); "
         "it stays in the text"
     )
+
+
+def test_cases_are_checked_with_the_configuration_that_has_or_names_them(run, tmp_path):
+    """Those in the table with its lines, those in files with theirs."""
+    (tmp_path / "more.toml").write_text('[[cases]]\nname = "a"\nmessage = "hi"\nno_call = true\nmesage = "x"\n')
+    (tmp_path / "chat.toml").write_text(
+        '[llms.a]\nprovider = "scripted"\n[[responses]]\nllm = "a"\nmodel = "m"\n[validation]\n'
+        'files = ["more.toml", "gone.toml"]\n[[validation.cases]]\nname = "b"\nmessage = "hi"\n'
+    )
+
+    ran = run("check", "chat.toml")
+
+    assert ran.status == 2
+    assert "chat.toml:8: validation.cases[0]: a case that expects nothing proves nothing" in ran.out
+    assert "chat.toml:7: validation.files[1]: there is no such file" in ran.out
+    assert "more.toml:5: cases[0]: unknown key 'mesage' (did you mean 'message'?)" in ran.out
