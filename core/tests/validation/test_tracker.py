@@ -94,7 +94,7 @@ def test_all_records_are_listed(tracker):
 
 
 def test_a_record_shows_the_last_fifty_and_counts_all(tracker):
-    """C15."""
+    """History is kept, and shown within bounds (C15, DS-8)."""
     for number in range(60):
         tracker.record_success(M, number)
     record = tracker.get_status(M)
