@@ -163,6 +163,31 @@ async def test_what_could_not_be_read_again_is_refused_and_nothing_of_it_kept(st
     assert await store.attempts() == []
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        attrs.evolve(RUN, id=""),
+        attrs.evolve(RUN, id=3),
+        attrs.evolve(RUN, state="lost"),
+        attrs.evolve(RUN, runs=1.0),
+        attrs.evolve(RUN, planned=True),
+        attrs.evolve(RUN, models=("local/a", 3)),
+        attrs.evolve(RUN, ended_at=3.5),
+        attrs.evolve(RUN, tenant=("t",)),
+    ],
+)
+async def test_a_run_that_could_not_be_read_again_is_refused_and_the_others_stay_readable(store, broken):
+    """One such row would spoil the list of all runs."""
+    await store.save_run(attrs.evolve(RUN, id="s"))
+    with pytest.raises(StorageError, match="this run cannot be kept"):
+        await store.save_run(broken)
+    with pytest.raises(StorageError, match="this run cannot be kept"):
+        store.add_blocking([FULL], [broken])
+
+    assert [run.id for run in await store.runs()] == ["s"]
+    assert await store.attempts() == []
+
+
 async def test_a_row_that_was_spoiled_is_named(store):
     """Somebody wrote into the file."""
     await store.add(FULL)
@@ -292,6 +317,9 @@ async def test_a_tally_counts_a_try_once_by_what_it_came_to(store):
         {**run_to_dict(RUN), "state": "lost"},
         {**run_to_dict(RUN), "id": 3},
         {**run_to_dict(RUN), "settings": []},
+        {**run_to_dict(RUN), "runs": True},
+        {**run_to_dict(RUN), "problem": 3},
+        {**run_to_dict(RUN), "tenant": ["t"]},
     ],
 )
 def test_what_is_no_run_is_a_value_error(data):

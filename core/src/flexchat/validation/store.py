@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import UnionType
 from typing import Any, Literal, get_args
 
 import attrs
@@ -272,14 +273,24 @@ def run_from_dict(data: Any) -> Run:
         if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
             raise ValueError(f"{name} of a run must be a list of names")
         known[name] = tuple(names)
-    for name, kind in (("id", str), ("runs", int), ("planned", int), ("started_at", str), ("settings", Mapping)):
-        if name in known and not isinstance(known[name], kind):
+    for name, kind in _KINDS.items():
+        if name in known and (not isinstance(known[name], kind) or isinstance(known[name], bool)):
             raise ValueError(f"{name} of a run is a {type(known[name]).__name__}")
     if known.get("state") not in get_args(RunState) or not known.get("id"):
         raise ValueError("a run must have an id and one of its states")
     return Run(**known)
 
 
+_KINDS: Mapping[str, type | UnionType] = {
+    "id": str,
+    "runs": int,
+    "planned": int,
+    "started_at": str,
+    "ended_at": str | None,
+    "problem": str | None,
+    "settings": Mapping,
+    "tenant": str,
+}
 _RUN = "id, state, owner, heard_at, run"
 _INSERT_RUN = "INSERT INTO runs (id, tenant, state, owner, heard_at, run) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO"
 
@@ -310,6 +321,10 @@ def _select(database: sqlite3.Connection, run: str | None, model_id: str | None)
 def _run_row(run: Run) -> tuple[Any, ...]:
     owner = this_process() if run.state == "running" else ""
     data = run_to_dict(run)
+    try:
+        run_from_dict(data)
+    except ValueError as error:
+        raise StorageError(f"validation results: this run cannot be kept: {error}") from None
     return data["id"], data["tenant"], run.state, owner, time.time(), json.dumps(data, ensure_ascii=False)
 
 
