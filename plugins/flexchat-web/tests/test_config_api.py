@@ -180,6 +180,9 @@ BY_HAND = [
     'implementation = { type = "python", function = "os:system" }\n',
     '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
     'implementation = { type = "mcp", command = "sh" }\n',
+    '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
+    'type = "python"\nfunction = "os:system"\n',  # the flat form of the Node original
+    '[[tools.registry]]\nname = ["t"]\nimplementation = { type = "python", function = "os:system" }\n',
     '[plugins]\nblock = ["openai"]\n',
     '[validation]\nfiles = ["/etc/passwd"]\n',
     '[validation]\nstore = "/tmp/x.db"\n',

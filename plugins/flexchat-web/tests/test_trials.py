@@ -135,8 +135,13 @@ async def test_tools_of_the_requests_own_are_offered_in_place_of_the_configured_
     }
     client, inline = await told.client(), {"query": "x", "model": "m", "provider_config": {"provider": "told"}}
     assert (await outcome(client, **inline, registry=[greet]))["succeeded"] is True
-    code = {**greet, "implementation": {"type": "python", "handler": "os:system"}}
-    assert "configuration's file" in (await outcome(client, 400, **inline, registry=[code]))["detail"]
+    flat = {key: value for key, value in greet.items() if key != "implementation"}
+    for code in (
+        {**greet, "implementation": {"type": "python", "function": "os:system"}},
+        {**flat, "type": "python", "function": "os:system"},  # as the Node original wrote it
+    ):
+        assert "by hand" in (await outcome(client, 400, **inline, registry=[code]))["detail"]
+    assert (await outcome(client, 422, **inline, registry=[{**greet, "implementation": "python"}]))["problems"]
     assert (await outcome(client, 422, **inline, registry=[{"name": "greet"}]))["problems"]
     assert (await outcome(client, 400, **ASKED, registry=[greet]))["status"] == 400
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat import FlexChat, Turn
+from flexchat.config.document import document_of
 from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.errors import (
     ChatRequestError,
@@ -20,6 +21,7 @@ from flexchat.errors import (
     UnknownServiceError,
 )
 
+from ..config.permitted import refused
 from ..operations import Call, Event, Json, Operation, Reply, Stream
 from ..problems import ApiError
 from .errors import TURN_PROBLEMS
@@ -31,9 +33,6 @@ MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
 MAX_TOKENS = 500
 INLINE = "inline"
-
-_HARMLESS = frozenset({"mock", "builtin"})
-"""What a tool of a request may be run by: nothing that a configuration's owner has not installed for that."""
 
 
 @attrs.frozen(kw_only=True)
@@ -124,14 +123,10 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     }
     tools = chat.tools.get_registry().list()
     if registry is not None:
-        for tool in registry:
-            kind = (tool.get("implementation") or {}).get("type")
-            if kind is not None and kind not in _HARMLESS:
-                raise ChatRequestError(
-                    f"a tool of a request's own is a mock, builtin, or one that a plugin offers; '{str(kind)[:80]}' "
-                    "may only stand in the configuration's file"
-                )
         tables["tools"], tools = {"registry": registry}, []
+    flaws = refused(document_of(tables), {}, allow_env=(), expands=False)
+    if flaws:
+        raise ApiError(400, f"{flaws[0].path}: {flaws[0].text}", flaws=flaws)
     return await asyncio.to_thread(
         lambda: FlexChat.from_config(tables, tools=tools, plugins=call.serving.plugins)
     ), provider

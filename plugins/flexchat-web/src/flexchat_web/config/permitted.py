@@ -12,6 +12,7 @@ from typing import Any
 
 from flexchat import Problem
 from flexchat.config.document import Document, walk
+from flexchat.config.normalise import normalise
 from flexchat.config.positions import Place
 from flexchat.config.wording import shortened
 
@@ -69,16 +70,23 @@ def _stands_there(value: str, place: Place, data: Mapping[str, Any], file: Mappi
 def _code(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
     if posted.data.get("plugins") != file.get("plugins"):
         yield posted.problem(("plugins",), f"which plugins are loaded cannot be changed here: {_BY_HAND}")
-    known = {tool.get("name"): tool.get("implementation") for _, tool in _tools(file)}
-    for place, tool in _tools(posted.data):
+    now, then = normalise(posted)[0], normalise(Document(data=dict(file)))[0]  # tools may be written flat
+    known = {str(tool.get("name")): _runs(tool) for _, tool in _tools(then.data)}
+    for place, tool in _tools(now.data):
         implementation = tool.get("implementation")
-        kind = implementation.get("type") if isinstance(implementation, dict) else None
-        if implementation is None or kind in SAFE_IMPLEMENTATIONS or known.get(tool.get("name")) == implementation:
-            continue
-        yield posted.problem(
-            (*place, "implementation"),
-            f"tools of type '{shortened(str(kind))}' run code, so they cannot be added or changed here: {_BY_HAND}",
-        )
+        if not isinstance(implementation, dict):
+            continue  # a tool that a plugin offers, or one that cannot be read
+        kind = implementation.get("type")
+        if kind not in SAFE_IMPLEMENTATIONS and known.get(str(tool.get("name"))) != _runs(tool):
+            yield now.problem(
+                (*place, "implementation"),
+                f"tools of type '{shortened(str(kind))}' run code, so they cannot be added or changed here: {_BY_HAND}",
+            )
+
+
+def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what decides what a tool runs."""
+    return tool.get("implementation"), tool.get("handler")
 
 
 def _paths(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
