@@ -113,3 +113,51 @@ def test_without_cases_the_page_says_how_to_write_one(visit, serve):
     expect(page.locator(".validation-example")).to_contain_text("[[validation.cases]]")
     expect(page.get_by_role("button", name="Run cases")).to_be_disabled()
     accessible(page)
+
+
+SLOW = """
+[llms.slow]
+provider = "scripted"
+default_model = "loop"
+replies = [{ tool_calls = [{ name = "wait" }] }, { text = "done" }]
+repeat = true
+
+[[responses]]
+llm = "slow"
+tools = { enabled = true }
+
+[[tools.registry]]
+name = "wait"
+description = "Wait."
+effect = "read"
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "waited", delay_ms = 150 }
+
+[validation]
+concurrency = 1
+
+[[validation.cases]]
+name = "waits"
+message = "Please wait."
+calls = [{ tool = "wait" }]
+"""
+
+
+def test_a_run_is_cancelled_and_resumed(visit, serve):
+    """Results so far are kept, and the rest is run later."""
+    page = visit(serve(SLOW).url + "#/validation")
+    page.get_by_role("button", name="Run cases").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("checkbox", name="slow/loop")).to_be_checked()
+    expect(dialog).to_contain_text("16 tests (16 for each model)")
+    dialog.get_by_role("button", name="Start").click()
+    live = page.get_by_role("region", name="Run under way")
+    expect(live.locator(".run-last")).to_contain_text("waits at slow/loop")
+    live.get_by_role("button", name="Cancel").click()
+    dialog.get_by_role("button", name="Cancel the run").click()
+    row = page.locator(".run")
+    expect(row).to_contain_text("cancelled")
+    row.get_by_role("button", name="Resume").click()
+    expect(row).to_contain_text("finished")
+    expect(row).to_contain_text("16/16 tests")
+    expect(page.locator(".validation-model")).to_contain_text("of 16 passed")

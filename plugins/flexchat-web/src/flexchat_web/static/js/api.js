@@ -1,6 +1,7 @@
 // Asking the server. Paths are relative to the page: "api/tools/list".
 //   const { tools } = await get("api/tools/list", { search: "x" });      get(path, query?, { signal }?)
 //   await post("api/tools/call", { name, arguments });                    post, put, patch, del(path, body?, { signal }?)
+//                                                                         post(path, null) sends no body
 //   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
 //   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
 // All throw ApiError: message is the problem's detail, for a person; status 0: the server could not be reached.
@@ -20,7 +21,7 @@ export class ApiError extends Error {
 }
 
 export const get = (path, query, options) => request("GET", address(path, query), undefined, options).then(content);
-export const post = (path, body, options) => request("POST", path, body ?? {}, options).then(content);
+export const post = (path, body, options) => request("POST", path, body === null ? undefined : (body ?? {}), options).then(content);
 export const put = (path, body, options) => request("PUT", path, body, options).then(content);
 export const patch = (path, body, options) => request("PATCH", path, body, options).then(content);
 export const del = (path, body, options) => request("DELETE", path, body, options).then(content);

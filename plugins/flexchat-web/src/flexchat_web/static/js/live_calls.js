@@ -36,7 +36,7 @@ export function liveAnswer({ onText = () => {}, onCall = () => {} } = {}) {
       started.set(id, card);
       card.start(given);
     },
-    tool_finished: ({ call_id: id, result, iteration, params }) => started.get(id)?.finish(result, { iteration, params }),
+    tool_finished: ({ call_id: id, tool, result, iteration, params }) => (started.get(id) || made(tool)).finish(result, { iteration, params }),
     answer_end() {
       written = new Map();
       if (text) onText((text += "\n\n"));

@@ -39,9 +39,10 @@ export async function mount(root) {
   const [draft, server] = await Promise.all([openDraft(), uiConfig().catch(() => ({}))]);
   const sections = new Map();
   let current = "llms";
+  let told = ""; // the last state a screen reader heard of
 
   const editor = textEditor({ readOnly: !draft.editable, onInput: (text) => draft.type(text) });
-  const state = h("span", { role: "status", class: "config-state" });
+  const state = h("span", { class: "config-state" });
   const apply = button("Apply…", { icon: "check", kind: "primary", onClick: () => reviewAndApply(draft, apply) });
   const discard = button("Discard", { icon: "retry", onClick: () => discardAll() });
   const tabs = h("div", { class: "config-tabs", role: "tablist", "aria-label": "Sections" });
@@ -77,6 +78,10 @@ export async function mount(root) {
 
   function showState() {
     replace(state, badge(...STATES[draft.status]));
+    if (["clean", "valid", "invalid"].includes(draft.status) && draft.status !== told) {
+      if (told) announce(`${STATES[draft.status][0]}. ${draft.errors.length ? number(draft.errors.length, "problem") : ""}`);
+      told = draft.status;
+    }
     apply.disabled = !draft.editable || !draft.changed || draft.status !== "valid";
     apply.title = !draft.editable ? "Nothing can be changed here." : !draft.changed ? "Nothing was changed." : draft.status === "invalid" ? "Mend the problems first." : "";
     discard.disabled = !draft.changed;

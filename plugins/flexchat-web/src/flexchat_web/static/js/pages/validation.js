@@ -70,6 +70,7 @@ export async function mount(root, { query }) {
     }
     const scroll = body.querySelector(".matrix-scroll");
     const place = scroll && [scroll.scrollLeft, scroll.scrollTop];
+    const focused = body.contains(document.activeElement) ? document.activeElement : null;
     replace(
       body,
       problems,
@@ -83,6 +84,8 @@ export async function mount(root, { query }) {
       runHistory(runs, actions),
     );
     if (place) body.querySelector(".matrix-scroll")?.scrollTo(...place);
+    if (focused?.dataset.cell) [...body.querySelectorAll(".matrix-cell")].find((one) => one.dataset.cell === focused.dataset.cell)?.focus({ preventScroll: true });
+    else if (focused?.matches(".tag-filter")) body.querySelector(".tag-filter")?.focus({ preventScroll: true });
   }
 
   function tagFilter() {
@@ -105,7 +108,10 @@ export async function mount(root, { query }) {
     show: (run) => showAttempts({ run }),
     async resume(run, node) {
       try {
-        follow(await busy(node, post(`api/validation/runs/${encodeURIComponent(run.id)}/resume`)));
+        const resumed = await busy(node, post(`api/validation/runs/${encodeURIComponent(run.id)}/resume`, null));
+        watched.delete(run.id); // the card of its first part may still be there
+        follow(resumed);
+        refresh();
       } catch (error) {
         toast(error.message, { kind: "bad" });
       }

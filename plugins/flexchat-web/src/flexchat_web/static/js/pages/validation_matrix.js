@@ -72,6 +72,7 @@ function cellOf(cell, model, name, onOpen) {
     {
       type: "button",
       class: ["matrix-cell", state, cell.stale && "stale"],
+      data: { cell: JSON.stringify([model, name]) },
       title: [said, cell.stale && "stale: from another model, tools or case text", ...(cell.last_problems || [])].filter(Boolean).join("\n"),
       onClick: () => onOpen(model, name),
     },
