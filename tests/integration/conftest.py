@@ -12,13 +12,17 @@ from web_server import WebServer
 class ChatServer:
     """Answers each request with the next reply: a message ({content, tool_calls}), or (status, body).
 
-    A request with stream = true is answered with server-sent events that say the same. The last reply repeats.
+    A request with stream = true is answered with server-sent events that say the same. The last reply repeats. Each request
+    releases ``asked``; while ``open`` is cleared, answers wait.
     """
 
     def __init__(self) -> None:
         self.replies: list = []
         self.requests: list[dict] = []
         self.headers: list[dict] = []
+        self.asked = threading.Semaphore(0)
+        self.open = threading.Event()
+        self.open.set()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -28,6 +32,8 @@ class ChatServer:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 outer.requests.append(body)
                 outer.headers.append(dict(self.headers))
+                outer.asked.release()
+                outer.open.wait(20)
                 reply = outer.replies[min(len(outer.requests), len(outer.replies)) - 1]
                 if isinstance(reply, tuple):
                     self.send(reply[0], "application/json", json.dumps(reply[1]).encode())

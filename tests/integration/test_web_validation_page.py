@@ -41,7 +41,10 @@ no_call = true
 
 
 def test_cases_are_run_to_a_verdict(visit, serve, tmp_path):
-    """Two models run; the matrix shows who passed what, cells open their attempts, results go out and come in."""
+    """Two models run; the matrix shows who passed what, cells open their attempts, results go out and come in.
+
+    What is validated, not validated, or stale is marked (TC-103).
+    """
     server = serve(CASES)
     page = visit(server.url + "#/validation")
     page.get_by_role("button", name="Run cases").click()

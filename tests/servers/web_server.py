@@ -44,6 +44,11 @@ class WebServer:
             raise AssertionError(f"flexchat serve did not start: {first}{self._log.read_text('utf-8')}")
         self.url = found[0]
 
+    def kill(self) -> None:
+        """End it at once, as a power cut does."""
+        self._process.kill()
+        self.close()
+
     def close(self) -> None:
         """End it."""
         self._process.terminate()

@@ -140,6 +140,10 @@ class ChatRequestError(FlexChatError):
     """The caller's message or history cannot be used; the text says what is wrong with it."""
 
 
+class UnknownNameError(ChatRequestError):
+    """The caller names what is not there: a document store, a service."""
+
+
 class UnknownProviderError(FlexChatError):
     """No installed plugin offers that tool format (TC-35). ``known`` lists those that exist."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from .domain import ChatRequest, CollectionChoice, Message
 from .domain.history import read_history
 from .domain.text import scrub
-from .errors import ChatRequestError, did_you_mean
+from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
 
 def read_request(
@@ -62,5 +62,5 @@ def _collection(named: str | CollectionChoice, stores: Collection[str]) -> Colle
         raise ChatRequestError(f'a collection is "SERVICE/COLLECTION" or "SERVICE", not {type(named).__name__}')
     if named.service not in stores:
         hint, known = did_you_mean(named.service, stores), ", ".join(stores) or "none"
-        raise ChatRequestError(f"no document store is called '{named.service}'{hint} (configured: {known})")
+        raise UnknownNameError(f"no document store is called '{named.service}'{hint} (configured: {known})")
     return named

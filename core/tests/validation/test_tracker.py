@@ -3,6 +3,8 @@
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 
 import attrs
 import pytest
@@ -161,6 +163,21 @@ def test_what_was_recorded_is_there_for_another_tracker_at_once(tmp_path):
     assert second.get_status(M).test_count == 1
     first.close()
     second.close()
+
+
+def test_two_processes_record_at_once_and_nothing_is_lost(tmp_path):
+    """The store is a database (DS-14)."""
+    code = (
+        "import sys; from flexchat.validation import ModelValidationTracker; "
+        "tracker = ModelValidationTracker(sys.argv[1]); "
+        "[tracker.record_success('a/b', n) for n in range(40)]; tracker.close()"
+    )
+    path = tmp_path / "v.db"
+    processes = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(2)]
+    assert [process.wait(30) for process in processes] == [0, 0]
+    tracker = ModelValidationTracker(path)
+    assert tracker.get_status("a/b").success_count == 80
+    tracker.close()
 
 
 async def test_what_is_saved_is_loaded_without_loss(tracker, tmp_path):

@@ -62,4 +62,4 @@ async def test_a_configuration_that_says_nothing_of_validation_has_models_and_an
     client = await told.client()
     assert (await client.get("/api/models/list")).status_code == 200
     assert (await client.get("/api/validation/matrix")).json()["cases"] == []
-    assert (await client.post("/api/validation/plan", json={})).status_code == 400
+    assert (await client.post("/api/validation/plan", json={})).status_code == 422

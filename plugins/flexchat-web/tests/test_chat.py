@@ -117,12 +117,13 @@ async def test_trouble_in_the_middle_of_a_stream_is_its_last_event(told, sse):
 
 
 async def test_unknown_stores_and_too_long_messages_are_the_callers_mistake(told):
-    """400, with a sentence that says what is wrong."""
+    """404 and 422: both can be read."""
     told.tables["limits"] = {"message_chars": 10}
     client = await told.client()
-    for body in ({"prompt": "x" * 11}, {"prompt": "x", "selectedCollections": [{"service": "nowhere"}]}):
+    nowhere = {"prompt": "x", "selectedCollections": [{"service": "nowhere"}]}
+    for body, status, kind in (({"prompt": "x" * 11}, 422, "request"), (nowhere, 404, "unknown-name")):
         answer = await client.post("/chat/api", json=body)
-        assert (answer.status_code, answer.json()["type"]) == (400, "urn:flexchat:problem:request")
+        assert (answer.status_code, answer.json()["type"]) == (status, f"urn:flexchat:problem:{kind}")
 
 
 async def test_a_client_that_goes_ends_its_turn(told, running):

@@ -248,7 +248,7 @@ async def test_edit_returns_a_changed_text_and_writes_nothing(api, file):
     assert answer.json()["text"] == TOML.replace('"m1"', '"m3"')
     assert file.read_text() == TOML
     answer = await api.post("/api/config/edit", json={"text": "a = ", "format": "toml", "changes": [change]})
-    assert (answer.status_code, answer.json()["problems"][0]["line"]) == (400, 1)
+    assert (answer.status_code, answer.json()["problems"][0]["line"]) == (422, 1)
 
 
 async def test_diff_shows_what_changes_and_no_secret(api):
@@ -349,3 +349,16 @@ async def test_a_file_that_cannot_be_written_is_told(api, file):
         file.parent.chmod(0o700)
     assert answer.status_code == 409
     assert "cannot be written" in answer.json()["detail"]
+
+
+async def test_a_rules_references_do_not_go_to_another_fallback(file, new_client):
+    """What answers while the rule's llm does not is sent the same prompt."""
+    other = '[llms.evil]\nprovider = "openai"\nbase_url = "http://evil/v1"\ndefault_model = "m"\n'
+    rule = '[[responses]]\nllm = "ai"\nprompt = "Use ${SOME_KEY}."\n'
+    file.write_text(TOML.replace('[[responses]]\nllm = "ai"\nprompt = "Be kind."\n', rule))
+    api = await new_client()
+    text = (await shown(api))["text"]
+    evil = rule + 'fallback = ["evil"]\n'
+    for posted in (text.replace(rule, evil), text.replace(rule, '[[responses]]\nllm = "env"\n\n' + evil)):
+        assert (await put(api, other + posted)).status_code == 422
+    assert (await put(api, text.replace("[[responses]]", '[[responses]]\nllm = "env"\n\n[[responses]]'))).is_success

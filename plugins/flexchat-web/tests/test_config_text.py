@@ -108,7 +108,7 @@ def test_each_kind_of_change_does_what_it_says_and_keeps_comments(change, wanted
 def test_a_change_that_leads_nowhere_is_told(change):
     with pytest.raises(ApiError) as raised:
         changed(TOML, **change)
-    assert raised.value.status == 400
+    assert raised.value.status == 422
     assert "changes[0]" in raised.value.detail
 
 
@@ -213,7 +213,7 @@ def test_a_secret_is_never_shown_and_the_rest_is(plugins, monkeypatch, format_):
     assert "secret-" not in seen.lower()
     assert "${OLLAMA_KEY}" in seen
     data = parse_document(seen, f"flexchat.{format_}").data
-    assert data["llms"]["a"]["extra_headers"] == {"Authorization": MASKED, "X-Plain": "plain"}
+    assert data["llms"]["a"]["extra_headers"] == {"Authorization": MASKED, "X-Plain": MASKED}
     assert data["tools"] == document.data["tools"], "a parameter that is called password is no secret"
 
 
@@ -234,3 +234,26 @@ def test_a_text_that_cannot_be_read_shows_no_secret_either():
     seen = shown_unread(broken, Mask())
     assert "secret" not in seen
     assert seen.startswith("[llms.a\n")
+
+
+def test_what_a_service_is_sent_as_a_header_is_masked_and_so_are_secrets_within_settings(plugins):
+    """A header that proves who asks has any name; a class of settings may hold another with the key."""
+    text = (
+        '[llms.a]\nprovider = "openai"  # token: commented-secret\n'
+        'extra_headers = { Session = "abc-header-value", X-Ref = "Bearer ${NAMED}" }\n'
+        '[rag_services.b]\nprovider = "chromadb-wrapper"\nurl = "http://x"\n'
+        'auth = { type = "api-key", key = "plain-nested-value" }\n'
+    )
+    seen = shown(text, parse_document(text, "flexchat.toml"), plugins, Mask())
+    assert "secret" not in seen
+    assert "-value" not in seen
+    assert "${NAMED}" in seen
+    assert 'type = "api-key"' in seen
+
+
+def test_in_a_text_that_cannot_be_read_secrets_are_masked_wherever_they_are_assigned():
+    seen = shown_unread('{"a": {"credentials": "one-value", "n": 1, "x": {"cookie": "two-value"}}, [', Mask())
+    assert "-value" not in seen
+    assert '"n": 1' in seen
+    assert "-value" not in shown_unread("x = { passphrase = 'three-value', passwd=four-value } [", Mask())
+    assert shown_unread('api_key = "${KEY}" [', Mask()).startswith('api_key = "${KEY}"')

@@ -86,7 +86,7 @@ async def test_the_environment_is_never_sent_to_a_posted_address(client, service
     monkeypatch.setenv("STOLEN_KEY", "stolen-value-1234")
     for settings in ({"api_key": "${STOLEN_KEY}"}, {"extra_headers": {"X-A": "${STOLEN_KEY:-x}"}}):
         answer = await client.post("/api/connections/test", json=inline(service, **settings))
-        assert answer.status_code == 400
+        assert answer.status_code == 422
         assert "stolen-value" not in answer.text
     assert service.seen == []
 
@@ -101,7 +101,7 @@ async def test_an_allowed_variable_is(new_client, service, monkeypatch):
 
 async def test_a_mask_is_no_key(client, service):
     answer = await client.post("/api/connections/test", json=inline(service, api_key="********"))
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert "write it again" in answer.json()["message"] if "message" in answer.json() else answer.json()["detail"]
     assert service.seen == []
 
@@ -117,7 +117,7 @@ async def test_a_configured_service_is_tested_by_its_name_also_without_the_right
 async def test_settings_that_do_not_fit_are_told(client):
     for provider, config in (("openai", {"nonsense": 1}), ("openai", {"base_url": 7}), ("nothing", {})):
         posted = {"type": "llm", "provider": provider, "config": config}
-        assert (await client.post("/api/connections/test", json=posted)).status_code in (400, 404)
+        assert (await client.post("/api/connections/test", json=posted)).status_code in (422, 404)
 
 
 async def test_a_document_store_is_tested_but_opens_no_file_that_a_request_names(client, tmp_path):
@@ -125,7 +125,7 @@ async def test_a_document_store_is_tested_but_opens_no_file_that_a_request_names
     assert (await client.post("/api/connections/test", json=posted)).json()["success"] is True
     for config in ({"paths": ["/etc/passwd"]}, {"path": str(tmp_path / "x.db")}):
         posted = {"type": "rag", "provider": "memory" if "paths" in config else "sqlite", "config": config}
-        assert (await client.post("/api/connections/test", json=posted)).status_code == 400
+        assert (await client.post("/api/connections/test", json=posted)).status_code == 422
     assert not (tmp_path / "x.db").exists()
 
 

@@ -71,7 +71,7 @@ async def test_an_unknown_id_is_404_whatever_it_looks_like(told, id):
     client = await told.client()
     for method, path in [("GET", ""), ("DELETE", ""), ("GET", "/export")]:
         assert (await client.request(method, f"/api/conversations/{id}{path}")).status_code == 404
-    assert (await client.get(f"/api/conversations?before={id}")).status_code == 404
+    assert (await client.get(f"/api/conversations?before={id[:128]}")).status_code == 404
 
 
 async def test_without_a_store_the_answer_says_how_to_get_one(told):
@@ -81,4 +81,4 @@ async def test_without_a_store_the_answer_says_how_to_get_one(told):
     answer = await client.get("/api/conversations")
     assert answer.status_code == 404
     assert "[conversations]" in answer.json()["detail"]
-    assert (await client.post("/chat/api", json={"prompt": "x", "conversation": "c"})).status_code == 400
+    assert (await client.post("/chat/api", json={"prompt": "x", "conversation": "c"})).status_code == 422

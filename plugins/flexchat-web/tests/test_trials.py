@@ -48,14 +48,14 @@ async def test_the_service_may_be_named_apart(told):
     client = await told.client()
     await outcome(client, query="x", llm="robot", model="robot:r9")
     assert model.requests[0].model == "robot:r9"
-    wrong = await outcome(client, 422, query="x", llm="robt", model="r9")
+    wrong = await outcome(client, 404, query="x", llm="robt", model="r9")
     assert wrong["type"] == "urn:flexchat:problem:unknown-service"
 
 
 async def test_a_model_of_no_service_is_refused_with_a_hint(told):
     """Where there are several services."""
     told.tables["llms"]["second"] = {"provider": "told"}
-    answer = await outcome(await told.client(), 400, query="x", model="robt/r1")
+    answer = await outcome(await told.client(), 404, query="x", model="robt/r1")
     assert "did you mean 'robot'" in answer["detail"]
 
 
@@ -140,7 +140,7 @@ async def test_tools_of_the_requests_own_are_offered_in_place_of_the_configured_
         {**greet, "implementation": {"type": "python", "function": "os:system"}},
         {**flat, "type": "python", "function": "os:system"},  # as the Node original wrote it
     ):
-        assert "by hand" in (await outcome(client, 400, **inline, registry=[code]))["detail"]
+        assert "by hand" in (await outcome(client, 422, **inline, registry=[code]))["detail"]
     assert (await outcome(client, 422, **inline, registry=[{**greet, "implementation": "python"}]))["problems"]
     assert (await outcome(client, 422, **inline, registry=[{"name": "greet"}]))["problems"]
     assert (await outcome(client, 400, **ASKED, registry=[greet]))["status"] == 400
@@ -152,5 +152,5 @@ async def test_a_service_of_the_requests_own_needs_the_right_to_edit_and_expands
     inline = {"query": "x", "model": "m", "provider_config": {"provider": "openai", "api_key": "${CANARY}"}}
     await outcome(await told.client(edit=False), 403, **inline)
     answer = await (await told.client()).post("/api/tools/test", json=inline)
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert "canary-value" not in answer.text

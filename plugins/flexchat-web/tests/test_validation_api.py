@@ -173,25 +173,25 @@ async def test_a_server_that_ends_interrupts_its_runs_and_the_next_one_resumes_t
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "status", "said"),
     [
-        ({"cases": ["wether"]}, "did you mean 'weather'"),
-        ({"tags": ["nothing"]}, "no case has the tag"),
-        ({"runs": 0}, "runs"),
-        ({"models": [""]}, "models"),
+        ({"cases": ["wether"]}, 404, "did you mean 'weather'"),
+        ({"tags": ["nothing"]}, 404, "no case has the tag"),
+        ({"runs": 0}, 400, "runs"),
+        ({"models": [""]}, 400, "models"),
     ],
 )
-async def test_a_run_of_what_is_not_there_is_refused(cases, body, said):
-    """400 with a sentence."""
+async def test_a_run_of_what_is_not_there_is_refused(cases, body, status, said):
+    """With a sentence; and so is one that the document does not allow."""
     answer = await (await cases.client()).post("/api/validation/runs", json=body)
-    assert answer.status_code == 400
+    assert answer.status_code == status
     assert said in answer.json()["detail"]
 
 
 async def test_without_cases_a_run_is_refused(told):
     """It would prove nothing."""
     answer = await (await told.client()).post("/api/validation/runs", json={})
-    assert (answer.status_code, answer.json()["type"]) == (400, "urn:flexchat:problem:no-cases")
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:flexchat:problem:no-cases")
 
 
 async def test_an_unknown_run_is_404(told):
@@ -215,14 +215,14 @@ async def test_results_are_exported_and_imported_elsewhere(cases, sse, tmp_path)
 
 
 async def test_old_records_are_imported_and_nonsense_is_refused(told):
-    """Pairs of id and record (TC-99); what is none: 400; without the right to edit: 403."""
+    """Pairs of id and record (TC-99); what is none: 422; without the right to edit: 403."""
     client = await told.client()
     record = {"model_id": "robot/r1", "tested": True, "validated": True, "test_count": 3, "success_count": 2}
     old = [["robot/r1", record]]
     assert (await client.post("/api/validation/import", json=old)).json()["imported"] > 0
     (record,) = (await client.get("/api/tools/validation")).json()["validations"]
     assert (record["test_count"], record["success_count"], record["validated"]) == (3, 2, False)
-    assert (await client.post("/api/validation/import", json={"format": "x"})).status_code == 400
+    assert (await client.post("/api/validation/import", json={"format": "x"})).status_code == 422
     assert (await (await told.client(edit=False)).post("/api/validation/import", json=old)).status_code == 403
 
 

@@ -12,7 +12,8 @@ from .positions import Place
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SECRET_WORDS = {"apikey", "authorization", "credential", "credentials", "passwd", "password", "secret", "token"}
+_SECRET_WORDS = {"apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password"}
+_SECRET_WORDS |= {"pwd", "secret", "token"}
 
 
 def spoken_path(place: Place) -> str:

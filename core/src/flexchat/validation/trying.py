@@ -22,6 +22,7 @@ from ..errors import (
     FlexChatError,
     ModelNotFoundError,
     ProviderRequestError,
+    UnknownNameError,
     did_you_mean,
 )
 from .attempts import Attempt, CallMade, Judgement, ModelKey
@@ -46,13 +47,14 @@ def split_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
     """Return service and model of "SERVICE/MODEL"; the model may have slashes. "SERVICE" means its default_model.
 
     Raises:
-        ChatRequestError: No such service is configured, or no model is named.
+        UnknownNameError: No such service is configured.
+        ChatRequestError: No model is named.
     """
     service, _, model = model_id.partition("/")
     entry = chat.config.llms.get(service)
     if entry is None:
         known = ", ".join(chat.config.llms) or "none"
-        raise ChatRequestError(
+        raise UnknownNameError(
             f"model '{model_id}': no service is called '{service}'{did_you_mean(service, chat.config.llms)}; a model "
             f"is named SERVICE/MODEL, and the services are: {known}"
         )

@@ -18,7 +18,7 @@ from .runs import ATTEMPT, WANTED, plan_of
 from .shapes import COUNT, SWITCH, TEXTS, listed, record
 
 _AGED = {**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}}
-_CHOICE = {"type": "string", "default": "", "maxLength": 1000}
+_CHOICE = {"type": "string", "default": "", "maxLength": 300}
 
 
 async def _list(call: Call) -> Reply:
@@ -105,6 +105,6 @@ OPERATIONS = (
                 }
             )
         },
-        problems=(422, 503),
+        problems=(404, 422, 503),
     ),
 )

@@ -43,12 +43,12 @@ def chosen(cases: Cases, *, names: Iterable[str] = (), tags: Iterable[str] = ())
     """Return those with one of these names and one of these tags; none given: all.
 
     Raises:
-        ApiError: 400: there is no case of that name, or none with that tag.
+        ApiError: 404: there is no case of that name, or none with that tag.
     """
     try:
         return cases.chosen(names, tags)
     except ConfigError as error:
-        raise ApiError(400, "; ".join(problem.text for problem in error.problems), kind="unknown-case") from None
+        raise ApiError(404, "; ".join(problem.text for problem in error.problems), kind="unknown-case") from None
 
 
 def told(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ OPERATIONS = (
         query={
             "search": {"type": "string", "default": "", "maxLength": 500},
             "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-            "before": TEXT,
+            "before": {"type": "string", "maxLength": 128},
         },
         answers={200: record({"conversations": listed(record(_INFO))})},
         problems=(404, 503),

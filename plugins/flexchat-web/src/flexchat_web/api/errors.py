@@ -32,6 +32,7 @@ from flexchat.errors import (
     ProviderTimeoutError,
     ToolDefinitionError,
     UnknownCollectionError,
+    UnknownNameError,
     UnknownProviderError,
     UnknownServiceError,
 )
@@ -40,13 +41,14 @@ from ..operations import Call, Event, Operation, Reply, Stream
 from ..problems import ApiError
 
 STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
-    (ChatRequestError, 400, "request"),
-    (FilterError, 400, "filter"),
-    (ToolDefinitionError, 400, "tool-definition"),
+    (UnknownNameError, 404, "unknown-name"),
+    (ChatRequestError, 422, "request"),
+    (FilterError, 422, "filter"),
+    (ToolDefinitionError, 422, "tool-definition"),
     (UnknownConversationError, 404, "unknown-conversation"),
     (UnknownCollectionError, 404, "unknown-collection"),
     (NoMatchingRuleError, 422, "no-matching-rule"),
-    (UnknownServiceError, 422, "unknown-service"),
+    (UnknownServiceError, 404, "unknown-service"),
     (UnknownProviderError, 422, "unknown-provider"),
     (ConfigError, 422, "config"),
     (ContentFilterError, 422, "content-filter"),
@@ -65,10 +67,12 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (RetrievalError, 502, "retrieval"),
     (StorageError, 503, "storage"),
 )
-"""Status and kind of each error; the first class that fits counts. A model's service is a gateway's other side: what
+"""Status and kind of each error; the first class that fits counts. 400 is none of them: what arrives here fits the
+document. A model's service is a gateway's other side: what
 it does wrong is 502 to 504, also where it calls our request wrong."""
 
 OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
+    (ChatRequestError, 400, "request"),
     (ContextLengthError, 400, "context_length_exceeded"),
     (ContentFilterError, 400, "content_filter"),
     (ModelNotFoundError, 404, "model_not_found"),

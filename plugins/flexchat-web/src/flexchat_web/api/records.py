@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from flexchat import FlexChat, ModelInfo, ProviderError
 from flexchat.config.cases import ValidationTable
-from flexchat.errors import ChatRequestError, did_you_mean
+from flexchat.errors import UnknownNameError, did_you_mean
 from flexchat.validation.attempts import ModelKey
 from flexchat.validation.fingerprint import tools_hash
 from flexchat.validation.store import ValidationStore
@@ -115,7 +115,7 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
     A model without a service belongs to the only one there is.
 
     Raises:
-        ChatRequestError: No configured service is meant.
+        UnknownNameError: No configured service is meant.
     """
     services = chat.config.llms
     for service in sorted(services, key=len, reverse=True):
@@ -127,7 +127,7 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
     if len(services) == 1 and named:
         return next(iter(services)), named
     start = named.replace(":", "/").partition("/")[0]
-    raise ChatRequestError(
+    raise UnknownNameError(
         f"no service of the configuration is meant by the model '{named[:200]}'{did_you_mean(start, services)}; write "
         f"SERVICE/MODEL (services: {', '.join(services) or 'none'})"
     )

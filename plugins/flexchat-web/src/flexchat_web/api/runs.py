@@ -139,7 +139,7 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
     """Return what a request wants to be tried.
 
     Raises:
-        ApiError: 400: there is nothing to try, or too much.
+        ApiError: 404: there is no such case; 422: there is nothing to try, or too much.
     """
     body = call.body or {}
     table = validation_table(chat)
@@ -147,13 +147,13 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
         await case_files.read(call.serving, chat), names=body.get("cases", ()), tags=body.get("tags", ())
     )
     if not found:
-        raise ApiError(400, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
+        raise ApiError(422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
     wanted = body.get("models") or table.models or [*named_models(chat)]
     models = tuple(dict.fromkeys("/".join(chosen_model(chat, model)) for model in wanted))
     plan = Plan(models=models, cases=found, runs=int(body.get("runs", table.runs)))
     tries = len(models) * len(found) * plan.runs
     if tries > MOST_TRIES:
-        raise ApiError(400, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
+        raise ApiError(422, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
     return plan
 
 
@@ -315,7 +315,7 @@ ATTEMPT = record(
 )
 _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
-WANTED = taken({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS)
+WANTED = {**taken({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
 
 OPERATIONS = (
     Operation(
@@ -328,7 +328,7 @@ OPERATIONS = (
         body=WANTED,
         body_required=False,
         answers={202: record(_RUN)},
-        problems=(409, 422, 503),
+        problems=(404, 409, 422, 503),
     ),
     Operation(
         method="GET",

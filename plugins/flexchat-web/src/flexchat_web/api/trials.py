@@ -126,7 +126,7 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
         tables["tools"], tools = {"registry": registry}, []
     flaws = refused(document_of(tables), {}, allow_env=(), expands=False)
     if flaws:
-        raise ApiError(400, f"{flaws[0].path}: {flaws[0].text}", flaws=flaws)
+        raise ApiError(422, f"{flaws[0].path}: {flaws[0].text}", flaws=flaws)
     return await asyncio.to_thread(
         lambda: FlexChat.from_config(tables, tools=tools, plugins=call.serving.plugins)
     ), provider

@@ -93,7 +93,7 @@ async def _import(call: Call) -> Reply:
         try:
             return Json({"imported": await asyncio.to_thread(tracker.merge, call.body)})
         except ValueError as error:
-            raise ApiError(400, f"nothing was imported: {error}", kind="import") from None
+            raise ApiError(422, f"nothing was imported: {error}", kind="import") from None
 
 
 def _tagged(call: Call, found: Any) -> Any:
@@ -122,7 +122,7 @@ OPERATIONS = (
         handle=_validate,
         body=taken({"model": {"type": "string", "pattern": "\\S"}, "success": SWITCH}, details={}, error={}),
         answers={200: STATUS},
-        problems=(503,),
+        problems=(404, 503),
     ),
     Operation(
         method="GET",
@@ -207,7 +207,7 @@ OPERATIONS = (
         handle=_import,
         body={"type": ["object", "array"]},
         answers={200: record({"imported": COUNT})},
-        problems=(503,),
+        problems=(422, 503),
         edits=True,
     ),
 )

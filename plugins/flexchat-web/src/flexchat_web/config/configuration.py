@@ -86,7 +86,7 @@ async def change(call: Call) -> Reply:
         text = edit(call.body["text"], source, call.body["changes"])
         return Json({"text": text, "config": tables_of(text, call.body["format"])})
     except ConfigError as error:
-        raise ApiError(400, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
+        raise ApiError(422, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
 
 
 async def diff(call: Call) -> Reply:
@@ -329,6 +329,7 @@ OPERATIONS = (
             }
         ),
         answers={200: an_object({"text": TEXT, "config": TABLES})},
+        problems=(422,),
         edits=True,
     ),
     Operation(

@@ -141,7 +141,7 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
     """Return a provider or a document store made of settings that came with a request.
 
     Raises:
-        ApiError: 404: no such kind; 400: the settings do not fit it, or may not come with a request.
+        ApiError: 404: no such kind; 422: the settings do not fit it, or may not come with a request.
     """
     found = _type_of(call, kind, name)
     entry = {**_expanded(call, kind, name, config), "provider": name}
@@ -150,7 +150,7 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
     settings = {key: value for key, value in entry.items() if key not in own - (fields - {"provider"})}
     made, problems = structure_mapping(settings, found.config_class)
     if problems:
-        raise ApiError(400, _masked(call, "; ".join(problems)))
+        raise ApiError(422, _masked(call, "; ".join(problems)))
     try:
         if kind == "llm":
             provider: ChatProvider = found.create(made)
@@ -161,28 +161,28 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
         )
         return store
     except (FlexChatError, TypeError, ValueError) as error:
-        raise ApiError(400, _masked(call, str(error))) from None
+        raise ApiError(422, _masked(call, str(error))) from None
 
 
 def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings with those variables of the environment that the operator allows.
 
     Raises:
-        ApiError: 400: they hold a mask, another variable, or a file's place.
+        ApiError: 422: they hold a mask, another variable, or a file's place.
     """
     section, allowed = _SECTIONS[kind], call.serving.settings.allow_env
     try:
         posted = document_of({section: {"tested": {**config, "provider": name}}})
     except ConfigError as error:
-        raise ApiError(400, error.problems[0].text, flaws=error.problems) from None
+        raise ApiError(422, error.problems[0].text, flaws=error.problems) from None
     problems = [*posted.problems, *refused(posted, {}, allow_env=allowed)]
     if any(value == MASKED for value in config.values()):
-        raise ApiError(400, f"{MASKED} hides the secret: write it again, or test the saved connection by its name")
+        raise ApiError(422, f"{MASKED} hides the secret: write it again, or test the saved connection by its name")
     if problems:
-        raise ApiError(400, f"{problems[0].path}: {problems[0].text}", flaws=problems)
+        raise ApiError(422, f"{problems[0].path}: {problems[0].text}", flaws=problems)
     expanded = expand_variables(posted, {key: os.environ[key] for key in allowed if key in os.environ})
     if expanded.problems:
-        raise ApiError(400, expanded.problems[0].text, flaws=expanded.problems)
+        raise ApiError(422, expanded.problems[0].text, flaws=expanded.problems)
     settings: dict[str, Any] = expanded.document.data[section]["tested"]
     return settings
 
@@ -275,7 +275,7 @@ OPERATIONS = (
             ]
         },
         answers={200: _RESULT, 400: _RESULT},
-        problems=(404,),
+        problems=(404, 422),
     ),
     Operation(
         method="POST",
@@ -286,6 +286,7 @@ OPERATIONS = (
         handle=provider_models,
         body=an_object({}, {"config": _CONFIG}),
         answers={200: _MODELS},
+        problems=(422,),
         edits=True,
     ),
     Operation(
@@ -297,7 +298,7 @@ OPERATIONS = (
         handle=discovered_models,
         body=an_object({"provider": _NAME}, {"config": _CONFIG}),
         answers={200: _MODELS},
-        problems=(404,),
+        problems=(404, 422),
         edits=True,
     ),
 )

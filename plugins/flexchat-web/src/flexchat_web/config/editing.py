@@ -26,7 +26,7 @@ def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:
             ``{path, move_to}`` moves an item within its list.
 
     Raises:
-        ApiError: 400: a path leads nowhere, or the value cannot be written.
+        ApiError: 422: a path leads nowhere, or the value cannot be written.
         ConfigError: The text cannot be read.
     """
     for number, change in enumerate(changes):
@@ -56,12 +56,12 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
     place: Place = tuple(change["path"])
     wanted = copy.deepcopy(parse_document(text, source).data)
     if not place:
-        raise ApiError(400, f"{where}: the path is empty")
+        raise ApiError(422, f"{where}: the path is empty")
     if not _is_json(source):
         for name in ("value", "insert"):
             null = _null(change[name], name) if name in change else ""
             if null:
-                raise ApiError(400, f"{where}: TOML has no null ({null}); remove the key instead")
+                raise ApiError(422, f"{where}: TOML has no null ({null}); remove the key instead")
     _apply(wanted, place, change, where)
     return _written(text, source, wanted, lambda document: _apply(document, place, change, where))
 
@@ -81,7 +81,7 @@ def _written(text: str, source: str, wanted: Any, write: Any) -> str:
     try:
         return tomlkit.dumps(wanted)
     except (TOMLKitError, TypeError, ValueError) as error:
-        raise ApiError(400, f"this cannot be written as TOML: {error}") from None
+        raise ApiError(422, f"this cannot be written as TOML: {error}") from None
 
 
 def _apply(data: Any, place: Place, change: Mapping[str, Any], where: str) -> None:
@@ -98,7 +98,7 @@ def _apply(data: Any, place: Place, change: Mapping[str, Any], where: str) -> No
         items = _listed(data, place, where)
         before = change.get("before", len(items))
         if not 0 <= before <= len(items):
-            raise ApiError(400, f"{where}: the list has {len(items)} items, so there is no place {before}")
+            raise ApiError(422, f"{where}: the list has {len(items)} items, so there is no place {before}")
         items.insert(before, copy.deepcopy(change["insert"]))
         return
     container, key = _container(data, place, where), place[-1]
@@ -108,7 +108,7 @@ def _apply(data: Any, place: Place, change: Mapping[str, Any], where: str) -> No
         _index(container, key, place, where)
         if not 0 <= change["move_to"] < len(container):
             raise ApiError(
-                400, f"{where}: the list has {len(container)} items, so there is no place {change['move_to']}"
+                422, f"{where}: the list has {len(container)} items, so there is no place {change['move_to']}"
             )
         container.insert(change["move_to"], container.pop(int(key)))
         return
@@ -157,7 +157,7 @@ def _index(items: Any, key: Any, place: Place, where: str) -> None:
 
 def _nowhere(place: Place, where: str, text: str) -> ApiError:
     spoken = ".".join(map(str, place))[:120] or "the whole"
-    return ApiError(400, f"{where}: {spoken}: {text}")
+    return ApiError(422, f"{where}: {spoken}: {text}")
 
 
 def _null(value: Any, place: str) -> str:

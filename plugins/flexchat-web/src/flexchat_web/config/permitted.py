@@ -16,7 +16,7 @@ from flexchat.config.normalise import normalise
 from flexchat.config.positions import Place
 from flexchat.config.wording import shortened
 
-from .secrets import at, same_target
+from .secrets import at, same_target, services_of
 
 SAFE_IMPLEMENTATIONS = ("builtin", "internal", "mock")
 """Ways to run a tool that reach nothing a config could name: no code, no command, no address."""
@@ -58,13 +58,12 @@ def _stands_there(value: str, place: Place, data: Mapping[str, Any], file: Mappi
         return True
     if place[0] != "responses" or len(place) < 3:
         return False
-    # Rules may change places; what a rule holds goes to its service.
-    service = at(data, (*place[:2], "llm"))
-    rules = file.get("responses")
-    for number in range(len(rules) if isinstance(rules, list) else 0):
-        if at(file, ("responses", number, *place[2:])) == value and at(file, ("responses", number, "llm")) == service:
-            return isinstance(service, str) and same_target(data, file, ("llms", service))
-    return False
+    # Rules may change places; what a rule holds goes to its services.
+    services, rules = services_of(data, place[:2]), file.get("responses")
+    return all(same_target(data, file, ("llms", service)) for service in services) and any(
+        at(file, ("responses", number, *place[2:])) == value and services_of(file, ("responses", number)) == services
+        for number in range(len(rules) if isinstance(rules, list) else 0)
+    )
 
 
 def _code(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:

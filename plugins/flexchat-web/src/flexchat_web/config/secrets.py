@@ -6,7 +6,9 @@ if the entry still speaks to the same address: else a changed base_url would car
 
 from __future__ import annotations
 
+import functools
 import re
+import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -27,6 +29,7 @@ SERVICES = {"llms": LLMEntry, "rag_services": RagServiceEntry}
 _ELSEWHERE = own_keys(LLMEntry) | own_keys(RagServiceEntry) | own_keys(ConversationsTable)
 _PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_ASSIGNED = re.compile(r"""(["']?)([A-Za-z_][\w.-]*)\1\s*[=:]\s*("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,{}\[\]#"']+)""")
 _SCHEME = re.compile(r"(?i)^\s*(bearer|basic|token)\s+")
 _TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}")
 _SHORTEST = 6
@@ -35,8 +38,9 @@ _SHORTEST = 6
 def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[Place, str]:
     """Return the places whose values are not shown, with the values.
 
-    These are the settings that a plugin marks as secret, keys named like one, and whatever holds a secret of the
-    environment or one that stands elsewhere in the configuration, or looks like a key or a password.
+    These are the settings that a plugin marks as secret, keys named like one, what services are sent as headers, and
+    whatever holds a secret of the environment or one that stands elsewhere in the configuration, or looks like a key
+    or a password.
     """
     found: dict[Place, str] = {}
     for place, value in walk(data):
@@ -48,7 +52,9 @@ def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[
             continue
         prose = any(isinstance(key, str) and key in _PROSE for key in place)
         seen = _REFERENCE.sub("", value)
-        if any(secret in value for secret in known) or _TOKEN.search(value) or (not prose and mask(seen) != seen):
+        repeats = any(secret in value for secret in known)
+        header = _is_header(place) and _is_literal(value)
+        if repeats or header or _TOKEN.search(value) or (not prose and mask(seen) != seen):
             found[place] = value
     return found
 
@@ -73,23 +79,29 @@ def _lines(text: str, document: Document, plugins: PluginHost, mask: Callable[[s
     def hide(line: str) -> str:
         for secret in sorted(secrets, key=len, reverse=True):
             line = line.replace(secret, MASKED)
-        return mask(line) if line.lstrip().startswith("#") else _TOKEN.sub(MASKED, line)
+        return _TOKEN.sub(MASKED, line)
 
-    return zip(masked.split("\n"), _lines_changed(masked, document, hide).split("\n"), strict=True)
+    def hide_comment(line: str) -> str:
+        begin = line.find("#")
+        return line if begin < 0 else line[:begin] + mask(line[begin:])
+
+    hidden = _lines_changed(_lines_changed(masked, document, hide), document, hide_comment)
+    return zip(masked.split("\n"), hidden.split("\n"), strict=True)
 
 
 def shown_unread(text: str, mask: Callable[[str], str]) -> str:
     """Return a text that is no TOML or JSON with everything masked that may be a secret."""
-    lines = []
+    shown_lines = []
     for line in text.split("\n"):
-        key = re.match(r"\s*[\"']?([^\s\"'=:]+)[\"']?\s*[=:]\s*", line)
-        if key is None or not any(is_secret_name(part) for part in key[1].split(".")):
-            line = mask(line)
-        elif "${" not in line or ":-" in line:
-            rest = re.sub(r"^(?:\"[^\"]*\"|'[^']*'|[^#]*)", f'"{MASKED}"', line[key.end() :], count=1)
-            line = line[: key.end()] + rest
-        lines.append(_TOKEN.sub(MASKED, line))
-    return "\n".join(lines)
+        pieces, at = [], 0
+        for found in _ASSIGNED.finditer(line):
+            _, name, value = found.groups()
+            if any(is_secret_name(part) for part in name.split(".")):
+                kept = "${" in value and ":-" not in value
+                pieces += [mask(line[at : found.start(3)]), value if kept else f'"{MASKED}"']
+                at = found.end()
+        shown_lines.append(_TOKEN.sub(MASKED, "".join([*pieces, mask(line[at:])])))
+    return "\n".join(shown_lines)
 
 
 def behind_masks(
@@ -124,10 +136,15 @@ def same_target(
     """
     depth = 2 if place[0] in SERVICES else 1 if place[0] == "conversations" else 3
     around = [place[:depth]] if depth < 3 else [place[:-1], place[:3]]
-    if place[0] == "responses":  # what a rule holds goes to its service
-        service = at(file, (*place[:2], "llm"))
-        around += [("llms", service)] if isinstance(service, str) else []
+    if place[0] == "responses":  # what a rule holds goes to its services
+        around += [("llms", service) for service in services_of(file, place[:2])]
     return all(_facts(data, entry, secrets or {}) == _facts(file, entry, {}) for entry in around)
+
+
+def services_of(data: Mapping[str, Any], rule: Place) -> tuple[str, ...]:
+    """Return who answers for a rule: its llm, and those that answer while that one does not."""
+    llm, fallback = at(data, (*rule, "llm")), at(data, (*rule, "fallback"))
+    return tuple(name for name in (llm, *(fallback if isinstance(fallback, list) else ())) if isinstance(name, str))
 
 
 def at(data: Any, place: Place) -> Any:
@@ -163,11 +180,16 @@ def _decides(place: Place, value: Any) -> bool:
 
 
 def _named_secret(place: Place, data: Mapping[str, Any], plugins: PluginHost) -> bool:
-    if place[0] in SERVICES:
-        return is_secret_place(place[2:]) or place[2:3] in _marked(data, place[:2], plugins)
-    if place[0] == "conversations":
-        return is_secret_place(place[1:]) or place[1:2] in _marked(data, place[:1], plugins)
-    return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
+    depth = {**dict.fromkeys(SERVICES, 2), "conversations": 1}.get(str(place[0]))
+    if depth is None:
+        return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
+    inside = place[depth:]
+    return is_secret_place(inside) or any(inside[: len(m)] == m for m in _marked(data, place[:depth], plugins))
+
+
+def _is_header(place: Place) -> bool:
+    """Return whether a service is sent a value as a header: those that prove who asks have any name."""
+    return place[0] in SERVICES and any("headers" in str(key).lower() for key in place[2:-1])
 
 
 def _marked(data: Mapping[str, Any], place: Place, plugins: PluginHost) -> Collection[Place]:
@@ -179,8 +201,21 @@ def _marked(data: Mapping[str, Any], place: Place, plugins: PluginHost) -> Colle
         "conversations": plugins.conversation_stores,
     }[str(place[0])]
     name = entry.get("provider") if isinstance(entry, dict) else None
-    kind = records.by_name.get(name) if isinstance(name, str) else None
-    return {(field.name,) for field in attrs.fields(kind.config_class) if field.metadata.get("secret")} if kind else ()
+    kind = records.by_name.get(name.lower()) if isinstance(name, str) else None
+    return _marked_of(kind.config_class) if kind is not None else ()
+
+
+@functools.cache
+def _marked_of(cls: type[Any]) -> tuple[Place, ...]:
+    """Return the fields that are marked as secret, also those of classes within the class."""
+    hints, found = typing.get_type_hints(cls), []
+    for field in attrs.fields(cls):
+        if field.metadata.get("secret"):
+            found.append((field.name,))
+        for inner in (hints[field.name], *typing.get_args(hints[field.name])):
+            if isinstance(inner, type) and attrs.has(inner):
+                found += [(field.name, *below) for below in _marked_of(inner)]
+    return tuple(found)
 
 
 def _is_literal(value: str) -> bool:
