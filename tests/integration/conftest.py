@@ -12,8 +12,8 @@ from web_server import WebServer
 class ChatServer:
     """Answers each request with the next reply: a message ({content, tool_calls}), or (status, body).
 
-    A request with stream = true is answered with server-sent events that say the same. The last reply repeats. Each request
-    releases ``asked``; while ``open`` is cleared, answers wait.
+    A request with stream = true is answered with server-sent events that say the same. The last reply repeats. Each
+    request releases ``asked``; while ``open`` is cleared, answers wait.
     """
 
     def __init__(self) -> None:
