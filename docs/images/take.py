@@ -120,6 +120,7 @@ def main(url: str, model: str) -> None:
             validate(page, server.url)
             page.goto(server.url + "#/config")
             page.get_by_role("tab", name="Handlers").click()
+            page.get_by_role("group").filter(has_text="every message").locator("summary").click()
             page.wait_for_timeout(1000)
             page.screenshot(path=HERE / "config.png")
         finally:
@@ -130,11 +131,12 @@ def main(url: str, model: str) -> None:
 def chat(page: Page, base: str) -> None:
     """Ask two things, and photograph the second answer with its tool call."""
     page.goto(base + "#/chat")
-    for question in ("What is 17% of 230?", "And what is the weather in Paris?"):
+    for question in ("What is 1234 * 5678?", "And what is the weather in Paris?"):
         page.get_by_role("textbox", name="Message").fill(question)
         page.keyboard.press("Enter")
         expect(page.get_by_role("button", name="Stop")).to_be_visible()
         expect(page.get_by_role("button", name="Stop")).to_be_hidden(timeout=120_000)
+    page.locator(".tool-call summary").last.click()
     page.wait_for_timeout(1000)
     page.screenshot(path=HERE / "chat.png")
 

@@ -1,29 +1,22 @@
-// An answer of the server's as it comes: tool calls as cards, and the text.
-//   const live = liveAnswer({ onText(text) {…} });   place.append(live.calls);
-//   live.take(event, data)      one event of the stream      live.stop()      it was cancelled
+// The tool calls of an answer as it comes: a card each, put where the caller says.
+//   const calls = liveCalls((card) => place.append(card));
+//   calls.take({ event, data })  each event of the stream       calls.stop()  nothing more comes
 
-import { h } from "./dom.js";
 import { toolCallCard } from "./tool_call.js";
 
-/** Return { calls, take, stop, count }. */
-export function liveAnswer({ onText = () => {}, onCall = () => {} } = {}) {
-  const calls = h("div", { class: "stack tight" });
+/** Return { take, stop }. */
+export function liveCalls(place) {
   let written = new Map(); // of the answer under way: index → card
-  let waiting = []; // written, not yet started: { name, card }
-  const started = new Map(); // call_id → card
-  const all = [];
-  let text = "";
+  const waiting = []; // written, not yet started: { name, card }
+  const running = new Map(); // call_id → card
 
   function made(name) {
     const card = toolCallCard({ name });
-    all.push(card);
-    calls.append(card.node);
-    onCall(all.length);
+    place(card.node);
     return card;
   }
 
-  const takes = {
-    text: ({ text: part }) => onText((text += part)),
+  const on = {
     tool_call({ index, name }) {
       const card = made(name);
       written.set(index, card);
@@ -33,21 +26,18 @@ export function liveAnswer({ onText = () => {}, onCall = () => {} } = {}) {
     tool_started({ call_id: id, name, arguments: given }) {
       const at = waiting.findIndex((one) => one.name === name);
       const card = at < 0 ? made(name) : waiting.splice(at, 1)[0].card;
-      started.set(id, card);
+      running.set(id, card);
       card.start(given);
     },
-    tool_finished: ({ call_id: id, tool, result, iteration, params }) => (started.get(id) || made(tool)).finish(result, { iteration, params }),
-    answer_end() {
-      written = new Map();
-      if (text) onText((text += "\n\n"));
+    tool_finished({ call_id: id, tool, params, result, iteration }) {
+      const card = running.get(id) || made(tool);
+      running.delete(id);
+      card.finish(result, { iteration, params });
     },
+    answer_end: () => (written = new Map()),
   };
   return {
-    calls,
-    get count() {
-      return all.length;
-    },
-    take: (event, data) => takes[event]?.(data),
-    stop: () => all.forEach((card) => card.stop()),
+    take: ({ event, data }) => on[event]?.(data),
+    stop: () => [...waiting.map((one) => one.card), ...running.values()].forEach((card) => card.stop()),
   };
 }

@@ -74,5 +74,5 @@ export function intervalBar(status, { label = "" } = {}) {
 /** Return how many tests are missing, in words; "" if none. */
 export function moreNeeded(status) {
   if (!status || status.verdict !== "undecided" || !status.more) return "";
-  return `${status.more} more ${status.more === 1 ? "test" : "tests"} needed`;
+  return status.more === 1 ? "1 more test needed" : `about ${status.more.toLocaleString()} more tests needed`;
 }

@@ -6,6 +6,7 @@
 
 import { h, icon, replace } from "../dom.js";
 import { alert, badge, button, copyButton, errorCard, ms, when } from "../elements.js";
+import { liveCalls } from "../live_calls.js";
 import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
 
@@ -17,9 +18,7 @@ export function answerView({ prompt = "" } = {}) {
   const node = h("article", { class: "message answer", "aria-label": "Answer", "aria-busy": "true" }, body, status, foot);
   const texts = new Map(); // "answer:index" → { node, answer }
   const thoughts = new Map();
-  const written = new Map(); // "answer:index" → card
-  const waiting = []; // cards of calls that are not running yet, in order
-  const running = new Map(); // call id → card
+  const calls = liveCalls((card) => body.append(card));
   let answers = 0;
 
   const say = (text) => (status.lastElementChild.textContent = text);
@@ -44,12 +43,6 @@ export function answerView({ prompt = "" } = {}) {
     return thoughts.get(key);
   }
 
-  function card(name) {
-    const made = toolCallCard({ name });
-    body.append(made.node);
-    return { ...made, name };
-  }
-
   const on = {
     text({ index, text }) {
       say("Writing…");
@@ -59,39 +52,16 @@ export function answerView({ prompt = "" } = {}) {
       say("Thinking…");
       thoughtAt(index).append(text);
     },
-    tool_call({ index, name }) {
-      say(`Calling ${name}…`);
-      const made = card(name);
-      written.set(`${answers}:${index}`, made);
-      waiting.push(made);
-    },
-    tool_arguments({ index, arguments: part }) {
-      written.get(`${answers}:${index}`)?.write(part);
-    },
-    tool_started({ call_id, name, arguments: value }) {
-      say(`Running ${name}…`);
-      const at = waiting.findIndex((one) => one.name === name);
-      const made = at < 0 ? card(name) : waiting.splice(at, 1)[0];
-      made.start(value);
-      running.set(call_id, made);
-    },
-    tool_finished({ call_id, tool, params, result, iteration }) {
-      say("Waiting for the model…");
-      const made = running.get(call_id) || card(tool);
-      running.delete(call_id);
-      made.finish(result, { iteration, params });
-    },
-    answer_end() {
-      answers += 1;
-    },
+    tool_call: ({ name }) => say(`Calling ${name}…`),
+    tool_started: ({ name }) => say(`Running ${name}…`),
+    tool_finished: () => say("Waiting for the model…"),
+    answer_end: () => (answers += 1),
   };
 
   const ended = () => {
     status.remove();
     node.removeAttribute("aria-busy");
   };
-
-  const cards = () => [...waiting, ...running.values()];
 
   async function render() {
     await Promise.all(
@@ -107,6 +77,7 @@ export function answerView({ prompt = "" } = {}) {
     node,
     take({ event, data }) {
       on[event]?.(data);
+      calls.take({ event, data });
     },
     async finish(turn) {
       const last = Math.max(-1, ...[...texts.values()].map((one) => one.answer));
@@ -115,19 +86,19 @@ export function answerView({ prompt = "" } = {}) {
         answers = last + 1;
         textAt(0).append(turn.content);
       }
-      for (const one of cards()) one.stop();
+      calls.stop();
       ended();
       replace(foot, facts(turn, prompt));
       await render();
     },
     async fail(error, retry) {
-      for (const one of cards()) one.stop();
+      calls.stop();
       ended();
       replace(foot, errorCard(error, { retry, title: "No answer." }));
       await render();
     },
     async stop(retry) {
-      for (const one of cards()) one.stop();
+      calls.stop();
       ended();
       replace(
         foot,
@@ -179,7 +150,7 @@ function facts(turn, prompt) {
   const { input_tokens: input, output_tokens: output } = turn.usage || {};
   const model = [turn.service, turn.model].filter((part, at, all) => part && part !== all[at - 1]).join(" / ");
   const told = [
-    turn.topic && badge(turn.topic, "", null, { title: "Topic" }),
+    turn.topic && turn.topic !== prompt?.trim() && badge(turn.topic, "", null, { title: "Topic" }),
     model && h("span", { title: "Service and model" }, model),
     input || output ? h("span", { title: `${input ?? 0} read, ${output ?? 0} written` }, `${((input || 0) + (output || 0)).toLocaleString()} tokens`) : null,
     turn.elapsed_ms !== undefined && h("span", { title: "Time of the whole turn" }, ms(turn.elapsed_ms)),

@@ -4,7 +4,7 @@ import { h, icon, replace, announce, uid } from "../dom.js";
 import { get, stream, ApiError } from "../api.js";
 import { pageHead, button, badge, alert, errorCard, spinner, ms, when } from "../elements.js";
 import { markdown } from "../markdown.js";
-import { liveAnswer } from "../live_calls.js";
+import { liveCalls } from "../live_calls.js";
 import { toolCallCard } from "../tool_call.js";
 import { modelMark, markBadge, verdictBadge, staleBadge, intervalBar, moreNeeded, sentence } from "../verdict.js";
 
@@ -109,20 +109,23 @@ export async function mount(root, { query }) {
     busy(true);
     const answer = h("p", { class: "test-answer plain" });
     const heading = h("h3", {}, "Tool calls");
-    const live = liveAnswer({
-      onText: (all) => (answer.textContent = all.trim()),
-      onCall: (count) => (heading.textContent = `Tool calls (${count})`),
+    const made = h("div", { class: "stack tight" });
+    const calls = liveCalls((card) => {
+      made.append(card);
+      heading.textContent = `Tool calls (${made.childElementCount})`;
     });
     results.hidden = false;
     const place = h("div", { class: "stack" });
-    replace(results, h("h2", {}, "Results"), h("div", { class: "card" }, heading, live.calls, h("h3", {}, "Answer"), answer, spinner("The model is working")), place);
+    replace(results, h("h2", {}, "Results"), h("div", { class: "card" }, heading, made, h("h3", {}, "Answer"), answer, spinner("The model is working")), place);
     announce("The test runs.");
     try {
       let report = null;
       for await (const { event, data } of stream("api/tools/test", { query: wanted, model: select.value, stream: true }, { signal: running.signal })) {
         if (event === "test") report = data;
         else if (event === "error") throw new ApiError(data.status || 500, data);
-        else live.take(event, data);
+        else if (event === "text") answer.append(data.text);
+        else if (event === "answer_end" && answer.textContent) answer.append("\n\n");
+        calls.take({ event, data });
       }
       if (!report) throw new ApiError(0, { title: "Broken off", detail: "The server ended the test without a result." });
       if (gone) return;
@@ -130,7 +133,7 @@ export async function mount(root, { query }) {
       announce(`The test is done: ${count((report.tool_calls || []).length, "tool call")}.`);
       await loadModels();
     } catch (error) {
-      live.stop();
+      calls.stop();
       results.querySelector(".spinner")?.remove();
       if (error.name === "AbortError") place.append(alert("warn", h("p", {}, "Stopped. A test that was stopped is not counted.")));
       else place.append(errorCard(error, { retry: run, title: "The test failed" }));
