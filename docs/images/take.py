@@ -120,7 +120,7 @@ def main(url: str, model: str) -> None:
             validate(page, server.url)
             page.goto(server.url + "#/config")
             page.get_by_role("tab", name="Handlers").click()
-            page.get_by_role("group").filter(has_text="every message").locator("summary").click()
+            page.locator(".fold-toggle").first.click()
             page.wait_for_timeout(1000)
             page.screenshot(path=HERE / "config.png")
         finally:

@@ -5,7 +5,7 @@ import types
 
 import attrs
 import pytest
-from flexchat.config.cases import Case, CaseTool, ExpectedCall, ToolMock
+from flexchat.config.cases import Case, CaseTool, ExpectedCall, ToolMock, ValidationTable
 from flexchat.domain import Implementation, ModelInfo, ToolDefinition
 from flexchat.errors import ProviderConnectionError
 from flexchat.tools.manager import ToolManager
@@ -68,6 +68,17 @@ def test_the_hash_of_a_case_is_of_what_it_asks_expects_and_offers():
     limited = attrs.evolve(CASE, tools=("one",))
     assert case_hash(limited, [ONE, TWO]) == case_hash(limited, [ONE, tool("two", "Another.")])
     assert case_hash(limited, [ONE]) != case_hash(limited, [tool("one", "Another.")])
+
+
+def test_what_a_case_is_asked_with_counts_unless_it_says_its_own():
+    """The prompt, the temperature and the length of answers; not how often or how many at once."""
+    asked = case_hash(CASE, [], ValidationTable())
+
+    assert asked == case_hash(CASE, []) == case_hash(CASE, [], ValidationTable(runs=5, concurrency=9))
+    for table in (ValidationTable(prompt="Be brief."), ValidationTable(temperature=0), ValidationTable(max_tokens=9)):
+        assert case_hash(CASE, [], table) != asked
+    own = attrs.evolve(CASE, prompt="Its own.")
+    assert case_hash(own, [], ValidationTable(prompt="Be brief.")) == case_hash(own, [], ValidationTable())
 
 
 def test_own_tools_count_once_whether_or_not_they_are_among_those_given():

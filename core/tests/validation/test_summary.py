@@ -111,7 +111,7 @@ def test_a_case_with_another_text_is_stale_by_itself():
     summary = the_one(attempts, cases={**CASES, "two": "another hash"})
 
     assert (summary.verdict.tests, summary.stale) == (2, False)
-    assert summary.stale_reasons == ("the case 'two' has changed",)
+    assert summary.stale_reasons == ("the case 'two', or how it is asked, has changed",)
     assert [c.stale for c in summary.cells] == [False, True]
 
 

@@ -12,7 +12,6 @@ import attrs
 from ..app import FlexChat
 from ..validation.attempt_json import attempt_to_dict
 from ..validation.attempts import Attempt
-from ..validation.fingerprint import case_hashes
 from ..validation.junit import junit_xml, write_whole
 from ..validation.running import Plan, Progress, ValidationRun
 from ..validation.statistics import Verdict
@@ -70,13 +69,12 @@ async def report_of(run: ValidationRun, chat: FlexChat, store: ValidationStore) 
         if attempt.outcome != "error" or place not in last or last[place].outcome == "error":
             last[place] = attempt
     known = [attempt for model_id in run.plan.models for attempt in await store.attempts(model_id=model_id)]
-    hashes = case_hashes(run.plan.cases, chat.tools.get_registry().list())
     return Report(
         run=run.run,
         plan=run.plan,
         progress=run.progress,
         attempts=tuple(last.values()),
-        models=summarise(known, run.keys, hashes, runs=await store.runs(-1)),
+        models=summarise(known, run.keys, run.hashes, runs=await store.runs(-1)),
     )
 
 

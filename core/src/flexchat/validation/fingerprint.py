@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.cases import Case
+from ..config.cases import Case, ValidationTable
 from ..domain import ToolDefinition
 from ..errors import ProviderError
 from .attempts import ModelKey
@@ -18,29 +18,37 @@ if TYPE_CHECKING:
     from ..app import FlexChat
 
 
+_ASKED_WITH = {"prompt", "max_tokens", "temperature"}
+"""Keys of [validation] that change what a model is asked."""
+
+
 def tools_hash(tools: Iterable[ToolDefinition]) -> str:
     """Return the SHA-256 of what a model is told of tools; their order, and how they are run, do not count."""
     return _sha256(_told(tools))
 
 
-def case_hash(case: Case, tools: Iterable[ToolDefinition]) -> str:
-    """Return the SHA-256 of what a case asks and expects, and of those of the tools that it offers.
+def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTable | None = None) -> str:
+    """Return the SHA-256 of what a case asks and expects, what it is asked with, and of those tools that it offers.
 
     Its name and its tags do not count, and what a case does not say does not either: keys it may have one day change no
     hash.
 
     Args:
         tools: Those of the config, or those that are offered; the case's own may be among them or not.
+        table: Its prompt, temperature and the like count; what the case says itself comes before.
     """
     own = {tool.name for tool in case.own_tools}
     offered = [tool for tool in tools if tool.name not in own and (case.tools is None or tool.name in case.tools)]
-    asked = {key: value for key, value in attrs.asdict(case, filter=_is_said).items() if key not in ("name", "tags")}
-    return _sha256([asked, _told(offered)])
+    settings = attrs.asdict(table, filter=_is_asked_with) if table is not None else {}
+    asked = {**settings, **attrs.asdict(case, filter=_is_said)}
+    return _sha256([{key: value for key, value in asked.items() if key not in ("name", "tags")}, _told(offered)])
 
 
-def case_hashes(cases: Iterable[Case], tools: Sequence[ToolDefinition]) -> dict[str, str]:
+def case_hashes(
+    cases: Iterable[Case], tools: Sequence[ToolDefinition], table: ValidationTable | None = None
+) -> dict[str, str]:
     """Return the hash of each case by its name, in their order: what summarise compares results with."""
-    return {case.name: case_hash(case, tools) for case in cases}
+    return {case.name: case_hash(case, tools, table) for case in cases}
 
 
 async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
@@ -81,6 +89,10 @@ def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
 def _is_said(field: attrs.Attribute[Any], value: Any) -> bool:
     default = field.default
     return bool(value != ({} if isinstance(default, attrs.Factory) else default))  # type: ignore[arg-type]
+
+
+def _is_asked_with(field: attrs.Attribute[Any], value: Any) -> bool:
+    return field.name in _ASKED_WITH and _is_said(field, value)
 
 
 def _version(old: str, now: str) -> str:

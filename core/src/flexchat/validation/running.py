@@ -52,6 +52,7 @@ class ValidationRun:
         run: Its record, as it was last saved.
         plan: What is to be tried.
         keys: What the attempts at each model are valid for.
+        hashes: Of the cases, by their names; see case_hashes.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class ValidationRun:
     ) -> None:
         self.run, self.plan, self.keys = run, plan, dict(keys)
         self._chat, self._store, self._table, self._pause_s = chat, store, table, pause_s
-        self._hashes = case_hashes(plan.cases, chat.tools.get_registry().list())
+        self.hashes = case_hashes(plan.cases, chat.tools.get_registry().list(), table)
         self._tasks = {(task.model_id, task.case.name, task.repetition): task for task in plan.tasks()}
         self._counts: Counter[str] = Counter()
         self._tokens, self._cost, self._unpriced = [0, 0], 0.0, dict[str, None]()
@@ -327,7 +328,7 @@ class ValidationRun:
 
     def _recall(self, attempt: Attempt) -> None:
         """Take an attempt of before as made, if it still says what it said."""
-        if attempt.outcome == "error" or attempt.case is None or attempt.case_hash != self._hashes.get(attempt.case):
+        if attempt.outcome == "error" or attempt.case is None or attempt.case_hash != self.hashes.get(attempt.case):
             return
         key = self.keys.get(attempt.key.model_id)
         if key is None or stale_reasons(attempt.key, _for_a_case(key)):
@@ -348,7 +349,7 @@ class ValidationRun:
     def _id(self, task: Task) -> str:
         """Return the id of an attempt that counts: the same for the same case, tools and model in the same run."""
         key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
-        named = [self.run.id, key, task.case.name, self._hashes[task.case.name], task.repetition]
+        named = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 

@@ -228,8 +228,8 @@ def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | No
     if attempt.case_hash == expected:
         return reasons
     tools_changed = attempt.key.tools and now.tools and attempt.key.tools != now.tools
-    changed = "the tools have changed" if tools_changed else f"the case '{attempt.case}' has changed"
-    return (*reasons, changed)
+    changed = f"the case '{attempt.case}', or how it is asked, has changed"
+    return (*reasons, "the tools have changed" if tools_changed else changed)
 
 
 def _of_the_last_key(attempts: Sequence[Attempt]) -> list[Attempt]:

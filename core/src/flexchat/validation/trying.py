@@ -101,7 +101,7 @@ async def tried(
     error: Exception | None = None
     hash_: str | None = None
     try:
-        hash_ = case_hash(case, chat.tools.get_registry().list())
+        hash_ = case_hash(case, chat.tools.get_registry().list(), table)
         tools = offered_tools(chat, case, run_tools=table.run_tools)
         await _converse(chat, model_id, case, table, tools, responses)
         judged = judge(case, responses)

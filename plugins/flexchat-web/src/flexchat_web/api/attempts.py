@@ -13,7 +13,7 @@ from flexchat.validation.summary import stale_attempt
 
 from ..operations import Call, Json, Operation, Reply
 from . import cases as case_files
-from .records import Records
+from .records import Records, validation_table
 from .runs import ATTEMPT, WANTED, plan_of
 from .shapes import COUNT, SWITCH, TEXTS, listed, record
 
@@ -28,13 +28,13 @@ async def _list(call: Call) -> Reply:
         found, _ = await case_files.readable(call.serving, chat)
         kept = await store.attempts(model_id=call.query["model_id"] or None)
         own = {run.id for run in await store.runs(-1, tenant=call.tenant)}
-        tools = chat.tools.get_registry().list()
+        tools, table = chat.tools.get_registry().list(), validation_table(chat)
 
     def made() -> list[dict[str, Any]]:
         wanted = [attempt for attempt in kept if attempt.run is None or attempt.run in own]
         if call.query["case"]:
             wanted = [attempt for attempt in wanted if attempt.case == call.query["case"]]
-        hashes = case_hashes(found.cases, tools)
+        hashes = case_hashes(found.cases, tools, table)
         newest = wanted[: -call.query["limit"] - 1 : -1]
         return [
             {**attempt_to_dict(one), "stale": bool(stale_attempt(one, keys(one.key.model_id), hashes))}

@@ -11,7 +11,7 @@ from flexchat.validation.summary import matrix, summarise
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
 from . import cases as case_files
-from .records import Records, chosen_model, named_models, shown_status
+from .records import Records, chosen_model, named_models, shown_status, validation_table
 from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
 
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
@@ -63,12 +63,12 @@ async def _matrix(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)
         cases, store, keys = _tagged(call, found), records.store(chat), await records.keys(chat)
-        tools = chat.tools.get_registry().list()
+        tools, table = chat.tools.get_registry().list(), validation_table(chat)
         named = named_models(chat)
         attempts, runs = await store.attempts(), await store.runs(-1)
 
     def made() -> dict[str, Any]:
-        hashes = case_hashes(cases, tools)
+        hashes = case_hashes(cases, tools, table)
         ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
         return matrix(summarise(attempts, {id: keys(id) for id in ids}, hashes, runs=runs), hashes)
 
