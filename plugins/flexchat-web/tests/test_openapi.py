@@ -55,3 +55,21 @@ async def test_a_token_is_told_where_one_is_needed(new_client):
     assert document["paths"]["/api/config"]["get"]["security"] == [{"token": []}]
     assert "401" in document["paths"]["/api/config"]["get"]["responses"]
     assert "security" not in document["paths"]["/openapi.json"]["get"]
+
+
+async def test_each_example_fits_its_schema(document):
+    told = 0
+    for path, method, operation in operations(document):
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            for example in media["schema"].get("examples", ()):
+                told += 1
+                assert not [*jsonschema.Draft202012Validator(media["schema"]).iter_errors(example)], (method, path)
+    assert told > 5
+
+
+async def test_links_lead_to_operations(document):
+    names = {operation["operationId"] for _, _, operation in operations(document)}
+    answers = [answer for _, _, operation in operations(document) for answer in operation["responses"].values()]
+    links = [link for answer in answers for link in answer.get("links", {}).values()]
+    assert links
+    assert {link["operationId"] for link in links} <= names

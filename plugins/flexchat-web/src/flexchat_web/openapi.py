@@ -159,6 +159,8 @@ def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
     for status, answer in operation.answers.items():
         content = {**answers.get(status, {}).get("content", {}), **_content(operation, status, answer)}
         answers[status] = {"description": HTTPStatus(status).phrase, **({"content": content} if content else {})}
+        if operation.links and status < 300:
+            answers[status]["links"] = {name: dict(link) for name, link in operation.links.items()}
     return answers
 
 

@@ -94,6 +94,7 @@ class Operation:
         edits: Whether it needs the right to edit.
         open: Whether it needs no token.
         openai_errors: Whether problems are told in OpenAI's form.
+        links: By their names, OpenAPI's Link Objects: what can be asked with what a good answer says.
         refusal: From a body that does not fit its schema to the sentence it is refused with, where a specification
             gives one; None for the ordinary one.
     """
@@ -114,4 +115,5 @@ class Operation:
     edits: bool = False
     open: bool = False
     openai_errors: bool = False
+    links: Mapping[str, Schema] = attrs.field(factory=dict)
     refusal: Callable[[Any], str | None] | None = None

@@ -34,6 +34,7 @@ _ASKED = {
     "topic": NULLABLE_TEXT,
 }
 _PROMPT = {"prompt": {"type": "string", "pattern": "\\S"}}
+_EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
 async def _chat(call: Call) -> Reply:
@@ -112,14 +113,17 @@ OPERATIONS = (
         summary="Answer a message; with stream, or if the client accepts text/event-stream, as events.",
         tag="chat",
         handle=_chat,
-        body=taken(
-            _PROMPT,
-            **_ASKED,
-            conversation=CONVERSATION_ID,
-            stream=SWITCH,
-            retryCount={"description": "Not read."},
-            selectedModels={"description": "Not read."},
-        ),
+        body={
+            **taken(
+                _PROMPT,
+                **_ASKED,
+                conversation=CONVERSATION_ID,
+                stream=SWITCH,
+                retryCount={"description": "Not read."},
+                selectedModels={"description": "Not read."},
+            ),
+            "examples": _EXAMPLES,
+        },
         refusal=_no_prompt,
         answers={
             200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
@@ -134,7 +138,7 @@ OPERATIONS = (
         summary="Say which rule would answer a message, and why.",
         tag="chat",
         handle=_explain,
-        body=taken(_PROMPT, **_ASKED),
+        body={**taken(_PROMPT, **_ASKED), "examples": _EXAMPLES},
         refusal=_no_prompt,
         answers={
             200: record(

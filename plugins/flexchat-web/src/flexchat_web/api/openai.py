@@ -18,7 +18,7 @@ from flexchat.errors import did_you_mean
 from ..operations import Call, Event, Json, Operation, Reply, Stream
 from ..problems import ApiError
 from .openai_chunks import chunks, completion
-from .openai_messages import read_messages
+from .openai_messages import read_messages, unread_part
 from .records import named_models
 from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, listed, record
 
@@ -149,10 +149,15 @@ def _refusal(body: Any) -> str | None:
         return "n: this server gives one answer; leave n out"
     if given.get("logprobs"):
         return "logprobs: this server tells no probabilities; leave logprobs out"
-    return None
+    return unread_part(given.get("messages"))
 
 
-_PARTS = {"type": "array", "items": {"type": "object", "properties": {"type": TEXT}, "required": ["type"]}}
+_PART = {
+    "type": "object",
+    "properties": {"type": {"enum": ["text", "refusal"]}, "text": TEXT, "refusal": TEXT},
+    "anyOf": [{"properties": {"type": {"const": kind}}, "required": ["type", kind]} for kind in ("text", "refusal")],
+}
+_PARTS = {"type": "array", "items": _PART}
 _CALL = {
     "type": "object",
     "properties": {
@@ -209,6 +214,7 @@ _COMPLETIONS = {
         "logprobs": {"enum": [None, False]},
     },
     "required": ["model", "messages"],
+    "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],
 }
 _MODEL = record({"id": TEXT, "object": TEXT, "created": COUNT, "owned_by": TEXT})
 

@@ -77,6 +77,18 @@ def _text(content: Any, place: str) -> str:
     return "\n".join(texts)
 
 
+def unread_part(messages: Any) -> str | None:
+    """Return the sentence that refuses a message which is no text; None if all are, as far as can be seen."""
+    for index, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+            try:
+                _text(content, f"messages[{index}].content")
+            except ApiError as error:
+                return error.detail
+    return None
+
+
 def refused(text: str, param: str, *, code: str | None = None) -> ApiError:
     """Return the error for a request that cannot be answered as it is."""
     return ApiError(400, f"{param}: {text}", kind="request", param=param, code=code)

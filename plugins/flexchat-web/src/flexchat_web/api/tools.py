@@ -119,7 +119,10 @@ OPERATIONS = (
         summary="Run a tool, as a model would; what goes wrong is in the result.",
         tag="tools",
         handle=_call,
-        body=taken({"name": TEXT, "arguments": TABLE}),
+        body={
+            **taken({"name": TEXT, "arguments": TABLE}),
+            "examples": [{"name": "calculator", "arguments": {"expression": "2 + 2"}}],
+        },
         answers={200: TOOL_RESULT},
     ),
     Operation(

@@ -260,6 +260,7 @@ def _count(flaws: Any) -> str:
     return "the configuration has 1 problem" if len(flaws) == 1 else f"the configuration has {len(flaws)} problems"
 
 
+_EXAMPLE = '[llms.robot]\nprovider = "rehearsal"\n\n[[responses]]\nllm = "robot"\nmodel = "r1"\n'
 TABLES = {"type": ["object", "null"], "description": "The text's tables; null if it cannot be read."}
 _VALIDITY = an_object({"valid": {"type": "boolean"}, "errors": FLAWS, "warnings": FLAWS, "config": TABLES})
 _RELOADED = an_object({"success": {"type": "boolean"}, "message": TEXT, "status": STATUS})
@@ -287,6 +288,12 @@ OPERATIONS = (
             )
         },
         problems=(409,),
+        links={
+            "save": {
+                "operationId": "putConfig",
+                "requestBody": {"text": "$response.body#/text", "version": "$response.body#/version"},
+            }
+        },
     ),
     Operation(
         method="GET",
@@ -308,7 +315,8 @@ OPERATIONS = (
             "anyOf": [
                 an_object({"text": TEXT}, {"format": FORMAT}),
                 an_object({"config": {"type": "object"}}),
-            ]
+            ],
+            "examples": [{"text": _EXAMPLE, "format": "toml"}],
         },
         answers={200: _VALIDITY, 400: _VALIDITY},
         problems=(409,),
@@ -321,13 +329,22 @@ OPERATIONS = (
         summary="A text with changes at some places; comments and order stay. Writes nothing.",
         tag="configuration",
         handle=change,
-        body=an_object(
-            {
-                "text": TEXT,
-                "format": FORMAT,
-                "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
-            }
-        ),
+        body={
+            **an_object(
+                {
+                    "text": TEXT,
+                    "format": FORMAT,
+                    "changes": {"type": "array", "items": CHANGE, "maxItems": 100},
+                }
+            ),
+            "examples": [
+                {
+                    "text": _EXAMPLE,
+                    "format": "toml",
+                    "changes": [{"path": ["responses", 0, "model"], "value": "r2"}],
+                }
+            ],
+        },
         answers={200: an_object({"text": TEXT, "config": TABLES})},
         problems=(422,),
         edits=True,
@@ -339,7 +356,7 @@ OPERATIONS = (
         summary="How a text differs from the file, and which secrets it writes anew.",
         tag="configuration",
         handle=diff,
-        body=an_object({"text": TEXT}),
+        body={**an_object({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
         answers={200: an_object({"diff": TEXT, "secrets": {"type": "array", "items": TEXT}})},
         problems=(409,),
         edits=True,
@@ -363,7 +380,7 @@ OPERATIONS = (
         summary="Read the file again; or, with a configuration as the body, serve that one, in memory only.",
         tag="configuration",
         handle=reload,
-        body={"type": "object"},
+        body={"type": "object", "examples": [{}]},
         body_required=False,
         answers={200: _RELOADED},
         edits=True,

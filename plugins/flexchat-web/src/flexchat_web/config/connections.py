@@ -215,6 +215,7 @@ def _counted(count: int, what: str) -> str:
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 _CONFIG = {"type": "object", "description": "The settings of the entry, as the configuration has them."}
+_ROBOT = {"provider": "rehearsal", "config": {}}
 _LISTED = {
     "type": "array",
     "items": an_object({"name": TEXT, "summary": TEXT, "package": TEXT}),
@@ -272,7 +273,8 @@ OPERATIONS = (
             "anyOf": [
                 an_object({"name": _NAME}),
                 an_object({"type": {"enum": ["llm", "rag"]}, "provider": _NAME}, {"config": _CONFIG}),
-            ]
+            ],
+            "examples": [{"type": "llm", **_ROBOT}],
         },
         answers={200: _RESULT, 400: _RESULT},
         problems=(404, 422),
@@ -296,7 +298,7 @@ OPERATIONS = (
         summary="The same, under the Node original's name.",
         tag="configuration",
         handle=discovered_models,
-        body=an_object({"provider": _NAME}, {"config": _CONFIG}),
+        body={**an_object({"provider": _NAME}, {"config": _CONFIG}), "examples": [_ROBOT]},
         answers={200: _MODELS},
         problems=(404, 422),
         edits=True,

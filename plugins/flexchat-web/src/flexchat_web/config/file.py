@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +11,7 @@ from typing import Any, Literal
 import attrs
 import tomlkit
 from flexchat.config.document import MAX_BYTES, Document, parse_document
+from flexchat.storage import replacing
 
 from ..problems import ApiError
 from ..serving import Serving
@@ -82,31 +80,17 @@ def save(path: Path, text: str, *, version: str) -> None:
     Raises:
         ApiError: 409: it is no longer the version that was changed, or it cannot be written.
     """
-    target = path.resolve()  # a link goes on pointing to the file
-    raw = text.encode("utf-8")
-    if len(raw) > MAX_BYTES:
+    if len(text.encode("utf-8")) > MAX_BYTES:
         raise ApiError(409, f"a configuration has at most {MAX_BYTES // 1024 // 1024} MiB", kind="config-file")
-    temporary: Path | None = None
     try:
-        mode = target.stat().st_mode & 0o7777
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        if _version(target.read_bytes()) != version:
-            raise changed_meanwhile(path.name)
-        temporary.replace(target)
-        _sync_folder(target.parent)
+        with replacing(path) as file:
+            file.write(text)
+            if _version(path.read_bytes()) != version:
+                raise changed_meanwhile(path.name)
     except OSError as error:
         raise ApiError(
             409, f"the file {path.name} cannot be written: {error.strerror or error}", kind="config-file"
         ) from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def changed_meanwhile(name: str) -> ApiError:
@@ -122,15 +106,6 @@ def _format(path: Path) -> Format:
 
 def _version(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:32]
-
-
-def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems cannot
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _without_null(value: Any) -> Any:
