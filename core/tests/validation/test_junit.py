@@ -2,11 +2,9 @@
 
 from xml.etree import ElementTree
 
-import pytest
 from flexchat.config.cases import Case
-from flexchat.errors import StorageError
 from flexchat.validation.attempts import Attempt, CallMade, ModelKey
-from flexchat.validation.junit import junit_xml, write_whole
+from flexchat.validation.junit import junit_xml
 from flexchat.validation.running import Plan
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,21 +53,3 @@ def test_whatever_a_model_writes_the_file_is_well_formed(text):
     kept = root[0][0].get("name")
     assert len(kept) == len(text)
     assert all(a in (b, "\N{REPLACEMENT CHARACTER}") for a, b in zip(kept, text, strict=True))
-
-
-def test_a_file_is_there_whole_or_not_at_all(tmp_path):
-    """The old one stays until the new one is complete; nothing else is left."""
-    path = tmp_path / "r.xml"
-    write_whole(path, "old")
-    write_whole(path, "new\ud800")
-
-    assert path.read_text() == "new?"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["r.xml"]
-
-
-def test_a_file_that_cannot_be_written_says_so(tmp_path):
-    """And leaves nothing."""
-    for path in (tmp_path / "no" / "r.xml", tmp_path):
-        with pytest.raises(StorageError, match="cannot be written"):
-            write_whole(path, "x")
-    assert [*tmp_path.iterdir()] == []

@@ -10,9 +10,11 @@ from typing import Any
 import attrs
 
 from ..app import FlexChat
+from ..errors import StorageError
+from ..storage import replacing
 from ..validation.attempt_json import attempt_to_dict
 from ..validation.attempts import Attempt
-from ..validation.junit import junit_xml, write_whole
+from ..validation.junit import junit_xml
 from ..validation.running import Plan, Progress, ValidationRun
 from ..validation.statistics import Verdict
 from ..validation.store import Run, ValidationStore, run_to_dict
@@ -84,7 +86,11 @@ def write_junit(path: Path, report: Report) -> None:
     Raises:
         StorageError: The file cannot be written.
     """
-    write_whole(path, junit_xml(report.plan, report.attempts))
+    try:
+        with replacing(path) as file:
+            file.write(junit_xml(report.plan, report.attempts))
+    except OSError as error:
+        raise StorageError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
 def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..errors import StorageError
+from ..storage import replacing
 from .attempt_json import attempt_from_dict, attempt_to_dict
 from .attempts import Attempt
 from .store import Run, run_from_dict, run_to_dict
@@ -117,23 +115,7 @@ def write_file(path: Path, data: Any) -> None:
     """
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-        if os.name == "posix":
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        with replacing(path) as file:
+            file.write(text)
     except OSError as error:
         raise StorageError(f"validation results: '{path}' cannot be written: {error.strerror or error}") from error

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import secrets
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from xml.etree import ElementTree
 
-from ..errors import StorageError
 from .attempts import Attempt
 from .running import Plan
 
@@ -36,27 +31,6 @@ def junit_xml(plan: Plan, attempts: Iterable[Attempt]) -> str:
     _count(root)
     ElementTree.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody ever reads half of it.
-
-    Raises:
-        StorageError: It cannot be written.
-    """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    if path.exists() and not path.is_file():
-        raise StorageError(f"'{path}' cannot be written: it is no file")
-    try:
-        with part.open("x", encoding="utf-8", errors="replace") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise StorageError(f"'{path}' cannot be written: {error.strerror or error}") from None
 
 
 def _fill(case: ElementTree.Element, attempt: Attempt | None) -> None:

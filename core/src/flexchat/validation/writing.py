@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import attrs
 from ..config.cases import Case
 from ..domain.text import scrub
 from ..errors import ConfigError, Problem
+from ..storage import replacing
 from .reading import read_text
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -136,22 +135,13 @@ def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) 
 
 def _replace(file: Path, text: str, kept: Mapping[str, Any]) -> None:
     """Put a text in a file's place, once it is on the disk and has been read back with all that was there."""
-    temporary: Path | None = None
     try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{file.stem}.", suffix=file.suffix, dir=file.parent)
-        temporary = Path(name)
-        with open(descriptor, "w", encoding="utf-8", newline="\n") as out:
+        with replacing(file) as out:
             out.write(text)
             out.flush()
-            os.fsync(out.fileno())
-        _check_kept(file, temporary, kept)
-        temporary.chmod(file.stat().st_mode & 0o777 if file.exists() else 0o644)
-        os.replace(temporary, file)
+            _check_kept(file, Path(out.name), kept)
     except OSError as error:
         raise _failed(file, f"the file cannot be written: {error.strerror or error}") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,16 +23,13 @@ def run(args: Any) -> int:
         return 0
     if Path(args.output).suffix not in (".jsonl", ".ndjson"):
         args.refuse(f"--output {args.output}: name it .jsonl, so that rag add knows how to read it")
-    part = Path(f"{args.output}.part")
+    from flexchat.storage import replacing  # loads SQLite
+
     try:
-        with part.open("w", encoding="utf-8", newline="\n") as file:
+        with replacing(Path(args.output)) as file:
             name, count = with_chat(args, lambda chat: _export(chat, args, file.write))
-        os.replace(part, args.output)
     except OSError as error:
         raise RagCommandError(f"'{args.output}' cannot be written: {error.strerror or error}") from None
-    finally:
-        with contextlib.suppress(OSError):  # a folder that cannot be written cannot be tidied
-            part.unlink(missing_ok=True)
     if args.json:
         args.terminal.json({"collection": name, "documents": count, "output": args.output})
     else:

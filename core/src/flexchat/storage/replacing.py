@@ -1,0 +1,43 @@
+"""Writing a file so that nobody ever reads half of it, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """Give a file to write UTF-8 to, which takes the place of another once it is on the disk; not if the block raises.
+
+    A link goes on pointing to the file, and permissions stay. Missing folders are made. ``name`` of what is given is
+    its path meanwhile, with the same suffix; flush before reading it.
+
+    Raises:
+        OSError: It cannot be written, or there is something that is no file.
+    """
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.exists() and not target.is_file():
+        raise OSError(None, "it is no file")
+    part = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
+    try:
+        with part.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+            if target.exists():
+                part.chmod(target.stat().st_mode & 0o7777)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # some systems cannot
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
