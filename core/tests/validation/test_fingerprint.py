@@ -118,7 +118,7 @@ class Chat:
         self.tools = ToolManager()
         self.tools.add([ONE])
 
-    async def list_models(self):
+    async def list_models(self, timeout_s=None):
         self.asked += 1
         return {
             "local": (ModelInfo(id="a/b:1", digest="d1"), ModelInfo(id="c")),

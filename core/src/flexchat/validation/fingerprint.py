@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ..app import FlexChat
 
 
+LIST_S = 10.0
+"""Seconds a service has to list its models."""
+
 _ASKED_WITH = {"prompt", "max_tokens", "temperature"}
 """Keys of [validation] that change what a model is asked."""
 
@@ -58,7 +61,7 @@ async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, Mode
     None.
     """
     wanted = tuple(dict.fromkeys(model_ids))
-    listed = await chat.list_models() if wanted else {}
+    listed = await chat.list_models(timeout_s=LIST_S) if wanted else {}
     digests = {
         f"{service}/{model.id}": model.digest
         for service, models in listed.items()
