@@ -362,3 +362,27 @@ async def test_a_rules_references_do_not_go_to_another_fallback(file, new_client
     for posted in (text.replace(rule, evil), text.replace(rule, '[[responses]]\nllm = "env"\n\n' + evil)):
         assert (await put(api, other + posted)).status_code == 422
     assert (await put(api, text.replace("[[responses]]", '[[responses]]\nllm = "env"\n\n[[responses]]'))).is_success
+
+
+async def test_a_reference_in_a_text_for_any_model_stays_only_while_all_services_stay(file, new_client):
+    """Who finds the topic may be chosen anew, and is sent the prompt."""
+    file.write_text(TOML + '[topic]\nprompt = "Use ${SOME_KEY}. {{userMessage}}"\n')
+    api = await new_client()
+    text = (await shown(api))["text"]
+    evil = '[llms.evil]\nprovider = "openai"\nbase_url = "http://evil/v1"\ndefault_model = "m"\n'
+    for posted in (text.replace("9/v1", "10/v1").replace("********", "a-key-of-my-own"), evil + text):
+        answer = await put(api, posted)
+        assert answer.status_code == 422
+        assert [problem["path"] for problem in answer.json()["problems"]] == ["topic.prompt"]
+    assert (await put(api, text.replace("Be kind.", "Be short."))).is_success
+
+
+async def test_what_serves_in_memory_gives_no_right_to_the_environment(api):
+    """A reference that came with one request would else be replaced by the next."""
+    tables = {"llms": {"x": {"provider": "openai", "api_key": "${SOME_KEY}", "default_model": "m"}}}
+    assert (await api.post("/api/config/reload", json={**tables, "responses": [{"llm": "x"}]})).is_success
+    text = (await shown(api))["text"]
+    for name in ("SOME_KEY", "NO_SUCH_KEY"):
+        answer = await api.post("/api/config/validate", json={"text": text.replace("SOME_KEY", name)})
+        assert answer.status_code == 400
+        assert f"{name} of the environment may not be used here" in answer.text

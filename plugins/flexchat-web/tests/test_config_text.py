@@ -8,7 +8,7 @@ import pytest
 from flexchat.config.document import parse_document, walk
 from flexchat.domain.masking import Mask
 from flexchat_web.config.editing import edit, set_values
-from flexchat_web.config.secrets import MASKED, secret_places, shown, shown_unread
+from flexchat_web.config.secrets import MASKED, same_target, secret_places, shown, shown_unread
 from flexchat_web.problems import ApiError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -257,3 +257,23 @@ def test_in_a_text_that_cannot_be_read_secrets_are_masked_wherever_they_are_assi
     assert '"n": 1' in seen
     assert "-value" not in shown_unread("x = { passphrase = 'three-value', passwd=four-value } [", Mask())
     assert shown_unread('api_key = "${KEY}" [', Mask()).startswith('api_key = "${KEY}"')
+
+
+def test_a_key_named_like_a_secret_that_holds_an_address_decides_whom_secrets_go_to():
+    """The token_url of OAuth is sent the client's secret."""
+    entry = {"provider": "x", "token_url": "https://a.example/token", "client_secret": "the-secret"}
+    file = {"llms": {"a": entry}}
+    place = ("llms", "a", "client_secret")
+    secrets = {("llms", "a", name): entry[name] for name in ("token_url", "client_secret")}
+    masked = {"llms": {"a": {**entry, **dict.fromkeys(("token_url", "client_secret"), MASKED)}}}
+    moved = {"llms": {"a": {**masked["llms"]["a"], "token_url": "https://evil.example/token"}}}
+    assert same_target(masked, file, place, secrets)
+    assert not same_target(moved, file, place, secrets)
+
+
+@pytest.mark.parametrize(
+    "line", ["a" * 300_000, "a-" * 100_000 + " b", '"' + "a" * 300_000, "2a_token = four-secret, " * 5_000]
+)
+def test_a_long_line_that_cannot_be_read_takes_no_longer_than_it_is_long(line):
+    """Going back over every letter for every letter would hold the server for hours."""
+    assert "secret" not in shown_unread(line + "\n[", str)

@@ -83,8 +83,8 @@ async def change(call: Call) -> Reply:
     """Return a text with changes made; writes nothing."""
     source = f"flexchat.{call.body['format']}"
     try:
-        text = edit(call.body["text"], source, call.body["changes"])
-        return Json({"text": text, "config": tables_of(text, call.body["format"])})
+        text = await asyncio.to_thread(edit, call.body["text"], source, call.body["changes"])
+        return Json({"text": text, "config": await asyncio.to_thread(tables_of, text, call.body["format"])})
     except ConfigError as error:
         raise ApiError(422, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
 
@@ -93,7 +93,7 @@ async def diff(call: Call) -> Reply:
     """Return how a posted text differs from the file, both without secrets."""
     file = current_file(call.serving)
     before, _ = _shown(call.serving, file)
-    after, problems = _shown(call.serving, attrs.evolve(file, text=call.body["text"]))
+    after, problems = await asyncio.to_thread(_shown, call.serving, attrs.evolve(file, text=call.body["text"]))
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), file.name, file.name, lineterm="")
     secrets: list[str] = []
     if not problems:
@@ -201,7 +201,9 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
         now = _readable(serving, file)
     posted = file.parse(body["text"])
     values, problems = behind_masks(posted, now, serving.plugins, serving.mask)
-    problems += refused(posted, now, allow_env=serving.settings.allow_env)
+    # What serves from memory came with a request, too: a reference that stands there was never expanded.
+    expanded = now if file.path is not None else {}
+    problems += refused(posted, now, allow_env=serving.settings.allow_env, expanded=expanded)
     if problems:
         raise ConfigError(problems)
     text = body["text"]
@@ -220,7 +222,7 @@ def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
     serving = call.serving
     posted = document_of(tables)
     values, problems = behind_masks(posted, serving.written, serving.plugins, serving.mask)
-    problems += refused(posted, serving.written, allow_env=(), expands=False)
+    problems += refused(posted, serving.written, allow_env=(), expanded=None)
     if problems:
         raise ConfigError(problems)
     data: dict[str, Any] = copied(tables)

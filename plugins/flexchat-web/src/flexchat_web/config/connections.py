@@ -175,7 +175,7 @@ def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> d
         posted = document_of({section: {"tested": {**config, "provider": name}}})
     except ConfigError as error:
         raise ApiError(422, error.problems[0].text, flaws=error.problems) from None
-    problems = [*posted.problems, *refused(posted, {}, allow_env=allowed)]
+    problems = [*posted.problems, *refused(posted, {}, allow_env=allowed, expanded={})]
     if any(value == MASKED for value in config.values()):
         raise ApiError(422, f"{MASKED} hides the secret: write it again, or test the saved connection by its name")
     if problems:

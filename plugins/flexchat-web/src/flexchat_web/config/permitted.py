@@ -27,17 +27,18 @@ _BY_HAND = "edit the file by hand"
 
 
 def refused(
-    posted: Document, file: Mapping[str, Any], *, allow_env: Collection[str], expands: bool = True
+    posted: Document, file: Mapping[str, Any], *, allow_env: Collection[str], expanded: Mapping[str, Any] | None
 ) -> list[Problem]:
     """Return a problem for each thing in a posted configuration that may not come through the server.
 
     Args:
         file: The configuration as it is now: what stands there already may stay.
         allow_env: Environment variables that may be used anywhere.
-        expands: Whether references to the environment will be replaced.
+        expanded: The configuration whose references to the environment are replaced already, and may stay; None if
+            none will be replaced in the posted one.
     """
     found = [*_code(posted, file), *_paths(posted, file)]
-    return [*found, *_references(posted, file, allow_env)] if expands else found
+    return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
 
 
 def _references(posted: Document, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:

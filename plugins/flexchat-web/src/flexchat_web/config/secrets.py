@@ -27,9 +27,12 @@ MASKED = "********"
 
 SERVICES = {"llms": LLMEntry, "rag_services": RagServiceEntry}
 _ELSEWHERE = own_keys(LLMEntry) | own_keys(RagServiceEntry) | own_keys(ConversationsTable)
+_SAID_TO_ANY = ("topic", "intent", "validation")
+"""Tables whose texts are said to models that other tables choose."""
 _PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-_ASSIGNED = re.compile(r"""(["']?)([A-Za-z_][\w.-]*)\1\s*[=:]\s*("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,{}\[\]#"']+)""")
+# A name is tried once, from where it begins, and gives nothing back: else a line of one long word takes for ever.
+_ASSIGNED = re.compile(r"""(["']?)(?<![\w.-])([\w.-]++)\1\s*[=:]\s*("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,{}\[\]#"']+)""")
 _SCHEME = re.compile(r"(?i)^\s*(bearer|basic|token)\s+")
 _TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}")
 _SHORTEST = 6
@@ -138,6 +141,8 @@ def same_target(
     around = [place[:depth]] if depth < 3 else [place[:-1], place[:3]]
     if place[0] == "responses":  # what a rule holds goes to its services
         around += [("llms", service) for service in services_of(file, place[:2])]
+    if place[0] in _SAID_TO_ANY:
+        around += [("llms", service) for service in at(data, ("llms",)) or ()]
     return all(_facts(data, entry, secrets or {}) == _facts(file, entry, {}) for entry in around)
 
 
@@ -162,21 +167,21 @@ def _facts(data: Mapping[str, Any], entry: Place, secrets: Mapping[Place, str]) 
     table = at(data, entry)
     if not isinstance(table, dict):
         return {}
-    return {
-        place: secrets.get((*entry, *place), value) if value == MASKED else value
-        for place, value in walk(table)
-        if _decides(place, value)
-    }
+    unmasked = (
+        (place, secrets.get((*entry, *place), value) if value == MASKED else value) for place, value in walk(table)
+    )
+    return {place: value for place, value in unmasked if _decides(place, value)}
 
 
 def _decides(place: Place, value: Any) -> bool:
-    if isinstance(value, (dict, list)) or is_secret_place(place):
+    if isinstance(value, (dict, list)):
         return False
     if place[0] in _ELSEWHERE and place[0] != "provider":
         return False
     if isinstance(value, (bool, int, float)):
         return "port" in str(place[-1]).lower()
-    return True
+    # A token_url is named like a secret, and says whom one is sent to.
+    return not is_secret_place(place) or "://" in str(value)
 
 
 def _named_secret(place: Place, data: Mapping[str, Any], plugins: PluginHost) -> bool:
