@@ -1,6 +1,7 @@
 """flexchat serve: what it refuses, what it says, how it ends."""
 
 import argparse
+import logging
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import urllib.request
 import pytest
 from flexchat.cli.main import main
 from flexchat_web.commands.serve import ServeError, add_arguments, read_settings
+from flexchat_web.commands.server import Server
 
 
 class Silent:
@@ -162,3 +164,12 @@ def test_a_tokens_file_guards_the_real_server(program, tmp_path, config_file):
     request = urllib.request.Request(f"{url}/api/config", headers={"Authorization": "Bearer 0123456789abcdef"})
     with urllib.request.urlopen(request) as answer:
         assert answer.status == 200
+
+
+def test_the_token_of_a_link_is_not_in_the_log():
+    """With -v requests are logged; the query of /?token=… is not."""
+    Server(None, lambda: None, verbose=False)
+    args = ("127.0.0.1:1", "GET", "/?token=sesame-sesame", "1.1", 303)
+    record = logging.LogRecord("uvicorn.access", logging.INFO, "", 0, '%s - "%s %s HTTP/%s" %d', args, None)
+    assert logging.getLogger("uvicorn.access").filter(record)
+    assert record.getMessage() == '127.0.0.1:1 - "GET / HTTP/1.1" 303'

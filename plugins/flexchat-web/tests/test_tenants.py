@@ -1,27 +1,33 @@
 """Each token sees its own tenant's conversations and runs, and no others."""
 
-from contextlib import AsyncExitStack
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
 
-import httpx
 import pytest
+from flexchat.testing import calls
 
 RED, BLUE = "red-token-0123456789", "blue-token-0123456789"
 
 
 @pytest.fixture
-async def two(told):
-    told.tables["validation"]["cases"] = [{"name": "greet", "message": "hello", "no_call": True}]
-    app = told.app(tokens={RED: "red", BLUE: "blue"})
-    async with AsyncExitStack() as stack:
+def tenants(told, client_of):
+    """Clients of two tenants: async with tenants() as (red, blue)."""
 
-        async def client(token):
-            transport = httpx.ASGITransport(app=app)
-            headers = {"authorization": f"Bearer {token}"}
-            return await stack.enter_async_context(
-                httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers)
-            )
+    @asynccontextmanager
+    async def made():
+        told.tables["validation"]["cases"] = [{"name": "greet", "message": "hello", "no_call": True}]
+        app = told.app(tokens={RED: "red", BLUE: "blue"})
+        async with AsyncExitStack() as stack:
+            bearers = ({"authorization": f"Bearer {token}"} for token in (RED, BLUE))
+            yield [await stack.enter_async_context(client_of(app, headers=bearer)) for bearer in bearers]
 
-        yield await client(RED), await client(BLUE)
+    return made
+
+
+@pytest.fixture
+async def two(tenants):
+    async with tenants() as clients:
+        yield clients
 
 
 async def test_the_conversations_of_another_tenant_are_unknown(two):
@@ -76,3 +82,32 @@ async def test_the_questions_of_a_tenant_are_not_in_the_history_of_a_model(two):
     history = await blue.get("/api/tools/validation")
     assert history.json()["validations"][0]["test_count"] == 1
     assert "secret" not in history.text
+
+
+async def test_what_tools_answered_a_tenant_is_not_in_the_history_either(told, tenants):
+    """The error of a tool repeats what it was called with."""
+    told.tables["tools"]["registry"][0]["parameters"]["properties"]["city"]["enum"] = ["Rome"]
+    told.says(calls(("get_weather", {"city": "my secret town"})), "sorry", repeat=False)
+    async with tenants() as (red, blue):
+        answer = await red.post("/api/tools/test", json={"query": "x", "model": "robot/r1"})
+        assert "secret" in answer.json()["tool_calls"][0]["result"]["error"]
+        told_all = (await blue.get("/api/tools/validation")).text + (await blue.get("/api/validation/attempts")).text
+        assert "failed: get_weather" in told_all
+        assert "secret" not in told_all
+
+
+async def test_a_run_that_another_tenant_has_under_way_is_told_without_its_id(told, tenants):
+    """Whose run it is learns which; the others learn that there is one."""
+    may_answer = asyncio.Event()
+
+    async def slow(*_):
+        await may_answer.wait()
+        return "hello"
+
+    told.says(slow)
+    async with tenants() as (red, blue):
+        id = (await red.post("/api/validation/runs", json={})).json()["id"]
+        refusals = [await client.post("/api/validation/runs", json={}) for client in (red, blue)]
+        assert [refusal.status_code for refusal in refusals] == [409, 409]
+        assert [id in refusal.text for refusal in refusals] == [True, False]
+        await red.delete(f"/api/validation/runs/{id}")

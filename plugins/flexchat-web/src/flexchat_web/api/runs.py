@@ -70,8 +70,8 @@ class Runs:
         Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
         return serving.kept(cls, lambda: cls(serving))
 
-    async def begin(self, models: tuple[str, ...], make: Begin) -> Run:
-        """Begin a run in the background, or go on with one; return its record.
+    async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
+        """Begin a run of a tenant in the background, or go on with one; return its record.
 
         Raises:
             ApiError: 409: one of its models is being tried by another run.
@@ -79,7 +79,8 @@ class Runs:
         live = Live(models)
         for other in {*self._live.values(), *self._beginning}:
             if not other.over and (shared := set(models) & set(other.models)):
-                under_way = f" ({other.run.run.id})" if other.run is not None else ""
+                run = other.run.run if other.run is not None else None
+                under_way = f" ({run.id})" if run is not None and run.tenant == tenant else ""
                 text = f"a run{under_way} is trying {', '.join(sorted(shared))} already; wait for it, or cancel it"
                 raise ApiError(409, text, kind="run-under-way")
         self._beginning.add(live)
@@ -132,7 +133,7 @@ async def _start(call: Call) -> Reply:
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
         return await ValidationRun.begin(chat, plan, store, tenant=call.tenant)
 
-    return await _under_way(call, await Runs.of(call.serving).begin(plan.models, make))
+    return await _under_way(call, await Runs.of(call.serving).begin(plan.models, make, call.tenant))
 
 
 async def plan_of(call: Call, chat: FlexChat) -> Plan:
@@ -167,7 +168,7 @@ async def _resume(call: Call) -> Reply:
         found = await case_files.read(call.serving, chat)
         return await ValidationRun.resume(chat, earlier.id, found.cases, store)
 
-    return await _under_way(call, await Runs.of(call.serving).begin(earlier.models, make))
+    return await _under_way(call, await Runs.of(call.serving).begin(earlier.models, make, call.tenant))
 
 
 async def _under_way(call: Call, run: Run) -> Reply:

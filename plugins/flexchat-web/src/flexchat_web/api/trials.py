@@ -124,7 +124,7 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     tools = chat.tools.get_registry().list()
     if registry is not None:
         tables["tools"], tools = {"registry": registry}, []
-    flaws = refused(document_of(tables), {}, allow_env=(), expands=False)
+    flaws = refused(document_of(tables), {}, allow_env=(), expanded=None)
     if flaws:
         raise ApiError(422, f"{flaws[0].path}: {flaws[0].text}", flaws=flaws)
     return await asyncio.to_thread(
@@ -145,10 +145,14 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
     made = response.tool_calls or ()
     succeeded = bool(made) and all(entry.result.success for entry in made)
     iterations = max((entry.iteration for entry in made), default=0)
-    why = "no tool was called" if not made else "; ".join(e.result.error or "" for e in made if not e.result.success)
+    failed = [entry for entry in made if not entry.result.success]
     details = {"tools_used": [entry.tool for entry in made], "iterations_used": iterations}
-    if not call.serving.settings.tokens:  # else the history would show one tenant's questions to the others
+    if call.serving.settings.tokens:  # all tenants see the history, and none what another asked
+        why = f"failed: {', '.join(entry.tool for entry in failed)}"
+    else:
+        why = "; ".join(entry.result.error or "" for entry in failed)
         details["query"] = call.body["query"]
+    why = why if made else "no tool was called"
     status = await _recorded(call, trial, succeeded=succeeded, details=details, error={**details, "error": why})
     return {
         "content": response.content,

@@ -19,6 +19,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: Any, started: Callable[[], None], *, verbose: bool) -> None:
         logging.getLogger("uvicorn").setLevel(logging.INFO if verbose else logging.CRITICAL)
+        logging.getLogger("uvicorn.access").addFilter(without_query)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -42,3 +43,10 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.should_exit:
             self._told()
+
+
+def without_query(record: logging.LogRecord) -> bool:
+    """Leave the queries out of what is logged of requests: that of /?token=… is a secret."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(each.partition("?")[0] if isinstance(each, str) else each for each in record.args)
+    return True
