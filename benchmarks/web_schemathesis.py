@@ -26,19 +26,23 @@ from pathlib import Path
 TOKEN = "a-token-for-schemathesis"
 
 CONFIG = """\
-[llms.robot]
+[llms.rehearsal]
 provider = "rehearsal"
+
+[llms.robot]
+provider = "scripted"
+repeat = true
 default_model = "m1"
+replies = [
+    { tool_calls = [{ name = "calculator", arguments = { expression = "1+1" } }] },
+    { text = '{"sum": 2}' },
+]
 
 [llms.parrot]
 provider = "scripted"
 repeat = true
 default_model = "m2"
-replies = [
-    { text = "Hello." },
-    { tool_calls = [{ name = "calculator", arguments = { expression = "1+1" } }] },
-    { text = "It is 2." },
-]
+replies = [{ text = '{"said": "Hello"}' }]
 
 [rag_services.notes]
 provider = "sqlite"
@@ -97,9 +101,9 @@ AS_OTHERS_DO = {
 """Operations that may answer 400 to a request that fits, and why."""
 
 WORDS = {
-    "services": ("robot", "parrot", "notes", "openai"),
+    "services": ("robot", "rehearsal", "notes", "openai"),
     "providers": ("rehearsal", "scripted", "sqlite", "memory", "openai"),
-    "models": ("robot/m1", "parrot/m2", "robot:m1", "flexchat", "m1"),
+    "models": ("robot/m1", "parrot/m2", "rehearsal/m3", "robot:m1", "flexchat"),
     "collections": ("default", "notes"),
     "tools": ("calculator", "get_weather", "get_current_datetime"),
     "cases": ("sum", "hello"),

@@ -184,6 +184,24 @@ _MESSAGE = {
 }
 _FRACTION = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 _LIMIT = {"type": ["integer", "null"], "minimum": 1}
+_FORM = {
+    "type": ["object", "null"],
+    "properties": {
+        "type": {"enum": ["text", "json_object", "json_schema"]},
+        "json_schema": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+                "schema": {"type": "object", "properties": {"type": {"const": "object"}}, "required": ["type"]},
+                "strict": {"type": ["boolean", "null"]},
+            },
+            "required": ["schema"],
+        },
+    },
+    "required": ["type"],
+    "if": {"type": "object", "properties": {"type": {"const": "json_schema"}}},
+    "then": {"required": ["json_schema"]},
+}
 _COMPLETIONS = {
     "type": "object",
     "properties": {
@@ -201,11 +219,7 @@ _COMPLETIONS = {
         "stop": {"anyOf": [TEXT, {"type": "null"}, {"type": "array", "items": TEXT, "maxItems": 4}]},
         "seed": {"type": ["integer", "null"]},
         "reasoning_effort": {"enum": [None, "none", "minimal", "low", "medium", "high", "xhigh", "max"]},
-        "response_format": {
-            "type": ["object", "null"],
-            "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}},
-            "required": ["type"],
-        },
+        "response_format": _FORM,
         "n": {"enum": [None, 1]},
         "tools": {"type": ["array", "null"], "maxItems": 0},
         "functions": {"type": ["array", "null"], "maxItems": 0},
