@@ -194,6 +194,22 @@ async def test_without_cases_a_run_is_refused(told):
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:flexchat:problem:no-cases")
 
 
+async def test_a_models_record_and_the_matrix_say_the_same(cases, sse):
+    """A case that asks something else makes its results stale for both; without any case, results of all count."""
+    await finished(await cases.client(), sse, runs=2)
+    known = []
+    for changed in (CASES, [{**case, "message": f"{case['message']} Please."} for case in CASES], CASES[:1], []):
+        cases.tables["validation"]["cases"] = changed
+        client = await cases.client()
+        models = (await client.get("/api/models/list")).json()["models"]
+        said = next(model["validation"] for model in models if model["id"] == "robot/r1")
+        matrix = (await client.get("/api/validation/matrix")).json()
+        assert matrix["models"] == [said]
+        assert {cell["case"] for cell in matrix["cells"]} == {case["name"] for case in changed}
+        known.append((said["test_count"], said["stale"]))
+    assert known == [(4, False), (4, True), (2, False), (4, False)]
+
+
 async def test_an_unknown_run_is_404(told):
     """Whatever its id looks like."""
     client = await told.client()

@@ -158,10 +158,11 @@ def summarise(
 
 def matrix(summaries: Sequence[ModelSummary], cases: Iterable[str]) -> dict[str, Any]:
     """Return models × cases as JSON data: models, cases, cells, aspects."""
+    names = dict.fromkeys(cases)
     return {
         "models": [summary.status() for summary in summaries],
-        "cases": list(cases),
-        "cells": [cell.to_dict() for summary in summaries for cell in summary.cells],
+        "cases": [*names],
+        "cells": [cell.to_dict() for summary in summaries for cell in summary.cells if cell.case in names],
         "aspects": [aspect for summary in summaries for aspect in summary.aspect_dicts()],
     }
 

@@ -104,6 +104,11 @@ class Serving:
             await self._close_if_done(lent)
 
     @property
+    def folder(self) -> Path:
+        """The folder from which a configuration's relative paths are meant."""
+        return self.source.absolute().parent if isinstance(self.source, Path) else Path.cwd()
+
+    @property
     def notes(self) -> tuple[Problem, ...]:
         """What is remarkable in the configuration in force."""
         return self._current.chat.notes

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from flexchat import ConfigError, FlexChat, Problem
+from flexchat.validation.fingerprint import case_hashes
 
 from ..problems import ApiError
-from .records import Records
 
 if TYPE_CHECKING:
-    from flexchat.config.cases import Case
+    from flexchat.config.cases import Case, ValidationTable
     from flexchat.validation.reading import Cases
 
     from ..serving import Serving
@@ -26,7 +26,7 @@ async def read(serving: Serving, chat: FlexChat) -> Cases:
     """
     from flexchat.validation.reading import read_cases
 
-    return await asyncio.to_thread(read_cases, chat.config, Records.of(serving).folder)
+    return await asyncio.to_thread(read_cases, chat.config, serving.folder)
 
 
 async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
@@ -37,6 +37,13 @@ async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Probl
         return await read(serving, chat), ()
     except ConfigError as error:
         return Cases(), error.problems
+
+
+async def hashes(serving: Serving, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
+    """Return the hashes of the cases, whose results count; None if there are no cases: then those of any do."""
+    found, _ = await readable(serving, chat)
+    tools = chat.tools.get_registry().list()
+    return await asyncio.to_thread(case_hashes, found.cases, tools, table) or None
 
 
 def chosen(cases: Cases, *, names: Iterable[str] = (), tags: Iterable[str] = ()) -> tuple[Case, ...]:

@@ -17,6 +17,8 @@ from flexchat.validation.fingerprint import tools_hash
 from flexchat.validation.store import ValidationStore
 from flexchat.validation.tracker import ModelValidationTracker
 
+from . import cases as case_files
+
 if TYPE_CHECKING:
     from ..serving import Serving
 
@@ -50,21 +52,15 @@ class Records:
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store the configuration names."""
         named = validation_table(chat).store
-        path = self.folder / Path(named).expanduser() if named else None
+        path = self._serving.folder / Path(named).expanduser() if named else None
         if path not in self._stores:
             self._stores[path] = ValidationStore(path)
         return self._stores[path]
 
-    @property
-    def folder(self) -> Path:
-        """The folder from which a configuration's relative paths are meant."""
-        source = self._serving.source
-        return source.absolute().parent if isinstance(source, Path) else Path.cwd()
-
     async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
-        """Return a tracker over the store, whose results go stale with the models and tools of this chat."""
-        keys = await self.keys(chat)
-        return ModelValidationTracker(self.store(chat), current=keys)
+        """Return a tracker over the store, whose results go stale with the models, tools and cases of this chat."""
+        keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, validation_table(chat))
+        return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
     async def lists(self, chat: FlexChat, *, refresh: bool = False) -> Lists:
         """Return the models of each service, or why it does not list them; a minute old at most."""

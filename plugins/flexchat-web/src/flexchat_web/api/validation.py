@@ -70,7 +70,8 @@ async def _matrix(call: Call) -> Reply:
     def made() -> dict[str, Any]:
         hashes = case_hashes(cases, tools, table)
         ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
-        return matrix(summarise(attempts, {id: keys(id) for id in ids}, hashes, runs=runs), hashes)
+        counting = hashes if found.cases else None  # as for a model's record
+        return matrix(summarise(attempts, {id: keys(id) for id in ids}, counting, runs=runs), hashes)
 
     return Json({**await asyncio.to_thread(made), "problems": case_files.told(problems, call.serving)})
 
