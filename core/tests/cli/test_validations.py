@@ -114,3 +114,20 @@ def test_a_database_of_something_else_is_refused(run, tmp_path):
 
     assert ran.status == 1
     assert "is no SQLite database" in ran.err
+
+
+def test_results_of_other_tools_than_the_configurations_are_stale(run, script):
+    """As everywhere else; where the configuration cannot be used, a note says that nothing is known of it."""
+    case = '[[validation.cases]]\nname = "c"\nmessage = "hello"\nno_call = true\n[validation]\nstore = "mine.db"\n'
+    path = script('{ text = "x" }')
+    path.write_text(f"{path.read_text()}\n{case}")
+    run("validate")
+    assert json.loads(run("validations", "list", "--json").out)[0]["stale"] is False
+    path.write_text(path.read_text().replace("calculator", "echo"))
+    (record,) = json.loads(run("validations", "list", "--json").out)
+    assert (record["stale"], record["stale_reasons"]) == (True, ["the tools have changed"])
+    assert "stale: " in run("validations", "show", record["model_id"]).out
+    path.write_text(f"{path.read_text()}\n[topic]\nprompt = 3\n")
+    ran = run("validations", "list")
+    assert "undecided" in ran.out
+    assert "nothing is shown as stale" in ran.err

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, did_you_mean
 from ..plugin.contracts import Command
-from .opening import config_file
+from .opening import config_file, open_chat
 from .terminal import Terminal, one_line
 from .usage import OK, UsageError
 from .validate import store_path
 
 if TYPE_CHECKING:
+    from ..validation.attempts import ModelKey
     from ..validation.tracker import ModelValidationTracker, ValidationRecord
 
 _TESTS_SHOWN = 20
@@ -114,13 +115,16 @@ def _command(
     summary: str,
     add_arguments: Callable[[argparse.ArgumentParser], None],
     work: Callable[[ModelValidationTracker, argparse.Namespace], None],
+    *,
+    judges: bool = False,
 ) -> Command:
     def run(args: argparse.Namespace) -> int:
         from ..storage.folder import data_folder
         from ..validation.store import FILE_NAME
         from ..validation.tracker import ModelValidationTracker
 
-        tracker = ModelValidationTracker(_path(args) or data_folder() / FILE_NAME)
+        path = _path(args) or data_folder() / FILE_NAME
+        tracker = ModelValidationTracker(path, current=_valid_now(args) if judges else None)
         try:
             work(tracker, args)
         finally:
@@ -128,6 +132,27 @@ def _command(
         return OK
 
     return Command(name=f"validations {name}", summary=summary, add_arguments=add_arguments, run=run)
+
+
+def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
+    """Return what says of a model what its results are valid for with this configuration; no service is asked.
+
+    None without a usable configuration: then nothing is known to be stale.
+    """
+    from ..validation.attempts import ModelKey
+    from ..validation.fingerprint import tools_hash
+
+    if config_file(args) is None:
+        return None
+    try:
+        chat = open_chat(args)
+    except ConfigError:
+        text = "note: the configuration cannot be used (flexchat check says why), so nothing is shown as stale"
+        args.terminal.say(text, "dim")
+        return None
+    packages, tools = chat.packages, tools_hash(chat.tools.get_registry().list())
+    asyncio.run(chat.aclose())
+    return lambda id: ModelKey(model_id=id, package=packages.get(id.partition("/")[0], ""), tools=tools)
 
 
 def _path(args: argparse.Namespace) -> Path | None:
@@ -147,8 +172,8 @@ def _path(args: argparse.Namespace) -> Path | None:
 
 
 COMMANDS = (
-    _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list),
-    _command("show", "print what is known of a model, and its last tests", _model_arguments, _show),
+    _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list, judges=True),
+    _command("show", "print what is known of a model, and its last tests", _model_arguments, _show, judges=True),
     _command("export", "write all results to a JSON file", _file_arguments, _export),
     _command("import", "add the results of a JSON file, also of the Node original", _file_arguments, _import),
 )
