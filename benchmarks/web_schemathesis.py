@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+
 TOKEN = "a-token-for-schemathesis"
 
 CONFIG = """\
@@ -108,6 +110,7 @@ WORDS = {
     "tools": ("calculator", "get_weather", "get_current_datetime"),
     "cases": ("sum", "hello"),
     "tags": ("sums",),
+    "talks": ("talk-1", "talk-2"),
 }
 """What there is, by kind: names that no generator would hit upon."""
 
@@ -120,6 +123,8 @@ PLACES = {
     "body.llm": "services",
     "body.provider": "providers",
     "body.name": "tools",
+    "body.conversation": "talks",
+    "query.before": "talks",
     "body.cases[*]": "cases",
     "body.models[*]": "models",
     "body.tags[*]": "tags",
@@ -142,10 +147,15 @@ def before_call(context, case, kwargs):
 '''
 
 
-def settings(folder: Path) -> str:
-    """Return schemathesis.toml."""
+def settings(folder: Path, run: str) -> str:
+    """Return schemathesis.toml.
+
+    Args:
+        run: A validation run that can be resumed.
+    """
     lines = [f"hooks = {json.dumps(str(folder / 'hooks.py'))}", "", "[dictionaries]"]
     lines += [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in WORDS.items()]
+    lines.append(f"runs = {{ values = {json.dumps([run])} }}")
     lines += ["", "[parameters]"]
     lines += [f'"{place}" = {{ dictionary = "{name}", probability = 0.5 }}' for place, name in PLACES.items()]
     lines += [
@@ -154,6 +164,9 @@ def settings(folder: Path) -> str:
         "max_response_time = 20",
         f"positive_data_acceptance.expected-statuses = {json.dumps(ACCEPTED)}",
     ]
+    for tag, name in (("conversations", "talks"), ("validation", "runs")):
+        place = f'"path.id" = {{ dictionary = "{name}", probability = 0.5 }}'
+        lines += ["", "[[operations]]", f'include-tag = "{tag}"', "[operations.parameters]", place]
     for name, why in AS_OTHERS_DO.items():
         lines += [
             "",
@@ -183,6 +196,15 @@ def serving(folder: Path, token: str = "") -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(30)
+
+
+def cancelled_run(url: str, token: str) -> str:
+    """Begin a validation run and cancel it: one that can be resumed. Return its id."""
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"} if token else {}) as client:
+        begun = client.post("/api/validation/runs", json={"models": ["rehearsal/m3"], "runs": 500})
+        begun.raise_for_status()
+        client.delete(f"/api/validation/runs/{begun.json()['id']}").raise_for_status()
+        return begun.json()["id"]
 
 
 class Round:
@@ -251,7 +273,6 @@ def main() -> int:
 def rounds(folder: Path, examples: int, per_operation: int, seed: int) -> int:
     """Run them, each with a server of its own over the files of those before."""
     (folder / "hooks.py").write_text(HOOKS)
-    (folder / "schemathesis.toml").write_text(settings(folder))
     statuses, fitting, checks, failures = Counter(), Counter(), Counter(), []
     began, number = time.monotonic(), 0
     while statuses.total() < examples:
@@ -259,6 +280,7 @@ def rounds(folder: Path, examples: int, per_operation: int, seed: int) -> int:
         token = TOKEN if number % 2 else ""
         one = Round(folder, number)
         with serving(folder, token) as url:
+            (folder / "schemathesis.toml").write_text(settings(folder, cancelled_run(url, token)))
             one.run(folder, url, seed + number, per_operation, token)
         number += 1
         statuses += one.statuses
