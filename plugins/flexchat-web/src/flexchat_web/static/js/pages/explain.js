@@ -76,7 +76,7 @@ function timeline(phases) {
           h(
             "div",
             { class: "timeline-body" },
-            h("div", { class: "spread" }, h("h3", {}, one.phase), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, ms(one.elapsed_ms), tokens(one.usage))),
+            h("div", { class: "spread" }, h("h3", {}, one.phase.replace(/^rag/, "RAG")), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, ms(one.elapsed_ms), tokens(one.usage))),
             h("p", { class: "muted small-text" }, one.skipped ? `Not run: ${one.skipped}.` : MEANING[one.phase]),
             !one.skipped && h("p", {}, outcome(one)),
             one.warnings?.length > 0 && alert("warn", h("ul", {}, one.warnings.map((text) => h("li", {}, text)))),
