@@ -97,6 +97,13 @@ def test_cases_are_run_to_a_verdict(visit, serve, tmp_path):
     assert page.request.post(server.url + "api/config/reload", data={}).ok
     page.reload()
     page.get_by_role("button", name="small talk at silent/mute: passed: 8 of 8, stale").wait_for()
+    server.config.write_text(CASES.replace('message = "', 'message = "Please: '), "utf-8")
+    assert page.request.post(server.url + "api/config/reload", data={}).ok
+    page.reload()
+    expect(page.locator(".matrix thead th", has_text="rehearsal/rehearsal")).to_contain_text("stale")
+    tests = visit(server.url + "#/test")
+    tests.get_by_label("Model", exact=True).select_option("rehearsal/rehearsal")
+    expect(tests.locator(".test-known")).to_contain_text("claims tools, results are stale")
 
 
 NO_CASES = """

@@ -1,7 +1,7 @@
 // The table: cases in rows, models in columns.
 
 import { h, icon } from "../dom.js";
-import { verdictBadge, intervalBar, percent } from "../verdict.js";
+import { verdictBadge, staleBadge, intervalBar, percent } from "../verdict.js";
 
 /** Return the table. known: case's name → case; onOpen(model id, case's name). */
 export function matrixTable({ models, cases, cells }, known, onOpen) {
@@ -40,7 +40,7 @@ function columnHead(model) {
     "th",
     { scope: "col" },
     h("span", { class: "model-name" }, model.model_id),
-    h("span", { class: "row" }, verdictBadge(model), model.tested && h("span", { class: "muted" }, percent(model.rate))),
+    h("span", { class: "row" }, verdictBadge(model), staleBadge(model), model.tested && h("span", { class: "muted" }, percent(model.rate))),
     model.tested && intervalBar(model, { label: model.model_id }),
   );
 }

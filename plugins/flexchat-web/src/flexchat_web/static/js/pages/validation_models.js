@@ -1,7 +1,7 @@
 // The models: verdict, rate and interval of each, and the same per aspect.
 
 import { h } from "../dom.js";
-import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent } from "../verdict.js";
+import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent, range } from "../verdict.js";
 import { when } from "../elements.js";
 
 const ASPECTS = [
@@ -36,7 +36,7 @@ function card(model, aspects) {
           { class: "validation-rate" },
           h("p", {}, h("strong", { class: "rate" }, percent(model.rate)), h("span", { class: "muted" }, ` ${model.success_count} of ${model.test_count} passed`)),
           intervalBar(model, { label: model.model_id }),
-          h("p", { class: "muted small-text" }, `95 % interval: ${percent(model.low)} to ${percent(model.high)}`),
+          h("p", { class: "muted small-text" }, `95 % interval: ${range(model)}`),
         )
       : h("p", { class: "muted" }, "No results that count. Run the cases."),
     (model.stale_reasons || []).length > 0 && h("ul", { class: "small-text" }, model.stale_reasons.map((one) => h("li", {}, one))),

@@ -184,7 +184,8 @@ export function runHistory(runs, { show, resume }) {
 
 function runRow(run, show, resume) {
   const [text, kind, picture] = STATES[run.state] || [run.state, "", null];
-  const open = ["cancelled", "interrupted", "failed"].includes(run.state) && run.done < run.planned;
+  // What came to nothing is done, and is tried again.
+  const open = ["cancelled", "interrupted", "failed"].includes(run.state) && run.passed + run.failed < run.planned;
   const again = button("Resume", { icon: "play", kind: "small", onClick: () => resume(run, again) });
   return h(
     "li",
