@@ -6,8 +6,6 @@ from flexchat_web.serving import Settings
 from hypothesis import HealthCheck, given, settings
 
 schemathesis = pytest.importorskip("schemathesis")
-from_asgi = schemathesis.openapi.from_asgi
-asgi = pytest.importorskip("schemathesis.python.asgi")
 
 TABLES = {
     "llms": {"robot": {"provider": "scripted", "repeat": True, "replies": [{"text": '{"said": "hello"}'}]}},
@@ -24,24 +22,21 @@ LAST_WORD = {"role": "user", "content": "Hello!"}
 """What JSON Schema cannot say of messages: the last is the user's."""
 
 
-@pytest.fixture(scope="module")
-def schema(plugins, tmp_path_factory):
-    """The document, and the app behind it on a loop of Schemathesis' own."""
-    folder = tmp_path_factory.mktemp("schemathesis")
+@pytest.fixture
+def schema(plugins, tmp_path):
+    """The document, and the app behind it: on a loop of Schemathesis' own, which ends the app with the test."""
     case = {"name": "hello", "message": "Hello!", "no_call": True}
     tables = {
         **TABLES,
-        "conversations": {"path": str(folder / "conversations.db")},
-        "validation": {"store": str(folder / "validation.db"), "cases": [case]},
+        "conversations": {"path": str(tmp_path / "conversations.db")},
+        "validation": {"store": str(tmp_path / "validation.db"), "cases": [case]},
     }
     app = create_app(tables, plugins=plugins, settings=Settings(hosts=("testserver",)))
     rules = {"positive_data_acceptance": {"expected-statuses": FITTING}}
     loose = {"positive_data_acceptance": {"expected-statuses": [*FITTING, "400"]}}
     exceptions = [{"include-operation-id": name, "checks": loose} for name in MAY_BE_400]
     config = schemathesis.Config.from_dict({"checks": rules, "operations": exceptions})
-    with asgi.get_client(app):
-        yield from_asgi("/openapi.json", app, config=config)
-    asgi.shutdown_lifespans()
+    return schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
 
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
