@@ -139,8 +139,7 @@ def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
 
     None without a usable configuration: then nothing is known to be stale.
     """
-    from ..validation.attempts import ModelKey
-    from ..validation.fingerprint import tools_hash
+    from ..validation.fingerprint import Keys
 
     if config_file(args) is None:
         return None
@@ -150,9 +149,9 @@ def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
         text = "note: the configuration cannot be used (flexchat check says why), so nothing is shown as stale"
         args.terminal.say(text, "dim")
         return None
-    packages, tools = chat.packages, tools_hash(chat.tools.get_registry().list())
+    keys = Keys(chat)
     asyncio.run(chat.aclose())
-    return lambda id: ModelKey(model_id=id, package=packages.get(id.partition("/")[0], ""), tools=tools)
+    return keys
 
 
 def _path(args: argparse.Namespace) -> Path | None:

@@ -109,11 +109,11 @@ async def tried(
         error = trouble
         judged = Judgement(
             passed=False,
-            aspects=dict.fromkeys(aspects_of(case), False) if _is_the_models(trouble) else {},
+            aspects=dict.fromkeys(aspects_of(case), False) if is_the_models(trouble) else {},
             problems=(_sentence(trouble),),
         )
     usage = _sum(response.usage for response in responses)
-    passed, failed = judged.passed, error is None or _is_the_models(error)
+    passed, failed = judged.passed, error is None or is_the_models(error)
     return Tried(
         attempt=Attempt(
             id=uuid.uuid4().hex,
@@ -162,7 +162,7 @@ async def _converse(
         history += response.messages
 
 
-def _is_the_models(error: Exception) -> bool:
+def is_the_models(error: Exception) -> bool:
     """Return whether an error says something of the model: it does not take what a case must send it."""
     if isinstance(error, (ContextLengthError, ContentFilterError)):
         return True

@@ -12,14 +12,8 @@ import attrs
 from flexchat import FlexChat, Turn
 from flexchat.config.document import document_of
 from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.errors import (
-    ChatRequestError,
-    ContentFilterError,
-    ContextLengthError,
-    ModelNotFoundError,
-    ProviderRequestError,
-    UnknownServiceError,
-)
+from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownServiceError
+from flexchat.validation.trying import is_the_models
 
 from ..config.permitted import refused
 from ..operations import Call, Event, Json, Operation, Reply, Stream
@@ -172,8 +166,7 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
 
 async def _record_refusal(call: Call, trial: Trial, error: ProviderRequestError) -> None:
     """Record that a model does not take what a test sends it; a service that is away says nothing of its models."""
-    says_something = isinstance(error, (ContextLengthError, ContentFilterError)) or error.kind is None
-    if says_something and not isinstance(error, ModelNotFoundError) and error.status not in (404, 409):
+    if is_the_models(error):
         await _recorded(call, trial, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
 
