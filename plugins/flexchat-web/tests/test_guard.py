@@ -1,6 +1,7 @@
 """Who may speak to the server: Host, Origin, Sec-Fetch-Site, token."""
 
 import pytest
+from flexchat_web.serving import Settings
 
 TOKENS = {"a-token-of-alice-1": "alice", "b-token-of-bob-123": "bob"}
 
@@ -147,3 +148,10 @@ def test_settings_do_not_show_tokens():
     from flexchat_web.serving import Settings
 
     assert "a-token-of-alice-1" not in repr(Settings(tokens=TOKENS))
+
+
+def test_who_opens_an_app_to_others_has_to_say_that_they_may_edit():
+    """A mounted app that answers to a public name would else be changed by anybody."""
+    assert Settings().edit
+    assert not Settings(hosts=("app.example",)).edit
+    assert Settings(hosts=("app.example",), edit=True).edit

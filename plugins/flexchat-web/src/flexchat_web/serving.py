@@ -33,7 +33,7 @@ class Settings:
         tokens: Tenant of each token; empty: no token is asked for, and everybody is the default tenant.
         hosts: Names a request's Host may have, without port; None for loopback's own, "*" among them for any.
         origins: Origins of other pages that may call the API: "https://app.example".
-        edit: Whether the configuration may be changed.
+        edit: Whether the configuration may be changed; where nothing is said, only if hosts is None.
         max_body_bytes: Of a request.
         body_seconds: How long a body may take to arrive.
         allow_env: Environment variables that a configuration which comes with a request may use.
@@ -42,10 +42,14 @@ class Settings:
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
-    edit: bool = True
+    edit: bool = attrs.field()
     max_body_bytes: int = 8 * 1024 * 1024
     body_seconds: float = 30.0
     allow_env: frozenset[str] = frozenset()
+
+    @edit.default
+    def _on_this_machine(self) -> bool:
+        return self.hosts is None
 
 
 @attrs.define(eq=False)
