@@ -115,6 +115,19 @@ def test_the_status_says_what_fail_on_asks(run, config, fail_on, replies, runs, 
     assert run("validate", "--runs", str(runs), "--fail-on", fail_on).status == status
 
 
+def test_a_run_that_came_to_nothing_fails_whatever_was_validated_before(run, config):
+    """Earlier results say nothing of this run; stale ones say nothing at all, and are shown as what they are."""
+    config()
+    assert run("validate", "--runs", "16").status == 0
+    config('{ error = "auth" }')
+    assert run("validate").status == 1
+    config('{ error = "auth" }', more="temperature = 0.5\n")
+    ran = run("validate")
+    assert ran.status == 1
+    assert "stale results    validated  16 of 16 right" in ran.out
+    assert "these results do not count any longer" in ran.out
+
+
 def test_models_are_those_named_else_those_of_the_table_else_those_of_the_rules(run, config):
     """SERVICE alone is its default_model; nothing is tried twice."""
     config(more='models = ["script/a", "script/b"]\n')

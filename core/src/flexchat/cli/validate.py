@@ -243,12 +243,12 @@ def _how_to_go_on(report: Report, args: argparse.Namespace) -> str:
 
 def _status(report: Report, fail_on: str) -> int:
     if fail_on == "failure":
-        fine = report.complete and not any(a.outcome != "passed" for a in report.attempts)
+        fine = all(a.outcome == "passed" for a in report.attempts)
     elif fail_on == "not-validated":
-        fine = report.complete and not any(m.verdict.status == "not_validated" for m in report.models)
+        fine = not any(m.verdict.status == "not_validated" for m in report.models)
     else:
-        fine = all(m.verdict.status == "validated" for m in report.models)
-    return OK if fine else FAILED
+        fine = all(m.validated for m in report.models)
+    return OK if fine and report.complete else FAILED
 
 
 COMMANDS = (

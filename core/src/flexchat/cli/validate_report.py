@@ -132,13 +132,14 @@ def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> N
 def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> None:
     terminal.out(model.model_id, "bold")
     aspects = [(aspect.replace("_", " "), found) for aspect, found in model.aspects.items()]
-    print_verdicts([("all cases", model.verdict), *aspects], terminal)
+    print_verdicts([("stale results" if model.stale else "all cases", model.verdict), *aspects], terminal)
     here = sum(a.key.model_id == model.model_id and a.outcome != "error" for a in report.attempts)
     notes = [model.note] if model.note else []
     if model.verdict.tests > here:
         notes.append(f"{model.verdict.tests - here:,} of these tests are from earlier runs")
     if model.stale_reasons:
-        notes.append(f"results of before are not counted: {'; '.join(model.stale_reasons)}")
+        those = "these results do not count any longer" if model.stale else "results of before are not counted"
+        notes.append(f"{those}: {'; '.join(model.stale_reasons)}")
     for note in notes:
         terminal.paragraph(note, indent="  ")
     terminal.out()
