@@ -61,9 +61,18 @@ def test_a_call_too_many_fails_unless_the_case_allows_it():
     assert judge(case(PARIS, extra_calls=True), calls).passed
 
 
-@pytest.mark.parametrize("answer", [response(), response(content=""), ChatResponse(content="x", service="", model="")])
+@pytest.mark.parametrize("answer", [response(content="Hello."), ChatResponse(content="x", service="", model="")])
 def test_abstaining_is_making_no_call_at_all(answer):
     assert judge(case(no_call=True), [answer]).aspects == {"abstains": True}
+
+
+@pytest.mark.parametrize("content", ["", " \n"])
+def test_who_answers_nothing_at_all_does_not_abstain_except_by_the_leaderboards_rules(content):
+    """A model that thought until its tokens were used up has decided nothing."""
+    judged = judge(case(no_call=True), [response(content=content)])
+    assert (judged.passed, judged.aspects) == (False, {"abstains": False})
+    assert judged.problems == ("the model answered nothing",)
+    assert judge(case(no_call=True, judge="bfcl"), [response(content=content)]).passed
 
 
 def test_a_call_where_none_is_expected_fails():

@@ -115,9 +115,13 @@ def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings
     if case.possible_answers is not None:
         found = _by_the_leaderboard(case, calls)
     elif turn.no_call:
-        found = _Findings({"abstains": not calls})
+        # Whoever thought until the tokens were used up has not decided against a call. The leaderboard counts it.
+        silent = not (calls or case.judge == "bfcl" or str(response.content or "").strip())
+        found = _Findings({"abstains": not calls and not silent})
         if calls:
             found.problems.append(f"no call was expected, but it called {_named(calls)}")
+        if silent:
+            found.problems.append("the model answered nothing")
     else:
         found = _by_our_rules(case, turn, calls, str(response.content or ""))
     if turn.answer is not None:
