@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LONGEST_MARKDOWN = 100_000
-"""Characters of a text that is rendered; a longer one is shown as it is."""
+"""Characters that one request has rendered; the texts beyond are shown as they are."""
 
 _SCHEMES = ("http:", "https:", "mailto:")
 _COLLECTIONS_S = 5.0
@@ -85,7 +86,16 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
 
 
 async def _markdown(call: Call) -> Reply:
-    return Json({"html": await asyncio.to_thread(lambda: [rendered(text) for text in call.body["texts"]])})
+    return Json({"html": await asyncio.to_thread(lambda: [*_all_rendered(call.body["texts"])])})
+
+
+def _all_rendered(texts: Iterable[str]) -> Iterator[str]:
+    from markdown_it.common.utils import escapeHtml
+
+    left = LONGEST_MARKDOWN
+    for text in texts:
+        left -= len(text)
+        yield rendered(text) if left >= 0 else f"<pre>{escapeHtml(text)}</pre>\n"
 
 
 def rendered(text: str) -> str:
@@ -93,10 +103,6 @@ def rendered(text: str) -> str:
 
     Raw HTML is shown, not obeyed; images are not loaded; links lead to the web or to mail, in a page of their own.
     """
-    if len(text) > LONGEST_MARKDOWN:
-        from markdown_it.common.utils import escapeHtml
-
-        return f"<pre>{escapeHtml(text)}</pre>\n"
     html: str = _renderer().render(text)
     return html
 
