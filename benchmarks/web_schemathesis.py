@@ -134,16 +134,32 @@ PLACES = {
 """Where such a name stands in a request: there in half of them."""
 
 HOOKS = '''
+from pathlib import Path
+
+import requests
 import schemathesis
+
+FILE = Path(__file__).with_name("flexchat.toml")
+WRITTEN = FILE.read_text()
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Give the user the last word in requests that fit: JSON Schema cannot say it of a list."""
-    made = case.meta.generation.mode if case.meta is not None else None
-    if case.operation.path == "/v1/chat/completions" and case.method == "POST" and made is not None:
-        if made.is_positive and isinstance(case.body, dict) and isinstance(case.body.get("messages"), list):
-            case.body = {**case.body, "messages": [*case.body["messages"], {"role": "user", "content": "Hello!"}]}
+    fits = case.meta is not None and case.meta.generation.mode.is_positive
+    if fits and case.method == "POST" and case.path == "/v1/chat/completions":
+        case.body = {**case.body, "messages": [*case.body["messages"], {"role": "user", "content": "Hello!"}]}
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    """Put our own configuration back in force where a request put another: else little is left to be asked for."""
+    if case.path in ("/api/config", "/api/config/reload") and case.method != "GET" and response.status_code == 200:
+        FILE.write_text(WRITTEN)
+        address = response.request.url.partition("/api/")[0]
+        token = response.request.headers.get("Authorization")
+        headers = {"Authorization": token} if token else {}
+        requests.post(f"{address}/api/config/reload", headers=headers, timeout=30).raise_for_status()
 '''
 
 
@@ -201,7 +217,7 @@ def serving(folder: Path, token: str = "") -> Iterator[str]:
 def cancelled_run(url: str, token: str) -> str:
     """Begin a validation run and cancel it: one that can be resumed. Return its id."""
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"} if token else {}) as client:
-        begun = client.post("/api/validation/runs", json={"models": ["rehearsal/m3"], "runs": 500})
+        begun = client.post("/api/validation/runs", json={"models": ["rehearsal/m3"], "runs": 200})
         begun.raise_for_status()
         client.delete(f"/api/validation/runs/{begun.json()['id']}").raise_for_status()
         return begun.json()["id"]
