@@ -206,7 +206,11 @@ OPERATIONS = (
         summary="Add results that were exported, here or by the Node original; what is there already is not added.",
         tag="validation",
         handle=_import,
-        body={"type": ["object", "array"]},
+        body={
+            "type": ["object", "array"],
+            "description": "What the export answers, or a file of the Node original.",
+            "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
+        },
         answers={200: record({"imported": COUNT})},
         problems=(422, 503),
         edits=True,
