@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 from flexchat.testing import calls
-from flexchat_web.api.runs import Runs
+from flexchat_web.api.background import Runs
 
 WEATHER = ("get_weather", {"city": "Rome"})
 CASES = [
