@@ -190,6 +190,10 @@ class Serving:
                 count = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
                 first = self.mask(str(error.problems[0]))
                 log.warning("the changed configuration has %s, the old one goes on serving: %s", count, first)
+            except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
+                self._seen = seen
+                problem = self.mask(f"{type(error).__name__}: {error}")
+                log.error("the changed configuration cannot be used, the old one goes on serving: %s", problem)
             else:
                 log.warning("the changed configuration serves")
 
