@@ -386,3 +386,17 @@ async def test_what_serves_in_memory_gives_no_right_to_the_environment(api):
         answer = await api.post("/api/config/validate", json={"text": text.replace("SOME_KEY", name)})
         assert answer.status_code == 400
         assert f"{name} of the environment may not be used here" in answer.text
+
+
+async def test_a_file_that_is_broken_by_hand_meanwhile_is_shown_and_exported_without_its_secrets(api, file):
+    """Numbers without quotes are secrets, too; a date is no JSON."""
+    broken = TOML + "api_key = 1234567890\nd = 2020-01-01\ntoken_limit = 500\n"
+    file.write_text(broken)
+    for path in ("/api/config", "/api/config/export?format=json", "/api/config/export?format=toml"):
+        answer = await api.get(path)
+        assert answer.is_success
+        assert "1234567890" not in answer.text
+        assert "2020-01-01" in answer.text
+        assert "500" in answer.text
+    mended = (await shown(api))["text"].replace("d = 2020-01-01\n", "").replace("token_limit = 500\n", "")
+    assert [p["path"] for p in (await put(api, mended)).json()["problems"]] == ["responses[0].api_key"]
