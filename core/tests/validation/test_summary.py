@@ -58,6 +58,13 @@ def test_a_later_run_is_no_plan():
     assert the_one(attempts, runs=[run("q", runs=16, state="cancelled"), run()]).verdict.status == "undecided"
 
 
+def test_a_run_that_came_to_nothing_takes_no_plan_away_from_the_next():
+    """It has shown nothing that a new beginning could be chosen by."""
+    attempts = [*tries("error", "error", run="q"), *tries(*["passed"] * 16)]
+
+    assert the_one(attempts, runs=[run("q", runs=16, state="failed"), run()]).validated
+
+
 def test_a_single_test_more_takes_no_verdict_away():
     """Somebody plays with the model afterwards."""
     attempts = [*tries(*["passed"] * 16), *tries("passed", case=None, run=None)]
