@@ -236,3 +236,16 @@ def test_json_equality_is_that_of_json():
     assert json_equal({"a": 5, "b": [1]}, {"b": [1.0], "a": 5.0})
     for a, b in [(1, True), (0, False), (None, False), ("1", 1), (math.nan, math.nan), ([], {}), ([1], [1, 2])]:
         assert not json_equal(a, b)
+
+
+@pytest.mark.parametrize("error", ["Invalid parameters: missing 'location'", "Invalid tool arguments: a list"])
+def test_a_call_whose_arguments_its_tool_refuses_is_not_the_expected_one(error):
+    """A case that names the tool alone is not passed by calling it with nothing in hand."""
+    any_place = ExpectedCall(tool="get_weather")
+    judged = judge(case(any_place), [response(call("get_weather", 1, error))])
+    assert not judged.passed
+    assert judged.aspects == {"right_tool": True, "right_arguments": False}
+    assert judged.problems == (f"get_weather: {error}",)
+    mended = [response(call("get_weather", 1, error), call("get_weather", 2, location="Rome"))]
+    assert judge(case(any_place, extra_calls=True), mended).passed
+    assert not judge(case(any_place), mended).passed

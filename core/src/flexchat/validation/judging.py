@@ -19,17 +19,27 @@ from .wording import shown
 NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This exact call ", "Not executed")
 """How the error of a call begins that never reached its tool, and so did not fail by a mock's error."""
 
+_REFUSED = NOT_RUN[:2]
+"""How it begins where the tool does not take the arguments."""
+
 _LONGEST_SEARCH = 1_000_000
 
 
 @attrs.frozen(eq=False)
 class _Call:
-    """A call of the model. params is None if its arguments could not be read; failed: by the error of a mock."""
+    """A call of the model.
+
+    Attributes:
+        params: None if its arguments could not be read.
+        failed: By the error of a mock.
+        refused: Why the tool did not take its arguments; empty if it did.
+    """
 
     tool: str
     params: Mapping[str, Any] | None
     iteration: int
     failed: bool = False
+    refused: str = ""
 
 
 @attrs.define
@@ -135,12 +145,14 @@ def _calls(case: Case, response: ChatResponse) -> list[_Call]:
     made = []
     for record in response.tool_calls or ():
         readable = isinstance(record.params, Mapping) and record.call_id not in unreadable
+        error = str(record.result.error or "")
         made.append(
             _Call(
                 record.tool,
                 record.params if readable else None,
                 record.iteration,
                 failed=readable and _failed_by_mock(case, record),
+                refused=error if error.startswith(_REFUSED) else "",
             )
         )
     return made
@@ -198,7 +210,7 @@ def _fits(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> Callable[
     def fits(i: int, j: int) -> bool:
         if (i, j) not in known:
             call, params = calls[j], calls[j].params
-            same = call.tool == expected[i].tool and params is not None
+            same = call.tool == expected[i].tool and params is not None and not call.refused
             known[i, j] = same and params is not None and not argument_problems(expected[i], params)
         return known[i, j]
 
@@ -243,13 +255,14 @@ def _call_problems(turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[in
 
 
 def _distance(wanted: ExpectedCall, call: _Call) -> int:
-    return 1000 if call.params is None else len(argument_problems(wanted, call.params))
+    return 1000 if call.params is None else len(argument_problems(wanted, call.params)) + bool(call.refused)
 
 
 def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
     if call.params is None:
         return [f"{wanted.tool}: its arguments are not a JSON object"]
-    return [f"{wanted.tool}: {problem}" for problem in argument_problems(wanted, call.params)]
+    problems = argument_problems(wanted, call.params) or [call.refused]
+    return [f"{wanted.tool}: {problem}" for problem in problems]
 
 
 def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
