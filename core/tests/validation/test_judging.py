@@ -5,7 +5,8 @@ import math
 import pytest
 from flexchat.config.cases import AnswerCheck, ArgumentCheck, Case, CaseTool, ExpectedCall, ExpectedTurn, ToolMock
 from flexchat.domain import AssistantMessage, ChatResponse, ToolCall, ToolCallRecord, ToolResult
-from flexchat.validation.judging import json_equal, judge
+from flexchat.validation.arguments import json_equal
+from flexchat.validation.judging import judge
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from ..config.cases import AnswerCheck, ArgumentCheck, Case, ExpectedCall, ExpectedTurn
+from ..config.cases import Case, ExpectedCall, ExpectedTurn
 from ..domain import AssistantMessage, ChatResponse, ToolCallRecord
 from ..errors import did_you_mean
+from .arguments import answer_problems, argument_problems
 from .attempts import Judgement
 from .bfcl_rules import matches
 from .matching import assigned, in_order
@@ -21,8 +22,6 @@ NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This e
 
 _REFUSED = NOT_RUN[:2]
 """How it begins where the tool does not take the arguments."""
-
-_LONGEST_SEARCH = 1_000_000
 
 
 @attrs.frozen(eq=False)
@@ -80,46 +79,6 @@ def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
     return Judgement(passed=passed, aspects=aspects, problems=tuple(problems))
 
 
-def json_equal(a: Any, b: Any) -> bool:
-    """Return whether two values are the same JSON: 5 is 5.0, true is not 1, and the order of keys does not count."""
-    left = [(a, b)]
-    while left:
-        x, y = left.pop()
-        if isinstance(x, Mapping):
-            if not isinstance(y, Mapping) or x.keys() != y.keys():
-                return False
-            left += [(inner, y[name]) for name, inner in x.items()]
-        elif isinstance(x, (list, tuple)):
-            if not isinstance(y, (list, tuple)) or len(x) != len(y):
-                return False
-            left += zip(x, y, strict=True)
-        elif isinstance(x, bool) or isinstance(y, bool):
-            if x is not y:
-                return False
-        elif x != y:
-            return False
-    return True
-
-
-def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the arguments of a call, a sentence each without the tool's name."""
-    problems = []
-    for name, wanted in expected.arguments.items():
-        if name not in params:
-            problems.append(f"{name} is missing, expected {shown(wanted)}")
-        elif not json_equal(params[name], wanted):
-            problems.append(f"{name} is {shown(params[name])}, expected {shown(wanted)}")
-    for name, check in expected.check.items():
-        if name in params:
-            problems += _check_problems(name, params[name], check)
-        elif not check.optional:
-            problems.append(f"{name} is missing")
-    if not expected.other_arguments:
-        named = {*expected.arguments, *expected.check}
-        problems += [f"{name} was given, and is not expected" for name in params if name not in named]
-    return problems
-
-
 def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings:
     calls = _calls(case, response)
     if case.possible_answers is not None:
@@ -135,7 +94,7 @@ def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings
     else:
         found = _by_our_rules(case, turn, calls, str(response.content or ""))
     if turn.answer is not None:
-        found.problems += _answer_problems(turn.answer, str(response.content or ""))
+        found.problems += answer_problems(turn.answer, str(response.content or ""))
     return found
 
 
@@ -282,73 +241,3 @@ def _written(call: _Call) -> str:
         return "…"
     shortened = [f"{name}={shown(value, 40)}" for name, value in list(call.params.items())[:5]]
     return ", ".join(shortened) + (", …" if len(call.params) > 5 else "")
-
-
-def _check_problems(name: str, value: Any, check: ArgumentCheck) -> list[str]:
-    problems = []
-    if check.one_of is not None and not any(json_equal(value, wanted) for wanted in check.one_of):
-        options = ", ".join(shown(wanted, 40) for wanted in check.one_of[:10])
-        problems.append(f"{name} is {shown(value)}, expected one of {options}")
-    if check.regex is not None:
-        if not isinstance(value, str):
-            problems.append(f"{name} is {shown(value)}, expected a text")
-        else:
-            wrong = _pattern_problem(check.regex, value)
-            problems += [f"{name} is {shown(value)}, {wrong}"] if wrong else []
-    if check.near is not None and not _is_near(value, check.near, check.within):
-        most = f" (at most {check.within:g} away)" if check.within > 1e-6 else ""
-        problems.append(f"{name} is {shown(value)}, expected {check.near:g}{most}")
-    if check.schema is not None:
-        problems += _schema_problems(name, value, check.schema)
-    return problems
-
-
-def _is_near(value: Any, near: float, within: float) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return abs(value - near) <= within
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _pattern_problem(pattern: str, text: str) -> str | None:
-    from ..config.patterns import PatternError, compile_pattern
-
-    try:
-        found = compile_pattern(pattern).found_in(text[:_LONGEST_SEARCH])
-    except PatternError as error:
-        return f"and its pattern cannot be used: {error}"
-    if found is None:
-        return "and searching it for the pattern took too long"
-    return None if found else f"expected a text with {shown(pattern)}"
-
-
-def _schema_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
-    from ..schema.engine import Engine, TooMuchWorkError
-    from ..schema.size import not_finite, size_problems
-    from ..schema.wording import sentence
-
-    try:
-        problems = size_problems({name: value}) or not_finite({name: value})
-        if problems:
-            return [*problems]
-        engine = Engine(schema)
-        engine.start()
-        errors = engine.errors(value)[:5]
-        for error in errors:
-            error.path.appendleft(name)
-        return [sentence(error) for error in errors]
-    except (TooMuchWorkError, RecursionError, ArithmeticError):
-        return [f"{name} is too large or too deep to be checked against its schema"]
-
-
-def _answer_problems(check: AnswerCheck, content: str) -> list[str]:
-    folded = content.casefold()
-    problems = [
-        f"the answer does not contain {shown(text)}" for text in check.contains if text.casefold() not in folded
-    ]
-    if check.regex is not None:
-        wrong = _pattern_problem(check.regex, content)
-        problems += [f"the answer is {shown(content)}, {wrong}"] if wrong else []
-    return problems
