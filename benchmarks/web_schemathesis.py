@@ -102,6 +102,9 @@ AS_OTHERS_DO = {
 }
 """Operations that may answer 400 to a request that fits, and why."""
 
+STAY = ("show_run", "watch_run", "resume_run", "cancel_run")
+"""Operations on what DELETE does not remove: it cancels a run, and what that has found is kept."""
+
 WORDS = {
     "services": ("robot", "rehearsal", "notes", "openai"),
     "providers": ("rehearsal", "scripted", "sqlite", "memory", "openai"),
@@ -191,6 +194,8 @@ def settings(folder: Path, run: str) -> str:
             f'include-operation-id = "{name}"',
             f"checks.positive_data_acceptance.expected-statuses = {json.dumps((*ACCEPTED, '400'))}",
         ]
+    for name in STAY:
+        lines += ["", "[[operations]]", f'include-operation-id = "{name}"', "checks.use_after_free.enabled = false"]
     return "\n".join(lines) + "\n"
 
 
