@@ -102,7 +102,7 @@ AS_OTHERS_DO = {
 }
 """Operations that may answer 400 to a request that fits, and why."""
 
-STAY = ("show_run", "watch_run", "resume_run", "cancel_run")
+STAY = ("show_run", "watch_run")
 """Operations on what DELETE does not remove: it cancels a run, and what that has found is kept."""
 
 WORDS = {
