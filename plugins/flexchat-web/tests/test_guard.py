@@ -121,6 +121,17 @@ async def test_a_link_with_a_token_becomes_a_cookie_that_scripts_cannot_read(new
     assert (await client.get("/?token=wrong")).status_code == 401
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_link_on_another_sites_page_signs_nobody_in(new_client, site):
+    """Else another tenant's link would have one write into his conversations."""
+    client = await new_client(tokens=TOKENS)
+    answer = await client.get("/?token=a-token-of-alice-1", headers={"sec-fetch-site": site})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "set-cookie" not in answer.headers
+    own = await client.get("/?token=a-token-of-alice-1", headers={"sec-fetch-site": "same-origin"})
+    assert "set-cookie" in own.headers
+
+
 async def test_a_token_in_the_query_opens_nothing_else(new_client):
     client = await new_client(tokens=TOKENS)
     assert (await client.get("/api/config?token=a-token-of-alice-1")).status_code == 401

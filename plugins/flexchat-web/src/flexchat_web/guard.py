@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 COOKIE = "flexchat_token"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_FOREIGN = ("cross-site", "same-site")
 CORS_METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
@@ -96,7 +97,7 @@ class Guard:
         if not self._settings.tokens:
             scope["flexchat.tenant"] = DEFAULT_TENANT
             return True
-        if path == "/" and await self._signed_in(scope, send):
+        if path == "/" and await self._signed_in(scope, headers, send):
             return False
         tenant = self._tenant(headers)
         if tenant is None and not self._is_open(scope["method"], path):
@@ -139,7 +140,7 @@ class Guard:
             return False
         # A link to the page itself may stand anywhere.
         to_the_page = method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not to_the_page:
+        if headers.get("sec-fetch-site") in _FOREIGN and not to_the_page:
             raise ApiError(403, "pages of other sites may not call this server", kind="origin")
         return False
 
@@ -155,8 +156,12 @@ class Guard:
                 found = tenant
         return found
 
-    async def _signed_in(self, scope: Scope, send: Send) -> bool:
-        """Turn the token of a link, /?token=…, into a cookie, and take it out of the address."""
+    async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
+        """Turn the token of a link, /?token=…, into a cookie, and take it out of the address.
+
+        Not where the link stands on a page of another site: it could sign one in as somebody else, who then reads along.
+        The page asks for the token there.
+        """
         query = scope.get("query_string", b"").decode("latin-1")
         given = next((value for name, value in parse_qsl(query) if name == "token"), None)
         if given is None:
@@ -164,6 +169,9 @@ class Guard:
         if self._tenant_of(given) is None:
             raise ApiError(401, "this token is not known", kind="token", headers={"www-authenticate": "Bearer"})
         base = scope.get("root_path", "") or ""
+        if headers.get("sec-fetch-site") in _FOREIGN:
+            await _empty(send, 303, {"location": f"{base}/"})
+            return True
         secure = "; Secure" if scope.get("scheme") == "https" else ""
         cookie = f"{COOKIE}={quote(given, safe='')}; Path={base or '/'}; HttpOnly; SameSite=Strict{secure}"
         await _empty(send, 303, {"location": f"{base}/", "set-cookie": cookie})
