@@ -159,8 +159,8 @@ class Guard:
     async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
         """Turn the token of a link, /?token=…, into a cookie, and take it out of the address.
 
-        Not where the link stands on a page of another site: it could sign one in as somebody else, who then reads along.
-        The page asks for the token there.
+        Not where the link stands on a page of another site, which could sign one in as somebody else, who then reads
+        along. The page asks for the token there.
         """
         query = scope.get("query_string", b"").decode("latin-1")
         given = next((value for name, value in parse_qsl(query) if name == "token"), None)
