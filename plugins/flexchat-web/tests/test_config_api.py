@@ -400,3 +400,16 @@ async def test_a_file_that_is_broken_by_hand_meanwhile_is_shown_and_exported_wit
         assert "500" in answer.text
     mended = (await shown(api))["text"].replace("d = 2020-01-01\n", "").replace("token_limit = 500\n", "")
     assert [p["path"] for p in (await put(api, mended)).json()["problems"]] == ["responses[0].api_key"]
+
+
+async def test_a_reference_stays_beside_masks_of_the_same_entry(file, new_client):
+    """An address with a password and a header are masked; the key beside them comes from the environment."""
+    entry = 'base_url = "http://user:pass-word-1@127.0.0.1:9/v1"\nextra_headers = { X-Api = "literal-header" }\n'
+    file.write_text(TOML.replace('[llms.env]\nprovider = "openai"\n', f'[llms.env]\nprovider = "openai"\n{entry}'))
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert "pass-word-1" not in text
+    assert (await put(api, text.replace("Be kind.", "Be short."))).status_code == 200
+    assert entry in file.read_text()
+    moved = text.replace('base_url = "********"', 'base_url = "http://evil.example"')
+    assert (await put(api, moved)).status_code == 422

@@ -201,16 +201,17 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
         now = _readable(serving, file)
     posted = file.parse(body["text"])
     values, problems = behind_masks(posted, now, serving.plugins, serving.mask)
-    # What serves from memory came with a request, too: a reference that stands there was never expanded.
-    expanded = now if file.path is not None else {}
-    problems += refused(posted, now, allow_env=serving.settings.allow_env, expanded=expanded)
-    if problems:
-        raise ConfigError(problems)
     text = body["text"]
     with contextlib.suppress(ConfigError):  # the file cannot be read: its comments stay as they were posted
         text = with_comments(text, file.text, file.parse(file.text), serving.plugins, serving.mask)
     text = set_values(text, posted.source, values) if values else text
-    return _Posted(text=text, document=file.parse(text))
+    document = file.parse(text)
+    # What serves from memory came with a request, too: a reference that stands there was never expanded.
+    expanded = now if file.path is not None else {}
+    problems += refused(document, now, allow_env=serving.settings.allow_env, expanded=expanded)
+    if problems:
+        raise ConfigError(problems)
+    return _Posted(text=text, document=document)
 
 
 def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,17 +221,16 @@ def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: It holds what may not come through the server.
     """
     serving = call.serving
-    posted = document_of(tables)
-    values, problems = behind_masks(posted, serving.written, serving.plugins, serving.mask)
-    problems += refused(posted, serving.written, allow_env=(), expanded=None)
-    if problems:
-        raise ConfigError(problems)
+    values, problems = behind_masks(document_of(tables), serving.written, serving.plugins, serving.mask)
     data: dict[str, Any] = copied(tables)
     for place, value in values.items():
         holder: Any = data
         for key in place[:-1]:
             holder = holder[key]
         holder[place[-1]] = value
+    problems += refused(document_of(data), serving.written, allow_env=(), expanded=None)
+    if problems:
+        raise ConfigError(problems)
     return data
 
 
