@@ -21,7 +21,7 @@ from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
 from .operations import Call, Event, Operation, Reply
 from .problems import ApiError
-from .sending import Send, ended, send_problem, send_reply
+from .sending import Send, SlowReaderError, ended, send_problem, send_reply
 from .serving import Serving, Settings
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class WebApp:
             finally:
                 await ended(gone)
                 await ended(work)
-        except GoneError:
-            pass
+        except (GoneError, SlowReaderError):
+            pass  # nobody is there to be answered
         except ApiError as problem:
             await send_problem(problem, send, openai=operation.openai_errors, head_only=head)
 
