@@ -114,7 +114,24 @@ def test_recovery_is_coming_to_the_expected_call_after_a_mocks_error():
     assert judge(recovering, [response(failed, call("get_weather", 2, location="Paris"))]).aspects["recovers"]
     gave_up = judge(recovering, [response(failed)])
     assert not gave_up.passed
-    assert not gave_up.aspects["recovers"]
+    assert gave_up.aspects == {"right_tool": True, "right_arguments": True, "recovers": False}
+    assert gave_up.problems == ("get_weather(location='Paris') failed, as the case wants, and was not called again",)
+
+
+def test_a_call_that_the_mock_made_fail_is_judged_by_its_arguments_like_any_other():
+    """What recovers is another question."""
+    recovering = case(PARIS, mocks={"get_weather": ToolMock(error="busy", times=1, result={})})
+    wrong = judge(recovering, [response(call("get_weather", 1, "RuntimeError: busy", location="Rome"))])
+    assert wrong.aspects == {"right_tool": True, "right_arguments": False, "recovers": False}
+    assert wrong.problems == ("get_weather: location is 'Rome', expected 'Paris'",)
+    both = case(PARIS, ROME, order="given", mocks=recovering.mocks)
+    failed, paris = (
+        call("get_weather", 1, "RuntimeError: busy", location="Paris"),
+        call("get_weather", location="Paris"),
+    )
+    assert judge(both, [response(failed, paris, call("get_weather", location="Rome"))]).passed
+    assert not judge(both, [response(failed, call("get_weather", location="Rome"))]).aspects["recovers"]
+    assert not judge(recovering, [response(failed, paris, paris)]).passed
 
 
 def test_where_a_tool_always_fails_trying_and_answering_is_recovery():

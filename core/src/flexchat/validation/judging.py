@@ -53,9 +53,9 @@ def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
     """Return whether a model did what a case expects, and what it shows of it.
 
     A case passes if every aspect holds but "parallel", and every answer says what it must: whoever makes calls one by
-    one that could be made at once does the work all the same. Calls that fail by a mock's error are neither expected
-    nor too many; what counts is that the model comes to the expected call in the end, or, where the tool always fails,
-    that it has tried and answers something.
+    one that could be made at once does the work all the same. Calls that fail by a mock's error are calls of the right
+    tool, and never too many; a model that recovers comes to the expected call all the same, or, where the tool always
+    fails, has tried and answers something.
 
     Args:
         responses: One for each message of the case.
@@ -141,21 +141,22 @@ def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], conten
     usable = [call for call in calls if not call.failed or call.tool in hopeless]
     match = in_order if turn.order == "given" else assigned
     pairs = match(len(expected), len(usable), _fits(expected, usable))
-    by_name = assigned(len(expected), len(usable), lambda i, j: expected[i].tool == usable[j].tool)
+    named = assigned(len(expected), len(calls), lambda i, j: expected[i].tool == calls[j].tool)
+    fitting = match(len(expected), len(calls), _fits(expected, calls))
     spare = [call for j, call in enumerate(usable) if j not in pairs.values() and not call.failed]
     complete = len(pairs) == len(expected)
     strangers = [] if turn.extra_calls else _too_many(expected, usable)
     tried = [usable[j] for j in pairs.values()]
     silent = any(call.failed for call in tried) and not content.strip()
-    problems = _call_problems(turn, usable, pairs)
+    problems = _call_problems(turn, usable, pairs, [call for call in calls if call not in usable])
     if complete and spare and not turn.extra_calls:
         problems.append(f"it also called {_named(spare)}, which is not expected")
     if silent:
         problems.append("the tool failed, and the model answered nothing")
     return _Findings(
         {
-            "right_tool": len(by_name) == len(expected) and not strangers,
-            "right_arguments": complete,
+            "right_tool": len(named) == len(expected) and not strangers,
+            "right_arguments": len(fitting) == len(expected),
             "parallel": complete and len({call.iteration for call in tried}) <= 1,
             "recovers": complete and not silent,
         },
@@ -187,8 +188,10 @@ def _too_many(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> list[
     return strangers
 
 
-def _call_problems(turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int]) -> list[str]:
-    """Say of each expected call that was not made what was made in its place."""
+def _call_problems(
+    turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int], failed: Sequence[_Call]
+) -> list[str]:
+    """Say of each expected call that was not made what was made in its place; failed: those that the mocks ended."""
     expected = turn.calls or ()
     if len(pairs) == len(expected):
         return []
@@ -208,6 +211,8 @@ def _call_problems(turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[in
             nearest = min(same, key=lambda call: _distance(wanted, call))
             left.remove(nearest)
             problems += _argument_sentences(wanted, nearest)
+        elif again := [call for call in failed if call.tool == wanted.tool]:
+            problems += _not_again(wanted, min(again, key=lambda call: _distance(wanted, call)))
         else:
             problems.append(f"{wanted.tool} was not called{_instead(wanted, left)}")
     return problems
@@ -222,6 +227,12 @@ def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
         return [f"{wanted.tool}: its arguments are not a JSON object"]
     problems = argument_problems(wanted, call.params) or [call.refused]
     return [f"{wanted.tool}: {problem}" for problem in problems]
+
+
+def _not_again(wanted: ExpectedCall, call: _Call) -> list[str]:
+    if _distance(wanted, call):
+        return _argument_sentences(wanted, call)
+    return [f"{_named([call])} failed, as the case wants, and was not called again"]
 
 
 def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
