@@ -39,6 +39,7 @@ function card(model, aspects) {
           h("p", { class: "muted small-text" }, `95 % interval: ${range(model)}`),
         )
       : h("p", { class: "muted" }, "No results that count. Run the cases."),
+    model.tested && model.verdict === "undecided" && !model.stale && h("p", { class: "small-text" }, model.reason),
     (model.stale_reasons || []).length > 0 && h("ul", { class: "small-text" }, model.stale_reasons.map((one) => h("li", {}, one))),
     aspects.some((one) => one.tests) && h("table", { class: "aspects" }, h("caption", { class: "visually-hidden" }, `Aspects of ${model.model_id}`), h("tbody", {}, ASPECTS.map(([name, label]) => aspectRow(label, aspects.find((one) => one.aspect === name))))),
     model.last_tested && h("p", { class: "muted small-text" }, "Last tested ", when(model.last_tested)),
@@ -54,6 +55,6 @@ function legend() {
   return h(
     "p",
     { class: "muted small-text legend" },
-    "Bar: 95 % interval of the true rate. Dashed: the line at 80 %. Validated once the whole bar is beyond it.",
+    "Bar: 95 % interval of the true rate. Dashed: the line at 80 %. Validated once the whole bar is beyond it and there are enough tests that expect a call: where their number was not fixed beforehand, it takes more.",
   );
 }
