@@ -48,6 +48,7 @@ async def _ui_config(call: Call) -> Reply:
                 "title": "FlexChat",
                 "version": flexchat.__version__,
                 "read_only": not call.may_edit,
+                "asks_for_token": bool(serving.settings.tokens),
                 "config": {
                     "name": source.name if source is not None else "demo",
                     "format": source.suffix.removeprefix(".") if source is not None else None,
@@ -160,6 +161,7 @@ OPERATIONS = (
                     "title": TEXT,
                     "version": TEXT,
                     "read_only": SWITCH,
+                    "asks_for_token": SWITCH,
                     "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
                     "services": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
                     "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
