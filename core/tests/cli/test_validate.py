@@ -241,6 +241,62 @@ def test_a_file_that_cannot_be_written_is_known_before_anything_is_asked(run, co
 
     assert ran.status == 2
     assert "attempts" not in ran.err
+    assert (ran := run("validate", "--junit", ".")).status == 2
+    assert "--junit: '.' is a folder" in ran.err
+
+
+def test_a_file_that_cannot_be_written_in_the_end_takes_the_report_away_from_nobody(run, config, monkeypatch):
+    """The disk is full, say."""
+    config()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("flexchat.cli.validate_report.replacing", full)
+    ran = run("validate", "--junit", "results.xml")
+
+    assert ran.status == 1
+    assert "1 of 1 right" in ran.out
+    assert "'results.xml' cannot be written: No space left on device" in ran.err
+
+
+def test_a_choice_of_cases_is_not_all_cases(run, config):
+    """However many of them were right."""
+    config(sum=("6 * 7", "easy"), other=("6 * 7", "hard"), third=("6 * 7", "hard"))
+
+    ran = run("validate", "--cases", "sum", "--cases", "other")
+
+    assert "\n  2 of 3 cases     undecided  2 of 2 right" in ran.out
+    assert "all cases" not in ran.out
+
+
+def test_what_the_columns_do_not_explain_is_said(run, config):
+    """A number that was not fixed beforehand, a rate on the line, cases of which none expects a call."""
+    quiet = '[[validation.cases]]\nname = "q"\nmessage = "hi"\nno_call = true\n'
+    config()
+    run("validate", "--runs", "1")
+    ran = run("validate", "--runs", "19")
+    lacking = "their number was not fixed beforehand, so they are not enough to be sure of 80 %"
+    assert "needs 4 more" in ran.out
+    assert f"all cases, right tool, right arguments: {lacking}" in " ".join(ran.out.split())
+    path = config(*RIGHT * 4, '{ text = "no" }')
+    assert "too near to 80 % to be told from it" in run("validate", "--store", "b.db", "--runs", "5").out
+    text = path.read_text()
+    path.write_text(text[: text.index("[[validation.cases]]")] + quiet)
+    path.write_text(path.read_text().replace(CALL, '{ text = "hello" }'))
+    ran = run("validate", "--store", "c.db", "--runs", "16")
+    assert ran.status == 1
+    assert "all cases: no case expects a call, so this says nothing about calling tools" in ran.out
+
+
+def test_one_blank_line_parts_the_report(run, config):
+    """Never two."""
+    config()
+    assert "\n\n\n" not in run("validate").out
+    config('{ text = "no" }')
+    assert "\n\n\n" not in run("validate").out
+    config('{ error = "auth" }')
+    assert "\n\n\n" not in run("validate").out
 
 
 def test_costs_are_told_where_prices_are_known(run, config):

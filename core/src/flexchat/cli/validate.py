@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,7 +114,7 @@ async def _validate(args: argparse.Namespace) -> int:
         store = ValidationStore(store_path(args.store, table, file))
         async with contextlib.aclosing(store):
             try:
-                run = await _planned(chat, table, store, file, args)
+                run, known_cases = await _planned(chat, table, store, file, args)
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not args.json:
@@ -123,12 +124,12 @@ async def _validate(args: argparse.Namespace) -> int:
                 await watch(run, terminal)
             except asyncio.CancelledError:  # Ctrl-C
                 interrupted = True
-            report = await report_of(run, chat, store)
-            if args.junit:
-                write_junit(Path(args.junit), report)
+            report = await report_of(run, store, known_cases=known_cases)
             print_report(report, terminal, as_json=args.json)
             if not report.complete:
                 terminal.say(_how_to_go_on(report, args))
+            if args.junit:
+                write_junit(Path(args.junit), report)
             return INTERRUPTED if interrupted else _status(report, args.fail_on)
 
 
@@ -137,12 +138,29 @@ def _check(args: argparse.Namespace) -> None:
         number = getattr(args, option)
         if number is not None and number < 1:
             raise UsageError(f"--{option} is at least 1, not {number}")
-    if args.junit and not Path(args.junit).absolute().parent.is_dir():  # known now, and not after an hour
-        raise UsageError(f"--junit: there is no folder '{Path(args.junit).parent}'")
+    if args.junit:
+        _check_output(Path(args.junit))
     if args.resume is not None:
         given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
         if given:
             raise UsageError(f"--resume goes on with a run as it was planned: leave out --{given[0]}")
+
+
+def _check_output(path: Path) -> None:
+    """See whether a file can be written, now and not after an hour.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--junit: there is no folder '{path.parent}'")
+    if path.is_dir():
+        raise UsageError(f"--junit: '{path}' is a folder")
+    try:
+        with tempfile.TemporaryFile(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"--junit: '{path}' cannot be written: {error.strerror or error}") from None
 
 
 def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
@@ -157,7 +175,8 @@ def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
 
 async def _planned(
     chat: FlexChat, table: ValidationTable, store: ValidationStore, file: Path | None, args: argparse.Namespace
-) -> ValidationRun:
+) -> tuple[ValidationRun, int]:
+    """Return the run, and how many cases there were to choose from."""
     from ..validation.running import Plan, ValidationRun
 
     config = _whole_path(file)
@@ -165,16 +184,17 @@ async def _planned(
         earlier = await _unfinished(store, args.resume, config)
         settings = earlier.settings
         table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
-        cases = _cases(chat, file, settings.get("files") or ()).cases
-        return await ValidationRun.resume(chat, earlier.id, cases, store, table=table)
+        known = _cases(chat, file, settings.get("files") or ()).cases
+        return await ValidationRun.resume(chat, earlier.id, known, store, table=table), len(known)
     files, names = _files_and_names(args.cases)
+    cases = _cases(chat, file, files)
     plan = Plan(
         models=tuple(dict.fromkeys(args.model)) or _models(chat, table),
-        cases=_chosen(_cases(chat, file, files), names, args.tag),
+        cases=_chosen(cases, names, args.tag),
         runs=table.runs,
     )
     settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
-    return await ValidationRun.begin(chat, plan, store, table=table, settings=settings)
+    return await ValidationRun.begin(chat, plan, store, table=table, settings=settings), len(cases.cases)
 
 
 def _whole_path(file: Path | None) -> str | None:
