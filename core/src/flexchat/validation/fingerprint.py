@@ -82,9 +82,10 @@ class Keys:
 
 
 async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
-    """Return what results of models are valid for now, by "SERVICE/MODEL". Every service is asked for its models."""
+    """Return what results of models are valid for now, by "SERVICE/MODEL". Their services are asked what they list."""
     wanted = tuple(dict.fromkeys(model_ids))
-    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S) if wanted else None)
+    services = {id.partition("/")[0] for id in wanted}
+    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, services=services) if wanted else None)
     return {id: keys(id) for id in wanted}
 
 
