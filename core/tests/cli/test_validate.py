@@ -212,6 +212,27 @@ def test_what_came_to_nothing_is_told_apart_and_made_by_resuming(run, config):
     assert run("validate", "--resume").status == 2
 
 
+def test_a_service_that_is_down_is_named_once_and_its_cause_once_for_each_model(run, tmp_path, monkeypatch):
+    """Not each time it is asked again, and not what its breaker says; other services are not asked at all."""
+    dead = 'provider = "openai"\nbase_url = "http://127.0.0.1:1"\napi_key = "x"\nretry_delay_ms = 1\n'
+    case = CASE.format(name="sum", expression="6 * 7", tag="easy")
+    rules = '[[responses]]\nllm = "gone"\nmodel = "m"\n[[tools.registry]]\nname = "calculator"\n'
+    table = f'[validation]\nmodels = ["gone/m"]\nstore = "r.db"\n{case}'
+    text = f'[llms.gone]\n{dead}[llms.away]\n{dead}[llms.rehearsal]\nprovider = "rehearsal"\n{rules}{table}'
+    (tmp_path / "flexchat.toml").write_text(text)
+    monkeypatch.setattr("flexchat.validation.running.ROUNDS", 1)
+
+    ran = run("validate")
+
+    assert ran.status == 1
+    assert ran.err.count("note: gone: nothing listens at 127.0.0.1:1") == ran.err.count("note: ") == 1
+    assert ran.out.count("nothing listens at") == 1
+    assert "1 attempt with gone/m: nothing listens" in ran.out
+    assert "1 of 1 attempts came to nothing\n" in ran.out
+    assert "note: " not in run("validate", "--model", "rehearsal/rehearsal").err
+    assert run("validate", "-v").err.count("trying again") > 1
+
+
 def test_a_resumed_run_finds_the_files_of_its_cases(run, config, tmp_path):
     """They are kept with the run."""
     path = config('{ error = "auth" }')

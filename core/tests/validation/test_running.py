@@ -273,6 +273,23 @@ async def test_a_model_that_comes_to_nothing_again_and_again_is_given_up(flexcha
     assert (await store.run(run.run.id)).problem == run.run.problem
 
 
+async def test_a_breaker_that_opens_does_not_hide_why(flexchat_app, store):
+    """What is kept of an attempt is what the service said itself, as long as that is known."""
+    refused = ProviderOverloadedError("it is not asked for now: 20 of 20 calls failed", code="circuit_open")
+    errors = itertools.cycle([ProviderOverloadedError("too busy", retryable=False), refused, refused])
+
+    def fail(messages, options):
+        raise next(errors)
+
+    async with flexchat_app(model(fail), tools=["calculator"]) as chat:
+        plan = Plan(models=("scripted/a",), cases=CASES)
+        run = await ValidationRun.begin(chat, plan, store, table=ValidationTable(concurrency=1), pause_s=0)
+        events = await made(run)
+
+    assert [a.problems for a in tries(events)] == [("too busy",)] * 3
+    assert run.run.problem == "scripted/a was given up after 3 errors in a row: too busy"
+
+
 async def test_other_models_go_on_when_one_is_given_up(flexchat_app, store):
     """Each model is on its own."""
     provider = model()

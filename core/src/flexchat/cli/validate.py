@@ -15,6 +15,7 @@ import attrs
 from ..app import FlexChat
 from ..errors import ChatRequestError
 from ..plugin.contracts import Command
+from .log import one_note_for_each_service
 from .opening import config_file, introduce, open_chat
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, UsageError
@@ -82,7 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the attempts and print what they prove. Status 0 if --fail-on finds nothing, else 1; 130 if interrupted."""
     _check(args)
-    return asyncio.run(_validate(args))
+    terminal: Terminal = args.terminal
+    with contextlib.nullcontext() if terminal.verbose else one_note_for_each_service():
+        return asyncio.run(_validate(args))
 
 
 def table_of(config: Config) -> ValidationTable:

@@ -106,7 +106,7 @@ def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
     _print_errors(report, terminal)
     terminal.paragraph(_summary(report), indent="")
     if report.run.problem:
-        terminal.paragraph(report.run.problem, indent="")
+        terminal.paragraph(_problem(report), indent="")
 
 
 def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
@@ -192,6 +192,16 @@ def _print_errors(report: Report, terminal: Terminal) -> None:
     for (model_id, why), number in found.items():
         terminal.paragraph(f"{count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
     terminal.out()
+
+
+def _problem(report: Report) -> str:
+    """Return what was wrong with the run, without the causes: each stands with its attempts."""
+    text = report.run.problem or ""
+    for attempt in report.attempts:
+        if attempt.outcome == "error":
+            why = " ".join(attempt.problems)
+            text = text.replace(f": {why}", "").replace(f", the last one because {why}", "")
+    return text
 
 
 def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:

@@ -19,6 +19,7 @@ from ..app import FlexChat
 from ..config.cases import Case, ValidationTable
 from ..domain import DEFAULT_TENANT
 from ..errors import ChatRequestError, ProviderError, ProviderOverloadedError, ProviderRateLimitError, did_you_mean
+from ..services.breaker import OPEN
 from .attempts import Attempt, ModelKey
 from .fingerprint import case_hashes, model_keys, stale_reasons
 from .lane import Lane
@@ -285,6 +286,7 @@ class ValidationRun:
                     run=self.run.id,
                     repetition=task.repetition,
                 )
+                found = _with_its_cause(found, lane)
                 wait_s = self._wait_s(found, round_)
                 if wait_s is not None:
                     lane.queue.appendleft((task, round_ + 1))
@@ -351,6 +353,16 @@ class ValidationRun:
         key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
         named = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+def _with_its_cause(found: Tried, lane: Lane) -> Tried:
+    """Tell why a service fails where its breaker only says that it is not asked for now."""
+    if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
+        return found
+    if found.error.code != OPEN:
+        lane.cause = found.attempt.problems
+    problems = lane.cause or found.attempt.problems
+    return attrs.evolve(found, attempt=attrs.evolve(found.attempt, problems=problems))
 
 
 def _is_busy(found: Tried) -> bool:
