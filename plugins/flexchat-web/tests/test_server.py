@@ -74,6 +74,16 @@ def test_links_lead_out_of_the_page():
         assert 'rel="noopener noreferrer" target="_blank"' in rendered(text)
 
 
+def test_an_image_is_a_link_to_it():
+    """It is not loaded, and not a stray exclamation mark; within a link it is its text."""
+    to = '<a href="https://a.example/i.png" rel="noopener noreferrer" target="_blank">'
+    assert to + "a &lt;cat&gt; (image)</a>" in rendered("![a <cat>](https://a.example/i.png)")
+    assert to + "https://a.example/i.png (image)</a>" in rendered("![](https://a.example/i.png)")
+    badge = rendered("[![ok](https://a.example/i.png)](https://b.example)")
+    assert badge.count("<a ") == 1
+    assert ">ok (image)</a>" in badge
+
+
 @given(st.text(alphabet="[]()<>!*_`~|>#-+ \n\tab\\&;:/", max_size=300))
 @settings(max_examples=100, deadline=None)
 def test_every_tag_is_one_of_markdowns(text):

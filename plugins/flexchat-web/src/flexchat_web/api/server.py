@@ -102,7 +102,8 @@ def _all_rendered(texts: Iterable[str]) -> Iterator[str]:
 def rendered(text: str) -> str:
     """Return CommonMark with tables as HTML that is safe whatever the text says.
 
-    Raw HTML is shown, not obeyed; images are not loaded; links lead to the web or to mail, in a page of their own.
+    Raw HTML is shown, not obeyed; of an image there is a link to it; links lead to the web or to mail, in a page of
+    their own.
     """
     html: str = _renderer().render(text)
     return html
@@ -111,10 +112,11 @@ def rendered(text: str) -> str:
 @cache
 def _renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from markdown_it.common.utils import escapeHtml
 
     # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" is no stack overflow.
     renderer = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
-    renderer.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+    renderer.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
     renderer.validateLink = lambda url: url.strip().lower().startswith(_SCHEMES)  # type: ignore[method-assign]
 
     def link_open(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
@@ -123,7 +125,15 @@ def _renderer() -> MarkdownIt:
         opened: str = self.renderToken(tokens, index, options, env)
         return opened
 
+    def image(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        address = escapeHtml(str(tokens[index].attrGet("src") or ""))
+        alt = escapeHtml(self.renderInlineAsText(tokens[index].children, options, env))
+        text = f"{alt or address} (image)"
+        within = sum(token.nesting for token in tokens[:index] if token.type in ("link_open", "link_close"))
+        return text if within else f'<a href="{address}" rel="noopener noreferrer" target="_blank">{text}</a>'
+
     renderer.add_render_rule("link_open", link_open)
+    renderer.add_render_rule("image", image)
     return renderer
 
 
