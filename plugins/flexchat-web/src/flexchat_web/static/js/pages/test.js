@@ -72,7 +72,7 @@ export async function mount(root, { query }) {
       fillModels(found, select.value || query?.get("model") || "");
     } catch (error) {
       replace(select, h("option", { value: "" }, "No models"));
-      replace(known, errorCard(error, { retry: loadModels }));
+      replace(known, errorCard(error, { retry: loadModels, reading: true }));
     }
   }
 
@@ -215,7 +215,7 @@ async function showTools(place) {
         : alert("warn", h("p", {}, enabled === false ? "Tools are switched off in the configuration, so no model can call one." : "The configuration has no tools, so no model can call one."), h("p", {}, h("a", { href: "#/config" }, "Add tools"))),
     );
   } catch (error) {
-    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place) }));
+    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place), reading: true }));
   }
 }
 

@@ -20,7 +20,7 @@ export function showAttempts({ model, name, known, run }) {
         : await get("api/validation/attempts", { model_id: model, case: name, limit: SHOWN });
       fill(body, attempts, { known, several: Boolean(run) });
     } catch (error) {
-      replace(body, errorCard(error, { retry: load }));
+      replace(body, errorCard(error, { retry: load, reading: true }));
     }
   };
   load();
