@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..app import FlexChat
-from ..errors import ChatRequestError
+from ..errors import ChatRequestError, ConfigError
 from ..plugin.contracts import Command
 from .log import one_note_for_each_service
 from .opening import config_file, introduce, open_chat
@@ -192,7 +192,7 @@ async def _planned(
     files, names = _files_and_names(args.cases)
     cases = _cases(chat, file, files)
     plan = Plan(
-        models=tuple(dict.fromkeys(args.model)) or _models(chat, table),
+        models=tuple(dict.fromkeys(args.model)) or _models(chat, table, file),
         cases=_chosen(cases, names, args.tag),
         runs=table.runs,
     )
@@ -243,8 +243,14 @@ def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Ca
     return chosen
 
 
-def _models(chat: FlexChat, table: ValidationTable) -> tuple[str, ...]:
+def _models(chat: FlexChat, table: ValidationTable, file: Path | None) -> tuple[str, ...]:
+    from ..config.load import read_config
+    from ..validation.model_ids import wrong_models
+
     if table.models:
+        problems = wrong_models(chat.config, read_config(file).document if file else None)
+        if problems:
+            raise ConfigError(problems)
         return tuple(dict.fromkeys(table.models))
     llms = chat.config.llms
     named = [

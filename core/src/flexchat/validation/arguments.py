@@ -78,7 +78,7 @@ def _check_problems(name: str, value: Any, check: ArgumentCheck) -> list[str]:
         most = f" (at most {check.within:g} away)" if check.within > 1e-6 else ""
         problems.append(f"{name} is {shown(value)}, expected {check.near:g}{most}")
     if check.schema is not None:
-        problems += _schema_problems(name, value, check.schema)
+        problems += value_problems(name, value, check.schema)
     return problems
 
 
@@ -103,7 +103,8 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
     return None if found else f"expected a text with {shown(pattern)}"
 
 
-def _schema_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
+def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
+    """Return how the value of an argument does not fit a JSON Schema, a sentence each."""
     from ..schema.engine import Engine, TooMuchWorkError
     from ..schema.size import not_finite, size_problems
     from ..schema.wording import sentence
