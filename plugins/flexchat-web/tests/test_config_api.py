@@ -236,6 +236,16 @@ async def test_validate_says_what_is_wrong_with_lines_in_plain_json(api):
     assert answer.json()["valid"] is True
 
 
+async def test_validate_warns_of_cases_and_models_that_cannot_be_used(api):
+    """They keep nobody from serving."""
+    case = '[[validation.cases]]\nname = "c"\nmessage = "m"\ncalls = [{ tool = "none" }]\n'
+    text = TOML.replace(SECRET, "********") + f'\n[validation]\nmodels = ["x/y"]\n{case}'
+    answer = (await api.post("/api/config/validate", json={"text": text})).json()
+    assert (answer["valid"], answer["errors"]) == (True, [])
+    paths = [warning["path"] for warning in answer["warnings"]]
+    assert {"validation.cases[0].calls[0].tool", "validation.models[0]"} <= {*paths}
+
+
 async def test_validate_writes_nothing(api, file):
     await api.post("/api/config/validate", json={"text": TOML + "# x"})
     assert file.read_text() == TOML

@@ -49,6 +49,25 @@ async def test_a_test_is_recorded_by_hand(told):
     assert model["validation"]["test_count"] == 5
 
 
+async def test_a_file_of_cases_that_cannot_be_used_takes_no_other_case_away(cases, sse, tmp_path, monkeypatch):
+    """What is wrong is told without the server's folders; a run of cases that can be used begins."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twice.toml").write_text('[[cases]]\nname = "greet"\nmessage = "x"\nno_call = true\n[[cases]]\n')
+    cases.tables["validation"]["files"] = ["none.toml", "twice.toml"]
+    client = await cases.client()
+
+    answer = await client.get("/api/validation/cases")
+    assert [case["name"] for case in answer.json()["cases"]] == ["weather", "greet"]
+    assert str(tmp_path) not in answer.text
+    places = [(one["path"], one["line"]) for one in answer.json()["problems"]]
+    assert {("validation.files[0]", None), ("twice.toml: cases[0].name", 2)} <= {*places}
+    refused = await client.post("/api/validation/runs", json={})
+    assert (refused.status_code, str(tmp_path) in refused.text) == (422, False)
+    assert "there is no such file: none.toml" in refused.text
+    run, _ = await finished(client, sse, cases=["greet"])
+    assert run["planned"] == 1
+
+
 async def test_the_cases_are_listed_with_what_they_expect(cases):
     """One line for people; by tag."""
     client = await cases.client()

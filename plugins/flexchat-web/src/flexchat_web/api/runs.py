@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import attrs
-from flexchat import FlexChat
+from flexchat import ConfigError, FlexChat
 from flexchat.validation.attempt_json import attempt_to_dict
 from flexchat.validation.running import Plan, ValidationRun
 from flexchat.validation.store import Run, Tally, ValidationStore
@@ -46,9 +46,7 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
     """
     body = call.body or {}
     table = validation_table(chat)
-    found = case_files.chosen(
-        await case_files.read(call.serving, chat), names=body.get("cases", ()), tags=body.get("tags", ())
-    )
+    found = await case_files.wanted(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
     if not found:
         raise ApiError(422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
     wanted = body.get("models") or table.models or [*named_models(chat)]
@@ -67,7 +65,9 @@ async def _resume(call: Call) -> Reply:
         raise ApiError(409, f"run {earlier.id} {under_way}", kind="not-resumable")
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
-        found = await case_files.read(call.serving, chat)
+        found, problems = await case_files.readable(call.serving, chat)
+        if problems and not {case.name for case in found.cases} >= {*earlier.cases}:
+            raise ConfigError(problems)
         return await ValidationRun.resume(chat, earlier.id, found.cases, store)
 
     return await _under_way(call, await Runs.of(call.serving).begin(earlier.models, make, call.tenant))

@@ -14,6 +14,7 @@ from flexchat import ConfigError, FlexChat, Problem
 from flexchat.assembly import config_schema
 from flexchat.config.document import Document, copied, document_of
 from flexchat.errors import PluginError
+from flexchat.validation.model_ids import wrong_models
 
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
@@ -76,7 +77,8 @@ async def validate(call: Call) -> Reply:
         flaws = flaws_as_data(error.problems)
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
-    return Json({"valid": True, "errors": [], "warnings": flaws_as_data(chat.notes), "config": tables})
+    warnings = [*flaws_as_data(chat.notes), *await _of_cases(call.serving, chat)]
+    return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
 
 
 async def change(call: Call) -> Reply:
@@ -240,6 +242,21 @@ async def _built(call: Call, posted: _Posted) -> FlexChat:
         return await asyncio.to_thread(FlexChat.from_config, source, plugins=call.serving.plugins)
     except ConfigError as error:
         raise ConfigError(_masked(call.serving, error.problems)) from None
+
+
+async def _of_cases(serving: Serving, chat: FlexChat) -> list[dict[str, Any]]:
+    """Return what is wrong with the validation cases and their models: that keeps nobody from serving.
+
+    Files that a request names are those of the operator's file, or it would have been refused.
+    """
+    from ..api.cases import readable, told
+
+    if chat.config.validation is None:
+        return []
+    _, problems = await readable(serving, chat)
+    problems = (*problems, *wrong_models(chat.config))
+    # A line is one of the text that was posted, and these are told without it.
+    return [{**flaw, "line": None} for flaw in told(problems, serving)]
 
 
 def _tables(call: Call) -> Any:
