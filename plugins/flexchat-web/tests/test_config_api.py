@@ -271,6 +271,19 @@ async def test_diff_shows_what_changes_and_no_secret(api):
     assert (await api.post("/api/config/diff", json={"text": TOML.replace(SECRET, "********")})).json()["diff"] == ""
 
 
+async def test_it_is_told_whether_the_file_is_what_serves(api, file):
+    """One that was changed, and one that cannot be read, is not."""
+    assert (await shown(api))["in_force"]
+    file.write_text(TOML + "\n# another comment\n")
+    assert (await shown(api))["in_force"], "comments are no part of it"
+    file.write_text(TOML + "\n[limits]\nturn_timeout_ms = 5000\n")
+    assert not (await shown(api))["in_force"]
+    await api.post("/api/config/reload", json={})
+    assert (await shown(api))["in_force"]
+    file.write_text("[[")
+    assert not (await shown(api))["in_force"]
+
+
 async def test_reload_reads_the_file_again(api, file):
     file.write_text(TOML.replace("llms.env", "llms.other"))
     answer = await api.post("/api/config/reload")
@@ -337,7 +350,7 @@ async def test_the_demo_is_shown_and_cannot_be_saved(new_client):
     }
     api = await new_client(tables)
     told = await shown(api)
-    assert (told["editable"], tomllib.loads(told["text"])) == (False, tables)
+    assert (told["name"], told["editable"], tomllib.loads(told["text"])) == ("demo", False, tables)
     assert (await put(api, told["text"])).status_code == 409
 
 

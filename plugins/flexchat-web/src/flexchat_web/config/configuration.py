@@ -51,12 +51,13 @@ async def show(call: Call) -> Reply:
     text, problems = _shown(call.serving, file)
     return Json(
         {
-            "name": file.name,
+            "name": file.name if file.path is not None else _in_no_file(call.serving),
             "format": file.format,
             "text": text,
             "config": tables_of(text, file.format),
             "version": file.version,
             "editable": call.may_edit and file.path is not None,
+            "in_force": _serves(call.serving, file),
             "problems": flaws_as_data(problems or call.serving.config_problems),
             "notes": flaws_as_data(call.serving.notes),
         }
@@ -173,6 +174,16 @@ def _shown(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]
     except ConfigError as error:
         return shown_unread(file.text, serving.mask), tuple(_masked(serving, error.problems))
     return shown(file.text, document, serving.plugins, serving.mask), ()
+
+
+def _in_no_file(serving: Serving) -> str:
+    return "in memory" if isinstance(serving.source, Path) else "demo"
+
+
+def _serves(serving: Serving, file: ConfigFile) -> bool:
+    with contextlib.suppress(ConfigError):
+        return file.path is None or file.parse(file.text).data == serving.written
+    return False
 
 
 def _readable(serving: Serving, file: ConfigFile) -> Mapping[str, Any]:
@@ -301,6 +312,7 @@ OPERATIONS = (
                     "config": TABLES,
                     "version": TEXT,
                     "editable": {"type": "boolean"},
+                    "in_force": {"type": "boolean", "description": "Whether this is what serves now."},
                     "problems": FLAWS,
                     "notes": FLAWS,
                 }

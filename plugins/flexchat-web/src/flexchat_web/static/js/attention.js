@@ -8,7 +8,7 @@ let waiting = null;
 export function onReturn(run) {
   let last = 0;
   const come = () => {
-    if (document.hidden || Date.now() - last < 500) return; // focus and visibility come together
+    if (document.hidden || Date.now() - last < 100) return; // focus and visibility come together
     last = Date.now();
     run();
   };
