@@ -132,7 +132,7 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
     bar.max = now.planned || 1;
     bar.value = now.done || 0;
     const left = remaining(now);
-    replace(counts, `${now.done} of ${now.planned} tests: `, h("span", { class: "good" }, `${now.passed} passed`), ", ", h("span", { class: "poor" }, `${now.failed} failed`), now.errors ? `, ${now.errors} errors` : "", now.cost ? `, ${dollars(now.cost)}` : "", left > 0 && `, about ${ms(left)} left`);
+    replace(counts, `${now.done} of ${now.planned} tests: `, h("span", { class: "good" }, `${now.passed} passed`), ", ", h("span", { class: "poor" }, `${now.failed} failed`), now.errors ? `, ${now.errors} ${now.errors === 1 ? "error" : "errors"}` : "", now.cost ? `, ${dollars(now.cost)}` : "", left > 0 && `, about ${ms(left)} left`);
     cancel.hidden = now.state !== "running";
     if (now.problem) replace(last, now.problem);
   }
@@ -196,7 +196,7 @@ function runRow(run, show, resume) {
     "li",
     { class: "run" },
     h("div", { class: "run-what" }, h("div", { class: "row" }, badge(text, kind, picture), when(run.started_at)), h("p", { class: "small-text model-name" }, [run.models].flat().join(", ")), run.problem && h("p", { class: "small-text" }, run.problem)),
-    h("p", { class: "run-numbers" }, `${run.done}/${run.planned} tests, ${run.passed} passed, ${run.failed} failed`, run.errors ? `, ${run.errors} errors` : "", run.cost ? `, ${dollars(run.cost)}` : ""),
+    h("p", { class: "run-numbers" }, `${run.done}/${run.planned} tests, ${run.passed} passed, ${run.failed} failed`, run.errors ? `, ${run.errors} ${run.errors === 1 ? "error" : "errors"}` : "", run.cost ? `, ${dollars(run.cost)}` : ""),
     h("div", { class: "row" }, open && again, button("Attempts", { icon: "list", kind: "small quiet", onClick: () => show(run) })),
   );
 }
