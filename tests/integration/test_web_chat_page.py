@@ -180,6 +180,10 @@ def test_streams_and_sessions(visit, serve, slow_model):
     assert page.locator(".answer img, .answer a[href^='javascript']").count() == 0
     assert "bad" not in page.title()
 
+    answer = page.locator(".answer .markdown p").last
+    assert answer.evaluate("p => getComputedStyle(p).direction") == "ltr"
+    assert answer.evaluate("p => (p.textContent = 'שלום', getComputedStyle(p).direction)") == "rtl"
+
     slow_model.status = 401
     ask(page, "And now?")
     problem = page.get_by_role("alert")

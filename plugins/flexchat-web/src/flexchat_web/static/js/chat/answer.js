@@ -27,7 +27,7 @@ export function answerView({ prompt = "" } = {}) {
   function textAt(index) {
     const key = `${answers}:${index}`;
     if (!texts.has(key)) {
-      const one = { answer: answers, node: h("div", { class: "markdown plain" }) };
+      const one = { answer: answers, node: h("div", { class: "markdown plain", dir: "auto" }) };
       texts.set(key, one);
       body.append(one.node);
     }
@@ -37,7 +37,7 @@ export function answerView({ prompt = "" } = {}) {
   function thoughtAt(index) {
     const key = `${answers}:${index}`;
     if (!thoughts.has(key)) {
-      const text = h("div", { class: "thought-text" });
+      const text = h("div", { class: "thought-text", dir: "auto" });
       thoughts.set(key, text);
       body.append(h("details", { class: "thought" }, h("summary", {}, icon("right"), "Reasoning"), text));
     }
@@ -131,7 +131,7 @@ export function storedAnswer(turn) {
     content = parts.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("");
     for (const part of parts) {
       if ((part.type === "text" || part.type === "refusal") && part.text.trim()) {
-        const place = h("div", { class: "markdown plain" }, part.text);
+        const place = h("div", { class: "markdown plain", dir: "auto" }, part.text);
         body.append(place);
         markdown(part.text).then((rendered) => place.replaceWith(rendered));
       } else if (part.type === "tool_call") {

@@ -51,7 +51,7 @@ export async function mount(root) {
   const tabs = h("div", { class: "config-tabs", role: "tablist", "aria-label": "Sections" });
   const panel = h("div", { class: "config-panel", role: "tabpanel", id: uid("panel"), tabindex: "-1" });
   const unread = alert("warn", h("p", {}, h("strong", {}, "The form waits."), " The text cannot be read; mend it first, the line is marked."));
-  const outside = h("div", { class: "config-outside", "aria-live": "polite", data: { state: "" } });
+  const outside = h("div", { class: "config-outside", data: { state: "" } });
   const problems = h("section", { class: "config-problems", "aria-label": "Problems" });
   const views = h("fieldset", { class: "segmented config-views" }, h("legend", { class: "visually-hidden" }, "Show"), view("form", "Form", true), view("text", "Text", false));
   const panes = h("div", { class: "config-panes", data: { view: "form" } }, h("section", { class: "config-form", "aria-label": "Form" }, tabs, unread, panel), h("section", { class: "config-text", "aria-label": "Text" }, editor.node, problems));
@@ -102,6 +102,7 @@ export async function mount(root) {
     if (outside.dataset.state === state) return;
     outside.dataset.state = state;
     replace(outside, state && alert("warn", ...said(state)));
+    if (state) announce(outside.textContent);
   }
 
   function said(state) {

@@ -17,8 +17,8 @@ const MEANING = {
 };
 
 export async function mount(root, { query }) {
-  const prompt = h("textarea", { class: "input", id: "explain-message", rows: "2", placeholder: "What is 17% of 230?", value: query.get("prompt") || "" });
-  const topic = h("input", { class: "input", id: "explain-topic", type: "text", autocomplete: "off" });
+  const prompt = h("textarea", { class: "input", id: "explain-message", dir: "auto", rows: "2", placeholder: "What is 17% of 230?", value: query.get("prompt") || "" });
+  const topic = h("input", { class: "input", id: "explain-topic", dir: "auto", type: "text", autocomplete: "off" });
   const run = button("Explain", { icon: "explain", kind: "primary", type: "submit" });
   const out = h("div", { class: "stack" });
   const problem = h("p", { class: "field-problem", id: "explain-problem", role: "alert" });
