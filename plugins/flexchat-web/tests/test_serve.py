@@ -15,7 +15,8 @@ import urllib.request
 
 import pytest
 from flexchat.cli.main import main
-from flexchat_web.commands.serve import ServeError, add_arguments, read_settings
+from flexchat_web.commands.serve import ListenError, ServeError, add_arguments, read_settings
+from flexchat_web.commands.serve import _listen as listen
 from flexchat_web.commands.server import Server
 
 
@@ -96,8 +97,16 @@ def test_a_token_file_that_cannot_be_used_is_told_without_the_token(tmp_path, te
 @pytest.mark.parametrize("words", [("--port", "70000"), ("--port", "-1"), ("--allow-origin", "app.example"),
                                    ("--allow-origin", "https://a/b"), ("--token-file", "/nowhere")])  # fmt: skip
 def test_what_cannot_be_used_is_a_sentence(words):
-    with pytest.raises(ServeError):
+    with pytest.raises(ServeError) as raised:
         settings_of(*words)
+    assert raised.value.exit_status == 2
+
+
+def test_a_port_that_is_in_use_is_no_mistake_of_the_command_line(tmp_path):
+    """It could be had, and was not: status 1."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ListenError, match="is in use") as raised:
+        listen("127.0.0.1", taken.getsockname()[1])
+    assert raised.value.exit_status == 1
 
 
 def test_a_port_in_use_is_a_sentence(config_file, capsys):

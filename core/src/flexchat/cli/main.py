@@ -18,7 +18,7 @@ from .commands import GROUPS, OWN
 from .log import log_to_stderr
 from .opening import config_file, config_source, load_plugins, open_chat
 from .terminal import Terminal
-from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
+from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
 
 _MOST_PROBLEMS = 20
 _USAGE = "flexchat COMMAND …"
@@ -65,7 +65,7 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
     except BrokenPipeError:
         raise
     except FlexChatError as error:
-        status, text = exit_status(error), _sentences(error)
+        status, text = error.exit_status, _sentences(error)
         trouble: BaseException = error
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status, trouble = FAILED, error

@@ -26,6 +26,14 @@ SHORTEST_TOKEN = 16
 class ServeError(FlexChatError):
     """The server cannot be started as it was asked to; the text says what to do."""
 
+    exit_status = 2
+
+
+class ListenError(ServeError):
+    """The port cannot be had; the text says what to do."""
+
+    exit_status = 1
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what serve takes."""
@@ -193,12 +201,12 @@ def _listen(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ServeError(
+            raise ListenError(
                 f"port {port} is in use, maybe by another flexchat serve: --port 0 takes any free one"
             ) from None
         if error.errno == errno.EACCES:
-            raise ServeError(f"port {port} may not be used by you: take one from 1024, --port 8000") from None
-        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+            raise ListenError(f"port {port} may not be used by you: take one from 1024, --port 8000") from None
+        raise ListenError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
     return listening
 
 
