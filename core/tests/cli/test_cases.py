@@ -115,6 +115,20 @@ def test_import_adds_the_leaderboards_questions_to_a_file(run, script, tmp_path)
     assert "[[cases]]" in run("cases", "import", str(questions)).out
 
 
+def test_import_finds_out_what_a_file_is_and_says_in_one_line_that_it_is_neither(run, tmp_path):
+    test = {"vars": {"q": "m"}, "assert": [{"type": "tool-call-f1", "value": ["f"]}]}
+    path = tmp_path / "tests.json"
+    path.write_text(json.dumps({"prompts": ["{{q}}"], "tests": [test]}, indent=1))
+    assert "[[cases]]" in run("cases", "import", str(path)).out
+    for name in ("prose.txt", "prose.json", "prose.jsonl"):
+        (tmp_path / name).write_text("one line\n" * 652)
+        ran = run("cases", "import", name)
+        assert (ran.status, len(ran.err.splitlines())) == (2, 1)
+        assert f"{name} has neither the leaderboard's questions" in ran.err
+    ran = run("cases", "import", "prose.txt", "--from", "bfcl")
+    assert (ran.status, "there are 652 problems" in ran.err, "flexchat check" in ran.err) == (2, True, False)
+
+
 def test_import_of_promptfoos_tests_says_what_it_leaves_out(run, tmp_path):
     test = {"vars": {"q": "m"}, "assert": [{"type": "tool-call-f1", "value": ["f"]}, {"type": "cost"}]}
     path = tmp_path / "promptfoo.json"

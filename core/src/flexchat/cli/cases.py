@@ -170,7 +170,19 @@ def _imported(args: argparse.Namespace) -> Imported:
         if args.answers is not None:
             raise UsageError("--answers belongs to the leaderboard's questions; promptfoo's tests have theirs inside")
         return read_promptfoo(file, limit=args.limit)
-    return read_bfcl(file, Path(args.answers) if args.answers else None, limit=args.limit)
+    answers = Path(args.answers) if args.answers else None
+    try:
+        return read_bfcl(file, answers, limit=args.limit)
+    except ConfigError as error:
+        if args.origin is not None or args.answers is not None or len(error.problems) == 1:
+            raise
+    try:
+        return read_promptfoo(file, limit=args.limit)
+    except ConfigError:
+        raise UsageError(
+            f"{file} has neither the leaderboard's questions (a JSON object on each line) nor promptfoo's tests; "
+            "--from bfcl and --from promptfoo say what is wrong with it"
+        ) from None
 
 
 def _count(cases: int) -> str:
