@@ -1,6 +1,10 @@
 """flexchat validate: which models with which cases, what is printed, the exit status."""
 
+import asyncio
 import json
+import os
+import signal
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -318,6 +322,23 @@ def test_one_blank_line_parts_the_report(run, config):
     assert "\n\n\n" not in run("validate").out
     config('{ error = "auth" }')
     assert "\n\n\n" not in run("validate").out
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM") or sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_to_end_ends_as_ctrl_c_does(run, config, monkeypatch):
+    """With the report, and how to go on."""
+    config()
+
+    def attempt(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return asyncio.sleep(60)
+
+    monkeypatch.setattr("flexchat.validation.running.tried", attempt)
+    ran = run("validate")
+
+    assert ran.status == 130
+    assert "interrupted: 0 of 1 attempt" in ran.out
+    assert "flexchat validate --resume" in ran.err
 
 
 def test_costs_are_told_where_prices_are_known(run, config):

@@ -97,6 +97,16 @@ async def test_a_run_makes_all_attempts_and_says_how_far_it_is(flexchat_app, sto
     assert [a.id for a in await store.attempts(run=kept.id)] == [a.id for a in between]
 
 
+async def test_the_time_that_is_left_never_grows_while_nothing_happens(flexchat_app, store):
+    """It counts down; once it has passed, nothing is known."""
+    async with flexchat_app(model(), tools=["calculator"]) as chat:
+        run = await ValidationRun.begin(chat, Plan(models=("scripted/a",), cases=CASES), store)
+    assert run._left_s(5.0, 4) is None
+    run._made, run._made_s = 2, 10.0
+
+    assert [run._left_s(elapsed, 4) for elapsed in (10.0, 25.0, 30.0, 1000.0)] == [20.0, 5.0, None, None]
+
+
 async def test_an_attempt_is_on_the_disk_before_it_is_reported(flexchat_app, store):
     """What a watcher has seen is never lost."""
     async with flexchat_app(model(), tools=["calculator"]) as chat:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import signal
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,6 +113,7 @@ async def _validate(args: argparse.Namespace) -> int:
 
     terminal: Terminal = args.terminal
     file = config_file(args)
+    _end_like_ctrl_c(signal.SIGTERM)
     async with open_chat(args) as chat:
         table = _table(chat, args)
         store = ValidationStore(store_path(args.store, table, file))
@@ -134,6 +136,14 @@ async def _validate(args: argparse.Namespace) -> int:
             if args.junit:
                 write_junit(Path(args.junit), report)
             return INTERRUPTED if interrupted else _status(report, args.fail_on)
+
+
+def _end_like_ctrl_c(number: int) -> None:
+    """Let a signal interrupt the run: what is done is kept, and the report is printed."""
+    task = asyncio.current_task()
+    if task is not None:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _check(args: argparse.Namespace) -> None:

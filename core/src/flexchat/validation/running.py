@@ -74,7 +74,7 @@ class ValidationRun:
         self._tasks = {(task.model_id, task.case.name, task.repetition): task for task in plan.tasks()}
         self._counts: Counter[str] = Counter()
         self._tokens, self._cost, self._unpriced = [0, 0], 0.0, dict[str, None]()
-        self._made = 0
+        self._made, self._made_s = 0, 0.0  # and how long that took
         self._began: float | None = None
         self._ended: float | None = None
         self._lanes: list[Lane] = []
@@ -191,9 +191,16 @@ class ValidationRun:
             cost=self._cost,
             unpriced=tuple(self._unpriced),
             elapsed_s=elapsed,
-            eta_s=None if over or not self._made or done >= planned else elapsed / self._made * (planned - done),
+            eta_s=None if over or done >= planned else self._left_s(elapsed, planned - done),
             waiting="" if over else "; ".join(lane.waiting for lane in self._lanes if lane.paused_s() > 0),
         )
+
+    def _left_s(self, elapsed: float, missing: int) -> float | None:
+        """Return how long the rest takes at the pace so far: less while one waits; None once that has passed."""
+        if not self._made:
+            return None
+        left = self._made_s / self._made * missing - (elapsed - self._made_s)
+        return left if left > 0 else None
 
     async def events(self) -> AsyncGenerator[Attempt | Progress, None]:
         """Make the attempts that are missing; yield each as it is done, and how far the run is.
@@ -318,6 +325,7 @@ class ValidationRun:
         await self._store.add(attempt)
         self._count(attempt)
         self._made += 1
+        self._made_s = time.monotonic() - self._began if self._began is not None else 0.0
         model_id = attempt.key.model_id
         if attempt.outcome != "error":
             self._errors_in_a_row[model_id] = 0
