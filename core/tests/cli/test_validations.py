@@ -70,6 +70,13 @@ def test_what_is_exported_is_imported_without_loss(run, tested):
     assert run("validations", "list", "--store", "other.db").out == tested("list").out
 
 
+def test_a_dash_is_standard_output(tested, tmp_path):
+    """And no file of that name."""
+    before = {*tmp_path.iterdir()}
+    assert json.loads(tested("export", "-").out)["format"] == "flexchat-validation/1"
+    assert {*tmp_path.iterdir()} <= before
+
+
 def test_records_of_the_node_original_are_imported(run, tmp_path):
     """TC-99: with a verdict of our own."""
     (tmp_path / "old.json").write_text(json.dumps(OLD))

@@ -32,8 +32,13 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
     add_store_argument(parser)
 
 
-def _file_arguments(parser: argparse.ArgumentParser) -> None:
+def _import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a JSON file")
+    add_store_argument(parser)
+
+
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a JSON file; - is standard output")
     add_store_argument(parser)
 
 
@@ -75,6 +80,9 @@ def _show(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
 
 
 def _export(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
+    if args.file == "-":
+        args.terminal.json(tracker.export())
+        return
     records = tracker.get_all_validations()
     asyncio.run(tracker.save(args.file))
     _say(args, {"exported": len(records), "file": args.file}, f"results of {_models(len(records))} in {args.file}")
@@ -173,6 +181,6 @@ def _path(args: argparse.Namespace) -> Path | None:
 COMMANDS = (
     _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list, judges=True),
     _command("show", "print what is known of a model, and its last tests", _model_arguments, _show, judges=True),
-    _command("export", "write all results to a JSON file", _file_arguments, _export),
-    _command("import", "add the results of a JSON file, also of the Node original", _file_arguments, _import),
+    _command("export", "write all results to a JSON file", _export_arguments, _export),
+    _command("import", "add the results of a JSON file, also of the Node original", _import_arguments, _import),
 )
