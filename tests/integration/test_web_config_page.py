@@ -120,7 +120,7 @@ def test_what_others_do_to_the_file_is_shown(visit, server):
     assert server.config.read_text("utf-8") == CONFIG
 
     written(CONFIG + "[[")
-    expect(outside).to_contain_text("What was read before it still serves.")
+    expect(outside).to_contain_text("What was read before still serves.")
     expect(state).to_have_text("Invalid")
 
 

@@ -2,7 +2,7 @@
 
 import { reachable } from "./attention.js";
 import { h, icon, keyed } from "./dom.js";
-import { badge, iconButton } from "./elements.js";
+import { badge, button } from "./elements.js";
 import { toast } from "./dialog.js";
 import { signOut } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
@@ -50,7 +50,8 @@ async function tellServer() {
     h("p", { class: "server-facts" }, h("span", { title: server.config?.name }, server.config?.name || "demo"), server.read_only && badge("read-only", "", "lock")),
   );
   if (server.asks_for_token) {
-    place.append(iconButton("leave", "Sign out", () => signOut().catch((error) => toast(error.message, { kind: "bad" }))));
+    const leave = () => signOut().catch((error) => toast(error.message, { kind: "bad" }));
+    place.append(button("Sign out", { icon: "leave", kind: "quiet small", class: "sign-out", onClick: leave }));
   }
 }
 

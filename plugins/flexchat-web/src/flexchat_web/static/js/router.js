@@ -86,11 +86,11 @@ async function show(onShow) {
   const now = { name, hash: location.hash, handle: null };
   shown = now;
   if (previous) places.set(previous.name, previous.hash);
+  onShow?.(name);
   const page = Object.hasOwn(pages, name) ? await loaded(pages[name]) : nowhere(name);
   if (shown !== now) return;
   previous?.handle?.unmount?.();
   setPlace(page.title);
-  onShow?.(name);
   const root = document.createElement("div");
   root.className = `page page-${Object.hasOwn(pages, name) ? name : "nowhere"}`;
   replace(main, root);

@@ -38,7 +38,7 @@ export function sessionList({ keeps, onPick }) {
         note,
         sessions.problem && errorCard(sessions.problem, { retry: () => sessions.load(), reading: true }),
         !items.length && !sessions.problem && h("p", { class: "muted small-text" }, sessions.search ? "Nothing found." : "Conversations appear here."),
-        !keeps && notKept(),
+        !keeps && items.length > 0 && notKept(),
         sessions.hasMore && button("Show more", { kind: "small", onClick: () => sessions.more() }),
       );
     },

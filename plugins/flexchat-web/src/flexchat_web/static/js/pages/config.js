@@ -112,9 +112,9 @@ export async function mount(root) {
         h("div", { class: "row" }, button("Take the file's text", { kind: "small", onClick: (event) => act(event, draft.takeTheirs()) }), button("Keep my text", { kind: "small", onClick: (event) => act(event, draft.keepMine()) }), copyButton(() => draft.text, "Copy my text")),
         h("p", { class: "small-text" }, "If you keep yours, applying it replaces the other; the difference is shown first."),
       ],
-      broken: () => [h("p", {}, h("strong", {}, "This text cannot be used."), " What was read before it still serves.")],
+      broken: () => [h("p", {}, h("strong", {}, "This text cannot be used."), " What was read before still serves.")],
       waiting: () => [
-        h("p", {}, h("strong", {}, `${draft.name} was changed and does not serve yet.`), " What was read before it still does."),
+        h("p", {}, h("strong", {}, `${draft.name} was changed and does not serve yet.`), " What was read before still does."),
         draft.editable && h("div", {}, button("Put the file in force", { kind: "small", icon: "retry", onClick: (event) => act(event, post("api/config/reload", {}).then(() => draft.look())) })),
       ],
     };
