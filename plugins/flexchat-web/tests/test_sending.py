@@ -21,13 +21,13 @@ class Sent(list):
 
 def endless(*first):
     """A stream that says something and then waits; and what happened to it."""
-    state = {}
+    state = {"waits": asyncio.Event()}
 
     async def events():
         try:
             for event in first:
                 yield event
-            state["waits"] = True
+            state["waits"].set()
             await asyncio.Event().wait()
             yield Event("never", {})
         finally:
@@ -41,8 +41,7 @@ async def stopped(reply, state, sent):
     work = asyncio.create_task(
         send_reply(reply, sent, head_only=False, failed=lambda e: Event("error", e.to_dict()), streams=streams)
     )
-    while not state.get("waits"):
-        await asyncio.sleep(0)
+    await state["waits"].wait()
     assert len(streams) == 1
     streams.stop()
     streams.stop()
