@@ -371,6 +371,7 @@ async def test_what_cannot_be_resumed_says_why(flexchat_app, store):
     [
         (["scriptde/a"], r"no service is called 'scriptde' \(did you mean 'scripted'\?\)"),
         (["scripted"], "scripted has no default_model"),
+        (["x/a", "scripted"], r"(?s)no service is called 'x'.*scripted has no default_model"),
         ([], "at least one model"),
     ],
 )

@@ -383,8 +383,21 @@ def _for_a_case(key: ModelKey) -> ModelKey:
 
 
 def _whole_ids(chat: FlexChat, model_ids: Iterable[str]) -> tuple[str, ...]:
-    """Return the models as SERVICE/MODEL, each once."""
-    return tuple(dict.fromkeys("/".join(split_model(chat, model_id)) for model_id in model_ids))
+    """Return the models as SERVICE/MODEL, each once.
+
+    Raises:
+        ChatRequestError: Everything that is wrong with them.
+    """
+    whole: dict[str, None] = {}
+    wrong: list[str] = []
+    for model_id in dict.fromkeys(model_ids):
+        try:
+            whole["/".join(split_model(chat, model_id))] = None
+        except ChatRequestError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ChatRequestError("\n".join(wrong))
+    return tuple(whole)
 
 
 def _now() -> str:
