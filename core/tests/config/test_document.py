@@ -51,6 +51,9 @@ def test_a_missing_file_suggests_the_one_that_was_meant(tmp_path):
     (tmp_path / "chat.toml").write_text("")
 
     assert refused(tmp_path / "chta.toml") == ": there is no such file (did you mean 'chat.toml'?)"
+    (tmp_path / "nix.toml").write_text("")
+    assert refused(tmp_path / "mine.toml") == ": there is no such file"  # the endings alone make no two alike
+    assert refused(tmp_path / "chat.json") == ": there is no such file (did you mean 'chat.toml'?)"
     assert refused(tmp_path / "absent" / "chat.toml") == ": there is no such file"
 
 

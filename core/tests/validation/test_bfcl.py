@@ -72,6 +72,10 @@ def test_parallel_calls_may_come_in_any_order_and_none_may_be_missing():
     assert matches(answer, [b, b], SCHEMAS) == ["geo.area: name is 'b', expected 'a'"]
 
 
+def test_where_nothing_was_called_that_is_what_is_said():
+    assert matches([{"f": {}}], [], {}) == ["expected 1 call, none was made"]
+
+
 def test_unreadable_arguments_and_other_tools_are_refused():
     answer = [{"geo.area": {"name": ["a", ""]}}]
     assert matches(answer, [("geo.area", None)], SCHEMAS) == ["geo.area: its arguments are not a JSON object"]
