@@ -95,10 +95,10 @@ def test_every_tag_is_one_of_markdowns(text):
 
 @pytest.mark.parametrize("piece", [">", "[", "*a_", "- ", "`", "![", "|", "<", "\\", "&#"])
 def test_a_hostile_text_takes_no_longer_than_a_moment(piece):
-    """Deep nesting and endless openings."""
-    started = time.perf_counter()
+    """Deep nesting and endless openings; a quadratic rule would take minutes. Of the processor, whoever else is at work."""
+    started = time.thread_time()
     rendered(piece * (20_000 // len(piece)))
-    assert time.perf_counter() - started < 3
+    assert time.thread_time() - started < 5
 
 
 async def test_of_many_long_texts_those_beyond_a_limit_are_shown_as_they_are(told):
