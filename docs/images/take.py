@@ -117,7 +117,7 @@ def main(url: str, model: str) -> None:
             page = browser.new_page(viewport=WIDE, device_scale_factor=1.5)
             page.set_default_timeout(120_000)
             chat(page, server.url)
-            validate(page, server.url)
+            validate(page, server.url, model)
             page.goto(server.url + "#/config")
             page.get_by_role("tab", name="Rules").click()
             page.locator(".fold-toggle").first.click()
@@ -141,13 +141,13 @@ def chat(page: Page, base: str) -> None:
     page.screenshot(path=HERE / "chat.png")
 
 
-def validate(page: Page, base: str) -> None:
+def validate(page: Page, base: str, model: str) -> None:
     """Run all cases six times at both models, and photograph the matrix."""
     page.goto(base + "#/validation")
     page.get_by_role("button", name="Run cases").click()
     dialog = page.get_by_role("dialog")
-    for box in dialog.get_by_role("checkbox").all()[:2]:
-        box.check()
+    for name in (f"local/{model}", "rehearsal/rehearsal"):
+        dialog.get_by_role("checkbox", name=name).check()
     dialog.get_by_label("How often each case is tried").fill("6")
     dialog.get_by_role("button", name="Start").click()
     expect(page.locator(".toast")).to_contain_text("passed", timeout=600_000)

@@ -13,33 +13,35 @@ const ASPECTS = [
 ];
 
 /** Return a card for each model of a matrix. */
-export function modelCards({ models, aspects }) {
-  if (!models.length) return null;
+export function modelCards(matrix) {
+  if (!matrix.models.length) return null;
   return h(
     "section",
     { class: "stack", "aria-labelledby": "models-title" },
     h("div", { class: "spread" }, h("h2", { id: "models-title" }, "Models"), legend()),
-    h("div", { class: "validation-models" }, models.map((model) => card(model, aspects.filter((one) => one.model_id === model.model_id)))),
+    h("div", { class: "validation-models" }, matrix.models.map((model) => card(model, matrix))),
   );
 }
 
 /** Return models that cannot be run here, folded away: those of services that the configuration does not have. */
-export function otherModels({ models, aspects }, table) {
+export function otherModels(matrix, table) {
   return h(
     "details",
     { class: "other-models" },
-    h("summary", {}, icon("right"), h("h2", {}, `Other models in this store (${models.length})`)),
+    h("summary", {}, icon("right"), h("h2", {}, `Other models in this store (${matrix.models.length})`)),
     h(
       "div",
       { class: "stack" },
       h("p", { class: "muted" }, "Their services are not in this configuration, so they cannot be run here. Other projects may keep their results in the same store."),
-      h("div", { class: "validation-models" }, models.map((model) => card(model, aspects.filter((one) => one.model_id === model.model_id), false))),
+      h("div", { class: "validation-models" }, matrix.models.map((model) => card(model, matrix, false))),
       table,
     ),
   );
 }
 
-function card(model, aspects, runs = true) {
+function card(model, matrix, runs = true) {
+  const ofModel = (one) => one.model_id === model.model_id;
+  const aspects = matrix.aspects.filter(ofModel);
   const more = moreNeeded(model);
   return h(
     "article",
@@ -50,7 +52,7 @@ function card(model, aspects, runs = true) {
       ? h(
           "div",
           { class: "validation-rate" },
-          h("p", {}, h("strong", { class: "rate" }, percent(model.rate)), h("span", { class: "muted" }, ` ${model.success_count} of ${model.test_count} passed`)),
+          h("p", {}, h("strong", { class: "rate" }, percent(model.rate)), h("span", { class: "muted" }, ` ${model.success_count} of ${model.test_count} passed${someCases(matrix.cells.filter(ofModel))}`)),
           intervalBar(model, { label: model.model_id }),
           h("p", { class: "muted small-text" }, `95 % interval: ${range(model)}`),
         )
@@ -60,6 +62,12 @@ function card(model, aspects, runs = true) {
     aspects.some((one) => one.tests) && h("table", { class: "aspects" }, h("caption", { class: "visually-hidden" }, `Aspects of ${model.model_id}`), h("tbody", {}, ASPECTS.map(([name, label]) => aspectRow(label, aspects.find((one) => one.aspect === name))))),
     model.last_tested && h("p", { class: "muted small-text" }, "Last tested ", when(model.last_tested)),
   );
+}
+
+/** Return how many cases the rate rests on, if not on all. */
+function someCases(cells) {
+  const tried = cells.filter((cell) => !cell.stale && cell.passed + cell.failed > 0).length;
+  return tried > 0 && tried < cells.length ? `, in ${tried} of ${cells.length} cases` : "";
 }
 
 function aspectRow(label, aspect) {
