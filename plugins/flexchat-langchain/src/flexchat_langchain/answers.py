@@ -52,28 +52,36 @@ _FINISH = {
 _FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stopReason", "status")
 
 
-def assistant_message(answer: AIMessage, origin: str = "", *, keep_ids: bool = False) -> AssistantMessage:
+def assistant_message(
+    answer: AIMessage, origin: str = "", *, keep_ids: bool = False, with_thoughts: bool = True
+) -> AssistantMessage:
     """Return an AIMessage, or the sum of its chunks, as our message; what its model wants back is kept in it.
 
     Args:
         origin: Who the model is: what is kept goes back to it alone.
         keep_ids: Whether a call's id is LangChain's own, where there is one. Else it is made, as for every provider,
             and LangChain's is the wire_id.
+        with_thoughts: Whether thoughts that stand beside a text are a part, the first one.
     """
     left = _calls(answer, origin, keep_ids)
     parts: list[AssistantPart] = []
     content = answer.content
     if isinstance(content, str):
-        parts += _thoughts(answer.additional_kwargs)
+        thought = thought_beside(answer) if with_thoughts else ""
+        parts += [ReasoningPart(text=thought)] if thought else []
         parts += [TextPart(text=content)] if content else []
     else:
         found = (part_of(block, origin, left) for block in content)
         parts += [part for part in found if part is not None]
-        if not any(isinstance(part, ReasoningPart) for part in parts):
-            parts = [*_thoughts(answer.additional_kwargs), *parts]
     beside = _beside(answer)
     data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
     return AssistantMessage(parts=(*parts, *left), provider_data=data)
+
+
+def thought_beside(answer: AIMessage) -> str:
+    """Return what a model thought, where its integration keeps that beside the content; empty for nothing."""
+    beside = answer.additional_kwargs
+    return next((beside[key] for key in _THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
 
 
 def raw_finish(answer: AIMessage) -> str | None:
@@ -145,11 +153,6 @@ def _unread(call: Mapping[str, Any], rest: Mapping[str, Any]) -> ToolCall:
 
 def _same(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "wire_id": call.wire_id, "provider_data": call.provider_data}
-
-
-def _thoughts(beside: Mapping[str, Any]) -> list[ReasoningPart]:
-    found = [beside[key] for key in _THOUGHTS if isinstance(beside.get(key), str) and beside[key]]
-    return [ReasoningPart(text=found[0])] if found else []
 
 
 def _beside(answer: AIMessage) -> dict[str, Any]:

@@ -1,0 +1,252 @@
+"""Asks a chat model of LangChain: the only module of this package that makes one for FlexChat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import re
+import urllib.parse
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from flexchat.domain.masking import Mask
+from flexchat.http.deadline import Deadline
+from flexchat.plugin import (
+    ChatEvent,
+    ChatOptions,
+    ChatResult,
+    Message,
+    ModelInfo,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+    StreamEnd,
+)
+from flexchat.plugin.threads import run_in_thread
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+
+from .answers import assistant_message, finish_reason, raw_finish, usage_of
+from .config import LangChainConfig
+from .errors import provider_error
+from .history import as_sent
+from .options import Prepared, combines_tools_and_format, prepared
+from .streaming import ChunkDraft
+
+_MODEL_FIELDS = ("model", "model_name", "model_id")
+_ADDRESS_SETTINGS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
+_SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
+_SHORTEST_SECRET = 6
+_UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
+
+
+class LangChainProvider:
+    """One llms entry. Makes its models, one for each name, with their first request.
+
+    Args:
+        config: As an llms entry has it.
+        make: Makes the model of a name; absent: the class and the settings of the config do.
+
+    Raises:
+        ValueError: There is no such class, or it is no chat model.
+
+    Attributes:
+        endpoint: scheme://host[:port], where the settings name one.
+    """
+
+    name = "langchain"
+
+    def __init__(self, config: LangChainConfig, *, make: Callable[[str], BaseChatModel] | None = None) -> None:
+        self._config = config
+        self._class = load_class(config.class_path)
+        self._make = make or self._made
+        self._models: dict[str, BaseChatModel] = {}
+        self._making = asyncio.Lock()
+        self._mask = Mask(_secrets(config.settings))
+        address = _address(config.settings)
+        if address:
+            self.endpoint = address
+        self._origin = " ".join(part for part in (config.class_path, address) if part)
+
+    def tool_format(self, model: str) -> str:
+        """Return the tool format that every integration takes."""
+        return self.name
+
+    def combines_tools_and_format(self, model: str) -> bool:
+        """Return whether the class takes both in one request; see SplittingProvider."""
+        return combines_tools_and_format(self._class)
+
+    async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
+        """Hold one exchange; see ChatProvider."""
+        with self._errors_of(model):
+            deadline = Deadline(self._limit_s(options))
+            try:
+                with self._in_time(deadline, model, retryable=True):
+                    ready = await self._prepared(model, options)
+                    answer = await ready.runnable.ainvoke(as_sent(messages, self._origin), **ready.arguments)
+            finally:
+                deadline.close()
+            if not isinstance(answer, AIMessage):
+                raise self._unreadable(f"gave a {type(answer).__name__} for an answer", model)
+            message = assistant_message(answer, self._origin)
+            return self._result(answer, message, ready.warnings)
+
+    async def stream_chat(
+        self, messages: Sequence[Message], model: str, options: ChatOptions
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Yield the answer as it comes; see StreamingProvider. A model that cannot stream gives it in one piece."""
+        with self._errors_of(model):
+            deadline = Deadline(self._limit_s(options))
+            draft = ChunkDraft(self._origin)
+            try:
+                with self._in_time(deadline, model, retryable=True):
+                    ready = await self._prepared(model, options)
+                chunks: Any = ready.runnable.astream(as_sent(messages, self._origin), **ready.arguments)
+                async with contextlib.aclosing(chunks):
+                    while True:
+                        with self._in_time(deadline, model, retryable=draft.answer is None):
+                            chunk = await anext(chunks, None)
+                        if chunk is None:
+                            break
+                        if not isinstance(chunk, AIMessage):
+                            raise self._unreadable(f"gave a {type(chunk).__name__} for a piece of an answer", model)
+                        for event in draft.add(chunk):
+                            yield event
+            finally:
+                deadline.close()
+            if draft.answer is None:
+                raise self._unreadable("ended without an answer", model)
+            message = draft.message()
+            for event in draft.end(message):
+                yield event
+            unfinished = () if raw_finish(draft.answer) else (_UNFINISHED,)
+            yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *unfinished)))
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the models that are known: LangChain cannot ask a service which it has."""
+        named = [value for key in _MODEL_FIELDS if isinstance(value := self._config.settings.get(key), str)]
+        return [ModelInfo(id=name) for name in dict.fromkeys([*named, *self._models]) if name]
+
+    async def aclose(self) -> None:
+        """Let go of the models, whose connections end with them: LangChain has no way to close one."""
+        self._models.clear()
+
+    async def _prepared(self, model: str, options: ChatOptions) -> Prepared:
+        async with self._making:
+            if model not in self._models:
+                self._models[model] = await run_in_thread(self._make, model)  # some load weights
+        return prepared(self._models[model], options)
+
+    def _made(self, model: str) -> BaseChatModel:
+        settings = dict(self._config.settings)
+        fields = self._class.model_fields
+        names = {name for key, field in fields.items() for name in (key, field.alias) if name}
+        key = next((name for name in _MODEL_FIELDS if name in names), None)
+        if model and key:
+            settings[key] = model
+        if "max_retries" in names:
+            settings.setdefault("max_retries", 0)  # asking again is FlexChat's
+        return self._class(**settings)
+
+    def _result(self, answer: AIMessage, message: Any, warnings: tuple[str, ...]) -> ChatResult:
+        told = answer.response_metadata
+        name = told.get("model_name") or told.get("model")
+        id = answer.id if answer.id and not answer.id.startswith(("lc_", "run-", "lc-")) else None
+        return ChatResult(
+            message=message,
+            finish_reason=finish_reason(answer, has_calls=bool(message.tool_calls)),
+            raw_finish=raw_finish(answer),
+            usage=usage_of(answer),
+            model=name if isinstance(name, str) else None,
+            response_id=id,
+            warnings=warnings,
+        )
+
+    def _limit_s(self, options: ChatOptions) -> float:
+        limit = self._config.timeout_s
+        return limit if options.timeout_s is None else min(limit, options.timeout_s)
+
+    @contextlib.contextmanager
+    def _in_time(self, deadline: Deadline, model: str, *, retryable: bool) -> Iterator[None]:
+        """End what is awaited inside when the time is over."""
+        deadline.wait(self._config.timeout_s)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not deadline.passed():
+                raise
+            text = f"{self._class.__name__}: no whole answer in time (timeout_s, or what was left of the turn)"
+            raise ProviderTimeoutError(text, provider=self.name, model=model, retryable=retryable) from None
+        finally:
+            deadline.rest()
+
+    @contextlib.contextmanager
+    def _errors_of(self, model: str) -> Iterator[None]:
+        """Turn whatever a model raises into a ProviderError; the exception itself may quote a key, and is let go."""
+        try:
+            yield
+        except ProviderError as error:
+            error.model = model
+            raise
+        except Exception as error:  # noqa: BLE001  any SDK may be below
+            made = provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
+        else:
+            return
+        raise made
+
+    def _unreadable(self, what: str, model: str) -> ProviderProtocolError:
+        return ProviderProtocolError(f"{self._class.__name__} {what}", provider=self.name, model=model)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._config.class_path!r})"
+
+
+def load_class(path: str) -> type[BaseChatModel]:
+    """Return the chat model's class at MODULE:CLASS.
+
+    Raises:
+        ValueError: There is none, or it is no chat model.
+    """
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        package = module_name.partition(".")[0].replace("_", "-")
+        raise ValueError(f"class_path: {module_name} cannot be imported ({error}): pip install {package}") from None
+    except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
+        raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
+    found = getattr(module, name, None)
+    if found is None:
+        raise ValueError(f"class_path: {module_name} has no {name}")
+    if not (isinstance(found, type) and issubclass(found, BaseChatModel)):
+        raise ValueError(f"class_path: {path} is no chat model of LangChain (no BaseChatModel)")
+    return found
+
+
+def _address(settings: Mapping[str, Any]) -> str:
+    for key in _ADDRESS_SETTINGS:
+        value = settings.get(key)
+        parts = urllib.parse.urlsplit(value) if isinstance(value, str) else None
+        if parts is not None and parts.scheme in ("http", "https") and parts.hostname:
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return ""
+
+
+def _secrets(settings: Mapping[str, Any]) -> set[str]:
+    """Return the texts of the settings whose keys, or those around them, are named like secrets."""
+    found: set[str] = set()
+
+    def walk(value: Any, is_secret: bool) -> None:
+        if isinstance(value, str):
+            if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
+                found.add(value)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                walk(item, is_secret or bool(_SECRET.search(str(key))))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                walk(item, is_secret)
+
+    walk(settings, False)
+    return found
