@@ -1,1 +1,1 @@
-"""x"""
+"""FlexChat provider for Anthropic's Messages API."""
