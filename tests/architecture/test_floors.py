@@ -72,7 +72,10 @@ HOMES = {
     ),
 }
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
-FRONT_DOOR = {"flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation")}
+FRONT_DOOR = {
+    "flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation"),
+    "flexchat_langchain": ("__init__", "config", "errors", "phases", "tools"),
+}
 # The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
 SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")
 PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}
