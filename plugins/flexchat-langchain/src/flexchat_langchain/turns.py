@@ -25,10 +25,9 @@ from flexchat import (
     UserMessage,
 )
 from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.domain import TextPart
 from flexchat.errors import ChatRequestError, NoMatchingRuleError, did_you_mean
 from flexchat.phases.template import substitute_variables
-from flexchat.plugin import Implementation, message_from_dict, message_to_dict
+from flexchat.plugin import Implementation, TextPart, message_from_dict, message_to_dict
 from flexchat.tools.python_function import answered_by
 from flexchat.tools.results import for_the_model
 from langchain_core.messages import AIMessage, BaseMessage
@@ -234,10 +233,7 @@ class _SoFar:
         left = [call for call in result.tool_calls if call not in wanted]
         # Of one answer either they run or we: the model asks again for what was left out.
         parts = tuple(part for part in result.message.parts if part not in left)
-        warnings = [
-            *result.warnings,
-            *(f"a call of {call.name} beside the caller's tools was left out" for call in left),
-        ]
+        left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in left]
         rule = self._chat.config.responses[0]
         model = result.model or rule.model or self._chat.config.llms[rule.llm].default_model or ""
         return Answer(
