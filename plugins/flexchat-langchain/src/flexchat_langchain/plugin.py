@@ -1,12 +1,13 @@
-"""Registers the provider ``langchain``. Light: LangChain loads when a provider is made."""
+"""Registers the provider and the implementation type ``langchain``. Light: LangChain loads when one is made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import ChatProvider, ProviderType, hookimpl
+from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
 
 from .config import LangChainConfig
+from .implementation import LANGCHAIN
 from .tool_format import encode_tools
 
 
@@ -27,3 +28,9 @@ def flexchat_register_providers() -> Iterable[ProviderType]:
         tool_formats={"langchain": encode_tools},
         summary="Any chat model of LangChain, by its class",
     )
+
+
+@hookimpl
+def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
+    """Offer LangChain's tools, given in code."""
+    yield LANGCHAIN
