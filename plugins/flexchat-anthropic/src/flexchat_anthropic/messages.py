@@ -82,7 +82,7 @@ def lacks_thinking(messages: Sequence[Message], origin: str) -> bool:
     """
     for message in reversed(messages):
         if type(message) is AssistantMessage:
-            first = message.parts[0] if message.parts else None
+            first = next((p for p in message.parts if not (type(p) is TextPart and not p.text.strip())), None)
             return not (type(first) is ReasoningPart and _is_ours(first.provider_data, origin))
         if type(message) is not ToolMessage:
             return False
