@@ -12,21 +12,26 @@ from flexchat.errors import ToolDefinitionError, UnknownNameError, did_you_mean
 from flexchat.plugin import Implementation
 from flexchat.plugin.events import current_call
 from flexchat.tools.results import for_the_model
-from langchain_core.tools import BaseTool, ToolException
+from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
 
 from .implementation import LANGCHAIN, LangChainTool
 from .running import Running, Source
+from .side_by_side import SideBySide
 
 log = logging.getLogger(__name__)
+
+# What LangChain itself tells models of a Tool, which takes one text and has no schema.
+_ONE_TEXT = {"type": "object", "properties": {"__arg1": {"type": "string"}}, "required": ["__arg1"]}
 
 
 def langchain_tools(source: Source, names: Collection[str] | None = None) -> list[BaseTool]:
     """Return the tools of a configured FlexChat as LangChain's.
 
     They run in FlexChat's executor: arguments are checked against the whole schema, a call has the tool's time, plugins
-    are asked and told, error texts are masked, and a long result is cut to ``tools.max_result_chars``. The artifact of
-    a call is the whole result, as ``ToolResult.to_dict`` has it.
+    are asked and told, error texts are masked, and a long result is cut to ``tools.max_result_chars``. A failure is a
+    ToolMessage with the status "error". The artifact of a call is the whole result, as ``ToolResult.to_dict`` has it.
+    A call of an exclusive tool runs beside no other call of the tools returned.
 
     Args:
         source: A FlexChat or SyncFlexChat, or what one is made from; where it runs is told by running.Running.
@@ -36,7 +41,7 @@ def langchain_tools(source: Source, names: Collection[str] | None = None) -> lis
         ConfigError: Everything that is wrong with the configuration.
         UnknownNameError: There is no tool of one of the names.
     """
-    running = Running(source)
+    running, calls = Running(source), SideBySide()
     registry = running.chat.tools.get_registry()
     known = registry.names()
     for name in names if names is not None else ():
@@ -45,7 +50,7 @@ def langchain_tools(source: Source, names: Collection[str] | None = None) -> lis
                 f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {', '.join(known) or 'none'})"
             )
     wanted = [tool for tool in registry.list() if names is None or tool.name in names]
-    return [_exported(tool, registry.sent_name(tool.name), running) for tool in wanted]
+    return [_exported(tool, registry.sent_name(tool.name), running, calls) for tool in wanted]
 
 
 class FlexChatTool(BaseTool):
@@ -54,7 +59,8 @@ class FlexChatTool(BaseTool):
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: Any = True
     _running: Running = PrivateAttr()
-    _tool: str = PrivateAttr()
+    _calls: SideBySide = PrivateAttr()
+    _tool: ToolDefinition = PrivateAttr()
 
     def _to_args_and_kwargs(
         self, tool_input: str | dict[str, Any], tool_call_id: str | None
@@ -72,7 +78,8 @@ class FlexChatTool(BaseTool):
     async def _call(self, chat: FlexChat, params: Mapping[str, Any], call_id: str | None) -> ToolResult:
         token = current_call.set(call_id or "")
         try:
-            return await chat.call_tool(self._tool, params)
+            async with self._calls.place(exclusive=self._tool.exclusive):
+                return await chat.call_tool(self._tool.name, params)
         finally:
             current_call.reset(token)
 
@@ -84,14 +91,14 @@ class FlexChatTool(BaseTool):
         return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False), result.to_dict()
 
 
-def _exported(tool: ToolDefinition, sent_name: str, running: Running) -> FlexChatTool:
+def _exported(tool: ToolDefinition, sent_name: str, running: Running, calls: SideBySide) -> FlexChatTool:
     exported = FlexChatTool(
         name=sent_name,  # models' services take fewer names than FlexChat
         description=tool.description,
         args_schema=json.loads(json.dumps(dict(tool.parameters))),
         metadata={"flexchat_tool": tool.name, "effect": tool.effect},
     )
-    exported._running, exported._tool = running, tool.name
+    exported._running, exported._calls, exported._tool = running, calls, tool
     return exported
 
 
@@ -140,6 +147,8 @@ def _has_coroutine(tool: BaseTool) -> bool:
 
 
 def _parameters(tool: BaseTool) -> dict[str, Any]:
+    if isinstance(tool, Tool) and tool.args_schema is None:
+        return _ONE_TEXT
     schema: Any = tool.tool_call_schema
     if not isinstance(schema, dict):
         schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema()
