@@ -140,9 +140,14 @@ class ResponseGenerator:
     async def _generate_plain(
         self, turn: Generation, options: ChatOptions
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
-        async with contextlib.aclosing(self._exchanges.hold(turn, options)) as events:
-            async for event in events:
-                yield event
+        for left in reversed(range(self._tools.get_max_iterations())):
+            async with contextlib.aclosing(self._exchanges.hold(turn, options)) as events:
+                async for event in events:
+                    yield event
+            assert turn.result is not None
+            if not left or next_step(turn.result) is not NextStep.CONTINUE:
+                break
+            turn.messages = (*turn.messages, turn.result.message)
         async with contextlib.aclosing(self._finish(turn, options)) as ending:
             async for last in ending:
                 yield last
