@@ -31,6 +31,7 @@ _TAKES_FORMAT = frozenset({"BaseChatOpenAI", "ChatOllama", "ChatAnthropic"})  # 
 _NO_FREE_JSON = frozenset({"ChatAnthropic"})  # takes a schema only
 _FORMAT_OR_TOOLS = frozenset({"ChatOllama"})  # a grammar for the answer keeps the model from calling
 _THINKS_OR_NOT = frozenset({"ChatOllama"})  # reasoning is true or false
+_TAKES_EXTRA_BODY = frozenset({"BaseChatOpenAI", "ChatAnthropic"})  # the others take what they know, as arguments
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +70,9 @@ def prepared(model: BaseChatModel, options: ChatOptions) -> Prepared:
     runnable: Runnable[Any, Any] = model
     if options.tools and options.tool_choice != "none":
         runnable = _bound(model, options, warnings)
-    return Prepared(runnable=runnable, arguments={**arguments, **options.extra}, warnings=tuple(warnings))
+    extra = {"extra_body": dict(options.extra)} if _is(type(model), _TAKES_EXTRA_BODY) else options.extra
+    arguments.update(extra if options.extra else {})
+    return Prepared(runnable=runnable, arguments=arguments, warnings=tuple(warnings))
 
 
 def _changes(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> dict[str, Any]:

@@ -36,8 +36,11 @@ from .streaming import ChunkDraft
 
 _MODEL_FIELDS = ("model", "model_name", "model_id")
 _ADDRESS_SETTINGS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
+# Clients that no other model uses too, by the attribute; ChatAnthropic and ChatOpenAI share theirs in the process.
+_OWN_CLIENTS = {"ChatOllama": "_async_client"}
 _SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
 _SHORTEST_SECRET = 6
+_TURNS_TO_CLOSE = 10
 _UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
 
 
@@ -79,49 +82,62 @@ class LangChainProvider:
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Hold one exchange; see ChatProvider."""
-        with self._errors_of(model):
-            deadline = Deadline(self._limit_s(options))
-            try:
-                with self._in_time(deadline, model, retryable=True):
-                    ready = await self._prepared(model, options)
-                    answer = await ready.runnable.ainvoke(as_sent(messages, self._origin), **ready.arguments)
-            finally:
-                deadline.close()
+        deadline = Deadline(self._limit_s(options))
+        try:
+            with self._in_time(deadline, retryable=True):
+                ready = await self._prepared(model, options)
+                answer = await ready.runnable.ainvoke(as_sent(messages, self._origin), **ready.arguments)
             if not isinstance(answer, AIMessage):
-                raise self._unreadable(f"gave a {type(answer).__name__} for an answer", model)
-            message = assistant_message(answer, self._origin)
-            return self._result(answer, message, ready.warnings)
+                raise self._unreadable(f"gave a {type(answer).__name__} for an answer")
+            return self._result(answer, assistant_message(answer, self._origin), ready.warnings)
+        except Exception as error:  # noqa: BLE001  any SDK may be below
+            failure = self._failure(error, model)
+        finally:
+            deadline.close()
+        raise failure
 
     async def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the answer as it comes; see StreamingProvider. A model that cannot stream gives it in one piece."""
-        with self._errors_of(model):
-            deadline = Deadline(self._limit_s(options))
-            draft = ChunkDraft(self._origin)
-            try:
-                with self._in_time(deadline, model, retryable=True):
-                    ready = await self._prepared(model, options)
-                chunks: Any = ready.runnable.astream(as_sent(messages, self._origin), **ready.arguments)
-                async with contextlib.aclosing(chunks):
-                    while True:
-                        with self._in_time(deadline, model, retryable=draft.answer is None):
-                            chunk = await anext(chunks, None)
-                        if chunk is None:
-                            break
-                        if not isinstance(chunk, AIMessage):
-                            raise self._unreadable(f"gave a {type(chunk).__name__} for a piece of an answer", model)
-                        for event in draft.add(chunk):
-                            yield event
-            finally:
-                deadline.close()
-            if draft.answer is None:
-                raise self._unreadable("ended without an answer", model)
-            message = draft.message()
-            for event in draft.end(message):
-                yield event
-            unfinished = () if raw_finish(draft.answer) else (_UNFINISHED,)
-            yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *unfinished)))
+        deadline = Deadline(self._limit_s(options))
+        try:
+            async with contextlib.aclosing(self._events(messages, model, options, deadline)) as events:
+                async for event in events:
+                    yield event
+            return
+        except Exception as error:  # noqa: BLE001  any SDK may be below
+            failure = self._failure(error, model)
+        finally:
+            deadline.close()
+            await _generators_closed()
+        await _generators_closed()  # those that the exception, which is let go only now, still referred to
+        raise failure
+
+    async def _events(
+        self, messages: Sequence[Message], model: str, options: ChatOptions, deadline: Deadline
+    ) -> AsyncGenerator[ChatEvent, None]:
+        draft = ChunkDraft(self._origin)
+        with self._in_time(deadline, retryable=True):
+            ready = await self._prepared(model, options)
+        chunks: Any = ready.runnable.astream(as_sent(messages, self._origin), **ready.arguments)
+        async with contextlib.aclosing(chunks):
+            while True:
+                with self._in_time(deadline, retryable=draft.answer is None):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    break
+                if not isinstance(chunk, AIMessage):
+                    raise self._unreadable(f"gave a {type(chunk).__name__} for a piece of an answer")
+                for event in draft.add(chunk):
+                    yield event
+        if draft.answer is None:
+            raise self._unreadable("ended without an answer")
+        message = draft.message()
+        for event in draft.end(message):
+            yield event
+        unfinished = () if raw_finish(draft.answer) else (_UNFINISHED,)
+        yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *unfinished)))
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the models that are known: LangChain cannot ask a service which it has."""
@@ -129,8 +145,13 @@ class LangChainProvider:
         return [ModelInfo(id=name) for name in dict.fromkeys([*named, *self._models]) if name]
 
     async def aclose(self) -> None:
-        """Let go of the models, whose connections end with them: LangChain has no way to close one."""
-        self._models.clear()
+        """Let go of the models. LangChain has no way to close one: where its client is its own, that is closed."""
+        while self._models:
+            _, model = self._models.popitem()
+            client = getattr(model, _OWN_CLIENTS.get(type(model).__name__, ""), None)
+            if client is not None:
+                with contextlib.suppress(Exception):  # nobody can do anything about it now
+                    await client.close()
 
     async def _prepared(self, model: str, options: ChatOptions) -> Prepared:
         async with self._making:
@@ -168,7 +189,7 @@ class LangChainProvider:
         return limit if options.timeout_s is None else min(limit, options.timeout_s)
 
     @contextlib.contextmanager
-    def _in_time(self, deadline: Deadline, model: str, *, retryable: bool) -> Iterator[None]:
+    def _in_time(self, deadline: Deadline, *, retryable: bool) -> Iterator[None]:
         """End what is awaited inside when the time is over."""
         deadline.wait(self._config.timeout_s)
         try:
@@ -177,29 +198,32 @@ class LangChainProvider:
             if not deadline.passed():
                 raise
             text = f"{self._class.__name__}: no whole answer in time (timeout_s, or what was left of the turn)"
-            raise ProviderTimeoutError(text, provider=self.name, model=model, retryable=retryable) from None
+            raise ProviderTimeoutError(text, provider=self.name, retryable=retryable) from None
         finally:
             deadline.rest()
 
-    @contextlib.contextmanager
-    def _errors_of(self, model: str) -> Iterator[None]:
-        """Turn whatever a model raises into a ProviderError; the exception itself may quote a key, and is let go."""
-        try:
-            yield
-        except ProviderError as error:
-            error.model = model
-            raise
-        except Exception as error:  # noqa: BLE001  any SDK may be below
-            made = provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
-        else:
-            return
-        raise made
+    def _failure(self, error: Exception, model: str) -> ProviderError:
+        """Return the error to raise; not from the exception, which may quote a key."""
+        if not isinstance(error, ProviderError):
+            return provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
+        error.model = model
+        return error
 
-    def _unreadable(self, what: str, model: str) -> ProviderProtocolError:
-        return ProviderProtocolError(f"{self._class.__name__} {what}", provider=self.name, model=model)
+    def _unreadable(self, what: str) -> ProviderProtocolError:
+        return ProviderProtocolError(f"{self._class.__name__} {what}", provider=self.name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._config.class_path!r})"
+
+
+async def _generators_closed() -> None:
+    """Wait until the generators of a stream are closed.
+
+    LangChain closes only its outermost generator. The inner ones, which hold the response, are closed by the event
+    loop once nobody refers to them: it is given the turns for that.
+    """
+    for _ in range(_TURNS_TO_CLOSE):
+        await asyncio.sleep(0)
 
 
 def load_class(path: str) -> type[BaseChatModel]:
