@@ -145,7 +145,7 @@ class AnswerDraft:
                 block.rest["signature"] = delta["signature"]
             case "citations_delta" if isinstance(delta.get("citation"), Mapping):
                 block.citations.append(delta["citation"])
-            case "input_json_delta":
+            case "input_json_delta" if block.kind not in ("text", "thinking"):
                 piece = delta.get("partial_json")
                 if not isinstance(piece, str) or not piece:
                     return

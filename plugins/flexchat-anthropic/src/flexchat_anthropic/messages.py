@@ -176,7 +176,7 @@ class MessagesWriter:
                 ids[part.id] = wire_id = _wire_id(part, ours, {*taken, *ids.values()})
                 rest = _block(part.provider_data) if ours else {}
                 said = {"type": "tool_use", "id": wire_id, "name": part.name, "input": dict(part.arguments or {})}
-                blocks.append({**said, **rest})
+                blocks.append(_and_rest(said, rest))
             elif (found := _said(part, ours, thinking)) is not None:
                 blocks.append(found)
         return _Said(tuple(map(_block_bytes, blocks)), ids)
@@ -206,11 +206,13 @@ def _said(
     match part:
         case TextPart():
             citations = {"citations": [*part.citations]} if ours and part.citations else {}
-            return {"type": "text", "text": part.text, **citations, **rest} if part.text.strip() else None
+            said = {"type": "text", "text": part.text, **citations}
+            return _and_rest(said, rest) if part.text.strip() else None
         case ReasoningPart():
             if not (ours and thinking):
                 return None
-            return rest if part.redacted and "data" in rest else {"type": "thinking", "thinking": part.text, **rest}
+            is_data = part.redacted and rest.get("type") == "redacted_thinking"
+            return rest if is_data else _and_rest({"type": "thinking", "thinking": part.text}, rest)
         case RefusalPart():
             return {"type": "text", "text": part.text} if part.text.strip() else None
         case MediaPart():
@@ -234,6 +236,10 @@ def _block(data: ProviderData | None) -> dict[str, Any]:
     """Return what a block holds beyond what we read of it; of an opaque one, all."""
     found = data.data.get("block") if data is not None else None
     return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _and_rest(said: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    return said | {name: value for name, value in rest.items() if name not in said} if rest else said
 
 
 def _block_bytes(block: dict[str, Any]) -> bytes:
