@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
-import re
-import urllib.parse
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 from flexchat.domain.masking import Mask
@@ -31,15 +28,10 @@ from .answers import assistant_message, finish_reason, raw_finish, usage_of
 from .config import LangChainConfig
 from .errors import provider_error
 from .history import as_sent
+from .models import address_of, close_model, load_class, make_model, named_model, secrets_of
 from .options import Prepared, combines_tools_and_format, prepared
 from .streaming import ChunkDraft
 
-_MODEL_FIELDS = ("model", "model_name", "model_id")
-_ADDRESS_SETTINGS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
-# Clients that no other model uses too, by the attribute; ChatAnthropic and ChatOpenAI share theirs in the process.
-_OWN_CLIENTS = {"ChatOllama": "_async_client"}
-_SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
-_SHORTEST_SECRET = 6
 _TURNS_TO_CLOSE = 10
 _UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
 
@@ -63,11 +55,11 @@ class LangChainProvider:
     def __init__(self, config: LangChainConfig, *, make: Callable[[str], BaseChatModel] | None = None) -> None:
         self._config = config
         self._class = load_class(config.class_path)
-        self._make = make or self._made
+        self._make = make or (lambda model: make_model(self._class, model, {"max_retries": 0}, config.settings))
         self._models: dict[str, BaseChatModel] = {}
         self._making = asyncio.Lock()
-        self._mask = Mask(_secrets(config.settings))
-        address = _address(config.settings)
+        self._mask = Mask(secrets_of(config.settings))
+        address = address_of(config.settings)
         if address:
             self.endpoint = address
         self._origin = " ".join(part for part in (config.class_path, address) if part)
@@ -141,34 +133,19 @@ class LangChainProvider:
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the models that are known: LangChain cannot ask a service which it has."""
-        named = [value for key in _MODEL_FIELDS if isinstance(value := self._config.settings.get(key), str)]
-        return [ModelInfo(id=name) for name in dict.fromkeys([*named, *self._models]) if name]
+        named = named_model(self._config.settings)
+        return [ModelInfo(id=name) for name in dict.fromkeys([named, *self._models]) if name]
 
     async def aclose(self) -> None:
-        """Let go of the models. LangChain has no way to close one: where its client is its own, that is closed."""
+        """Let go of the models."""
         while self._models:
-            _, model = self._models.popitem()
-            client = getattr(model, _OWN_CLIENTS.get(type(model).__name__, ""), None)
-            if client is not None:
-                with contextlib.suppress(Exception):  # nobody can do anything about it now
-                    await client.close()
+            await close_model(self._models.popitem()[1])
 
     async def _prepared(self, model: str, options: ChatOptions) -> Prepared:
         async with self._making:
             if model not in self._models:
                 self._models[model] = await run_in_thread(self._make, model)  # some load weights
         return prepared(self._models[model], options)
-
-    def _made(self, model: str) -> BaseChatModel:
-        settings = dict(self._config.settings)
-        fields = self._class.model_fields
-        names = {name for key, field in fields.items() for name in (key, field.alias) if name}
-        key = next((name for name in _MODEL_FIELDS if name in names), None)
-        if model and key:
-            settings[key] = model
-        if "max_retries" in names:
-            settings.setdefault("max_retries", 0)  # asking again is FlexChat's
-        return self._class(**settings)
 
     def _result(self, answer: AIMessage, message: Any, warnings: tuple[str, ...]) -> ChatResult:
         told = answer.response_metadata
@@ -224,53 +201,3 @@ async def _generators_closed() -> None:
     """
     for _ in range(_TURNS_TO_CLOSE):
         await asyncio.sleep(0)
-
-
-def load_class(path: str) -> type[BaseChatModel]:
-    """Return the chat model's class at MODULE:CLASS.
-
-    Raises:
-        ValueError: There is none, or it is no chat model.
-    """
-    module_name, _, name = path.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        package = module_name.partition(".")[0].replace("_", "-")
-        raise ValueError(f"class_path: {module_name} cannot be imported ({error}): pip install {package}") from None
-    except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
-        raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
-    found = getattr(module, name, None)
-    if found is None:
-        raise ValueError(f"class_path: {module_name} has no {name}")
-    if not (isinstance(found, type) and issubclass(found, BaseChatModel)):
-        raise ValueError(f"class_path: {path} is no chat model of LangChain (no BaseChatModel)")
-    return found
-
-
-def _address(settings: Mapping[str, Any]) -> str:
-    for key in _ADDRESS_SETTINGS:
-        value = settings.get(key)
-        parts = urllib.parse.urlsplit(value) if isinstance(value, str) else None
-        if parts is not None and parts.scheme in ("http", "https") and parts.hostname:
-            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    return ""
-
-
-def _secrets(settings: Mapping[str, Any]) -> set[str]:
-    """Return the texts of the settings whose keys, or those around them, are named like secrets."""
-    found: set[str] = set()
-
-    def walk(value: Any, is_secret: bool) -> None:
-        if isinstance(value, str):
-            if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
-                found.add(value)
-        elif isinstance(value, Mapping):
-            for key, item in value.items():
-                walk(item, is_secret or bool(_SECRET.search(str(key))))
-        elif isinstance(value, list | tuple):
-            for item in value:
-                walk(item, is_secret)
-
-    walk(settings, False)
-    return found

@@ -1,0 +1,101 @@
+"""Chat models of LangChain: found by their class, made, and closed."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.domain.masking import secrets_of_environment
+from langchain_core.language_models import BaseChatModel
+
+_MODEL_KEYS = ("model", "model_name", "model_id")
+_ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
+# Clients that no other model uses too, by the attribute; ChatAnthropic and ChatOpenAI share theirs in the process.
+_OWN_CLIENTS = {"ChatOllama": "_async_client"}
+_SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
+_SHORTEST_SECRET = 6
+
+
+def load_class(path: str) -> type[BaseChatModel]:
+    """Return the chat model's class at MODULE:CLASS.
+
+    Raises:
+        ValueError: There is none, or it is no chat model.
+    """
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        package = module_name.partition(".")[0].replace("_", "-")
+        raise ValueError(f"class_path: {module_name} cannot be imported ({error}): pip install {package}") from None
+    except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
+        raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
+    found = getattr(module, name, None)
+    if found is None:
+        raise ValueError(f"class_path: {module_name} has no {name}")
+    if not (isinstance(found, type) and issubclass(found, BaseChatModel)):
+        raise ValueError(f"class_path: {path} is no chat model of LangChain (no BaseChatModel)")
+    return found
+
+
+def make_model(
+    cls: type[BaseChatModel], name: str, usual: Mapping[str, Any], settings: Mapping[str, Any]
+) -> BaseChatModel:
+    """Return a chat model.
+
+    Args:
+        name: The model it asks, under whatever key the class has for that; empty for what the settings say.
+        usual: Settings for a class that has them, where nobody says otherwise.
+    """
+    keys = {key for name, field in cls.model_fields.items() for key in (name, field.alias) if key}
+    given = {**{key: value for key, value in usual.items() if key in keys}, **settings}
+    model_key = next((key for key in _MODEL_KEYS if key in keys), None)
+    if name and model_key:
+        given = {**{key: value for key, value in given.items() if key not in _MODEL_KEYS}, model_key: name}
+    return cls(**given)
+
+
+def named_model(settings: Mapping[str, Any]) -> str:
+    """Return the model the settings name; empty if they do not."""
+    return next((value for key in _MODEL_KEYS if isinstance(value := settings.get(key), str)), "")
+
+
+async def close_model(model: BaseChatModel) -> None:
+    """Close a model's connections where they are its own: LangChain has no word for that."""
+    client = getattr(model, _OWN_CLIENTS.get(type(model).__name__, ""), None)
+    if client is not None:
+        with contextlib.suppress(Exception):  # nobody can do anything about it now
+            await client.close()
+
+
+def address_of(settings: Mapping[str, Any]) -> str:
+    """Return scheme://host[:port] of the service, where the settings name it; else an empty text."""
+    for key in _ADDRESS_KEYS:
+        value = settings.get(key)
+        parts = urllib.parse.urlsplit(value) if isinstance(value, str) else None
+        if parts is not None and parts.scheme in ("http", "https") and parts.hostname:
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return ""
+
+
+def secrets_of(settings: Mapping[str, Any]) -> set[str]:
+    """Return the secrets of the environment, and the texts of the settings with or inside a name like a secret's."""
+    found = set(secrets_of_environment())
+
+    def walk(value: Any, is_secret: bool) -> None:
+        if isinstance(value, str):
+            if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
+                found.add(value)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                walk(item, is_secret or bool(_SECRET.search(str(key))))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                walk(item, is_secret)
+
+    walk(settings, False)
+    return found
