@@ -61,6 +61,8 @@ HOMES = {
     "tqdm": ("flexchat_rag/commands/",),
     "numexpr": ("flexchat_builtin/",),
     "yaml": ("flexchat/validation/promptfoo.py",),
+    "langchain_core": ("flexchat_langchain/",),
+    "pydantic": ("flexchat_langchain/",),
     "starlette": ("flexchat_web/",),
     "uvicorn": ("flexchat_web/commands/",),
     "tomlkit": ("flexchat_web/config/",),
@@ -75,7 +77,7 @@ HOMES = {
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
 FRONT_DOOR = {
     "flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation"),
-    "flexchat_langchain": ("__init__", "config", "errors", "phases", "tools"),
+    "flexchat_langchain": ("__init__", "config", "domain", "errors", "phases", "tools"),
 }
 # The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
 SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")
