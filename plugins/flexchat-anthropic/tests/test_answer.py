@@ -426,12 +426,13 @@ def test_unknown_events_and_deltas_add_nothing() -> None:
 
 def test_every_level_may_be_missing() -> None:
     """Odd values where tables are expected raise nothing."""
-    for odd in (None, 1, "x", [], {}):
+    odds: tuple[Any, ...] = (None, 1, "x", [], {})
+    for odd in odds:
         read({"type": "message_start", "message": odd}, *end())
         read(start(0, odd), stop(0), *end())
         read(start(0, {"type": "text", "text": odd, "citations": odd}), stop(0), *end())
         read(start(0, CALL), {"type": "content_block_delta", "index": 0, "delta": odd}, *end())
-        read({"type": "content_block_start", "index": odd, "content_block": CALL}, stop(odd), *end())  # type: ignore[arg-type]
+        read({"type": "content_block_start", "index": odd, "content_block": CALL}, stop(odd), *end())
         read({"type": "message_delta", "delta": odd, "usage": odd}, {"type": "message_stop"})
         whole([odd, {"type": odd}], usage=odd, container=odd, stop_details=odd, model=odd, id=odd)
 

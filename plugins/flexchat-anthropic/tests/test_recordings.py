@@ -85,11 +85,11 @@ def received(exchange: dict[str, Any]) -> dict[str, Any]:
     """The answer as the service would send it whole."""
     body = exchange["response"]["body"]
     if not isinstance(body, str):
-        return body
+        return dict(body)
     made: dict[str, Any] = {}
     inputs: dict[int, str] = {}
     for line in body.replace("\r\n", "\n").split("\n"):
-        event = json.loads(line[6:]) if line.startswith("data: {") else {"type": "none"}
+        event: dict[str, Any] = json.loads(line[6:]) if line.startswith("data: {") else {"type": "none"}
         match event["type"]:
             case "message_start":
                 made = event["message"]
@@ -231,7 +231,7 @@ def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], Assista
                 answer = {"content": [without_mark(b) for b in blocks], "stop_reason": "end_turn"}
                 message = result_of(stream.whole(json.dumps(answer).encode())).message
             made.append(message)
-            calls |= {call.wire_id: call for call in message.tool_calls}
+            calls |= {str(call.wire_id): call for call in message.tool_calls}
             continue
         for block in blocks:
             if block["type"] == "tool_result":
