@@ -129,7 +129,7 @@ def test_an_agent_uses_flexchats_tools(server, chat):
     assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool", "tool", "user"]
     assert "Be brief." in sent[0]["content"]
     assert "You help." in sent[0]["content"]
-    assert sent[-1]["content"] == sent[1]["content"]
+    assert sent[-1]["content"].startswith(sent[1]["content"])
 
 
 async def test_an_agent_streams(server, chat):

@@ -154,7 +154,7 @@ def test_results_of_the_caller_go_to_the_model(model_of):
         ("Oslo: 20", True, "get_weather"),
     ]
     assert [call.id for call in sent[1].tool_calls] == [m.tool_call_id for m in sent[2:4]]
-    assert sent[4].content == "Rome and Oslo?"
+    assert sent[4].content == "Rome and Oslo?\n\n(The tools above have answered.)"
 
 
 def test_own_and_bound_tools_work_in_one_turn(model_of):

@@ -40,6 +40,10 @@ INSIDE = "flexchat_inside"
 METADATA = "flexchat"
 """Key in an AIMessage's response_metadata: how the answer came about."""
 
+GOES_ON = "(The tools above have answered.)"
+"""Stands below the question where results of the caller's tools follow it: a turn of FlexChat ends with a question, and
+one that is only said again is answered with the same call again by small models."""
+
 RULE_OPTIONS = ("model", "temperature", "max_tokens", "top_p", "seed", "stop")
 """What a question may say in place of the rule that answers it."""
 
@@ -51,7 +55,8 @@ class Question:
     """What a chat is asked.
 
     Attributes:
-        goes_on: The user's message stands in the history, with what followed it: results of tools, or its pictures.
+        again: Where the user's message stands in the history, with its pictures and the results of tools that followed
+            it, what is said behind them; else None.
         options: Those of RULE_OPTIONS that are given.
         bound: The tools whose calls the caller runs.
         choice: "auto", "required", or "none".
@@ -61,7 +66,7 @@ class Question:
     message: str
     history: tuple[Message, ...]
     topic: str | None
-    goes_on: bool
+    again: str | None
     options: Mapping[str, Any]
     bound: tuple[ToolDefinition, ...]
     choice: str
@@ -122,13 +127,14 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
         raise ChatRequestError("among the messages is none of a user's (HumanMessage)")
     question = read[asked]
     assert isinstance(question, UserMessage)
-    goes_on = bool(question.media) or any(not isinstance(m, SystemMessage) for m in read[asked + 1 :])
+    follows = any(not isinstance(m, SystemMessage) for m in read[asked + 1 :])
+    again = f"{question.content}\n\n{GOES_ON}" if follows else question.content if question.media else None
     bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
     return Question(
         message=question.content,
-        history=tuple(read if goes_on else [*read[:asked], *read[asked + 1 :]]),
+        history=tuple(read if again is not None else [*read[:asked], *read[asked + 1 :]]),
         topic=_topic(messages),
-        goes_on=goes_on,
+        again=again,
         options={key: options[key] for key in RULE_OPTIONS if options.get(key) not in (None, ())},
         bound=bound,
         choice=choice,
@@ -176,7 +182,8 @@ async def pieces(chat: FlexChat, question: Question) -> AsyncGenerator[str | Ans
     tried = chat.with_rule(_rule(rule, question), tools=[*_own(chat, rule, question), *question.bound])
     start = (SystemMessage(content=prompt),) if prompt else ()
     known = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}
-    asked = attrs.evolve(question, history=(*start, *question.history))
+    said = question.message if question.again is None else question.again
+    asked = attrs.evolve(question, message=said, history=(*start, *question.history))
     async with aclosing(_asked(tried, asked, known)) as events:
         async for piece in events:
             yield piece
@@ -276,7 +283,7 @@ class _SoFar:
 
 
 def _is_plain(question: Question) -> bool:
-    return not (question.goes_on or question.options or question.bound or question.parallel is not None)
+    return not (question.again is not None or question.options or question.bound or question.parallel is not None)
 
 
 def _rule(rule: ResponseRule, question: Question) -> ResponseRule:
