@@ -61,6 +61,7 @@ STRICT = SchemaDialect(
         "number": frozenset(),
     },
     boolean_schemas=False,
+    union_siblings=False,
     untyped="refuse",
     bare_array="refuse",
     empty_properties="add",
