@@ -40,6 +40,7 @@ FIRST_PARTY = {
     ("provider", "openai"): "flexchat-openai",
     ("provider", "ollama"): "flexchat-ollama",
     ("provider", "gemini"): "flexchat-gemini",
+    ("provider", "anthropic"): "flexchat-anthropic",
     ("provider", "scripted"): "flexchat-mock",
     ("provider", "rehearsal"): "flexchat-mock",
     ("implementation type", "mock"): "flexchat-mock",
