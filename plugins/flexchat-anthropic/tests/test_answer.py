@@ -414,12 +414,13 @@ def test_unknown_events_and_deltas_add_nothing() -> None:
         start(0, {"type": "text", "text": "x"}),
         delta(0, "newest_delta", text="y"),
         delta(0, "input_json_delta", partial_json="{}"),
+        delta(0, "signature_delta", signature="s"),
         delta(7, "text_delta", text="y"),
         stop(0),
         stop(9),
         "[DONE]",
     )
-    assert result.content == "x"
+    assert result.message.parts == (TextPart(text="x"),)
     late = [start(1, {"type": "text", "text": "late"}), "{oops"]
     assert result_of(read(start(0, {"type": "text", "text": "x"}), *end(), *late)).content == "x"
 

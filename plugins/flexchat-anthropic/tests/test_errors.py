@@ -34,6 +34,12 @@ def failed(body: Any, status: int | None, **headers: str) -> ProviderError:
         ),
         (400, error("invalid_request_error", "Your credit balance is too low"), "ProviderRateLimitError", False),
         (400, error("invalid_request_error"), "ProviderRequestError", False),
+        (
+            400,
+            error("invalid_request_error", "Output blocked by content filtering policy"),
+            "ContentFilterError",
+            False,
+        ),
         (401, error("authentication_error", "invalid x-api-key"), "ProviderAuthError", False),
         (402, error("billing_error"), "ProviderRateLimitError", False),
         (403, error("permission_error"), "ProviderAuthError", False),

@@ -231,6 +231,8 @@ def test_a_paused_answer_goes_back_unchanged_and_last() -> None:
         assert content["content"][0] == text("I look. ")
         assert len(content["content"]) == len(parts)
         assert warnings == ()
+        again = written(HI, said(*parts, provider_data=paused), HI)[1]["content"]
+        assert again == [block for block in content["content"] if block["type"] != "thinking"]
 
 
 def test_a_refused_answer_is_left_out() -> None:

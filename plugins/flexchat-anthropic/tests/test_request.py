@@ -232,15 +232,15 @@ def test_what_cannot_be_held_to_a_form_is_told(model: str, form: ResponseFormat)
 
 
 def test_a_budget_makes_room_for_the_answer() -> None:
-    """Thinking counts into max_tokens: where nobody set that, it grows."""
-    body, warnings = request(reasoning=Reasoning(budget_tokens=9000))
-    assert (body["thinking"], body["max_tokens"]) == ({"type": "enabled", "budget_tokens": 9000}, 13096)
-    assert warnings == ()
+    """Thinking counts into max_tokens: where nobody set that, it grows; else the budget shrinks."""
+    options = ChatOptions(reasoning=Reasoning(budget_tokens=9000))
+    assert RequestWriter(HERE).with_room(4096, OLDER, options) == 13096
+    assert RequestWriter(HERE).with_room(64000, OLDER, options) == 64000
+    assert RequestWriter(HERE).with_room(4096, OLDER, ChatOptions()) == 4096
+    assert RequestWriter(HERE, max_tokens=5000).with_room(5000, OLDER, options) == 5000
     body, warnings = request(max_tokens=5000, reasoning=Reasoning(budget_tokens=9000))
-    assert (body["thinking"]["budget_tokens"], body["max_tokens"]) == (4999, 5000)
+    assert (body["thinking"], body["max_tokens"]) == ({"type": "enabled", "budget_tokens": 4999}, 5000)
     assert len(warnings) == 1
-    writer = RequestWriter(HERE, max_tokens=4096)
-    assert request(writer=writer, reasoning=Reasoning(budget_tokens=9000))[0]["max_tokens"] == 4096
 
 
 def test_thinking_is_left_out_where_its_beginning_is_missing() -> None:

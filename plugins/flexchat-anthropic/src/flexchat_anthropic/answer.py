@@ -141,9 +141,9 @@ class AnswerDraft:
                 yield from self._say(block, delta.get("text"))
             case "thinking_delta" if block.kind == "thinking":
                 yield from self._say(block, delta.get("thinking"))
-            case "signature_delta" if isinstance(delta.get("signature"), str):
+            case "signature_delta" if block.kind == "thinking" and isinstance(delta.get("signature"), str):
                 block.rest["signature"] = delta["signature"]
-            case "citations_delta" if isinstance(delta.get("citation"), Mapping):
+            case "citations_delta" if block.kind == "text" and isinstance(delta.get("citation"), Mapping):
                 block.citations.append(delta["citation"])
             case "input_json_delta" if block.kind not in ("text", "thinking"):
                 piece = delta.get("partial_json")
@@ -257,8 +257,6 @@ class AnswerDraft:
                 block.rest["input"] = from_bytes(utf8(block.text))
             except ValueError:
                 self._warn(f"the input of {str(block.rest.get('name'))[:100]} cannot be read")
-        if block.citations:
-            block.rest["citations"] = block.citations
         data = self._data(block.rest)
         if block.kind == "redacted_thinking":
             return ReasoningPart(redacted=True, provider_data=data)

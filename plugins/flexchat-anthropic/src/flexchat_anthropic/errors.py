@@ -12,6 +12,7 @@ import attrs
 from flexchat.http.refusal import LONGEST_CODE, shortened
 from flexchat.http.retry_after import retry_after_s, should_retry
 from flexchat.plugin import (
+    ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
     ProviderAuthError,
@@ -37,6 +38,7 @@ _STATUS = {
     "overloaded_error": 529,
 }
 _TOO_LONG_TEXTS = ("prompt is too long", "exceed context limit", "exceeds the context window", "maximum context length")
+_FILTER_TEXTS = ("content filtering policy",)
 _QUOTA_TEXTS = ("credit balance is too low", "specified api usage limits")
 _THINKING_TEXTS = ("bound to a different conversation", "invalid `signature`", "cannot be modified")
 
@@ -102,6 +104,8 @@ def _classified(report: _Report, status: int | None, text: str, host: str, known
         return ContextLengthError(f"the conversation is too long for the model: {text}", **known)
     if status == 402 or (status in (None, 400, 403, 429) and report.says(*_QUOTA_TEXTS)):
         return ProviderRateLimitError(f"the budget at {host} is used up: {text}", kind="quota", **known)
+    if status in (None, 400) and report.says(*_FILTER_TEXTS):
+        return ContentFilterError(f"{host} refused the prompt, or what the model made of it: {text}", **known)
     if status == 401:
         return ProviderAuthError(f"{host} refuses the key (api_key, or auth_token): {text}", **known)
     if status == 403:

@@ -118,6 +118,7 @@ class MessagesWriter:
         """
         turns: list[_Turn] = []
         ids: dict[str, str] = {}
+        taken: set[str] = set()
         refused: set[str] = set()
         is_paused = False
         for message in messages:
@@ -129,6 +130,7 @@ class MessagesWriter:
                         wire_id = ids.get(message.tool_call_id) or legal_id(message.tool_call_id)
                         _turn(turns, "user").results.append(_result(message, wire_id))
                 case UserMessage():
+                    is_paused = False
                     if blocks := self._user(message):
                         _turn(turns, "user").blocks += blocks
                 case AssistantMessage():
@@ -137,13 +139,14 @@ class MessagesWriter:
                         refused.update(call.id for call in message.tool_calls)
                         continue
                     is_paused = stop == "pause_turn"
-                    said = self._assistant(message, thinking, ids.values())
+                    said = self._assistant(message, thinking, taken)
                     ids.update(said.ids)
+                    taken.update(said.ids.values())
                     if said.blocks:
                         _turn(turns, "assistant").blocks += said.blocks
                 case _:
                     assert_never(message)
-        warnings = () if is_paused else _end(turns, prefill)
+        warnings = _end(turns, prefill, is_paused)
         turns = [turn for turn in turns if turn.results or turn.blocks]
         if mark and turns:
             _mark(turns[-1], mark)
@@ -157,12 +160,12 @@ class MessagesWriter:
             blocks = message.memo[SCOPE] = tuple(map(to_bytes, made))
         return blocks
 
-    def _assistant(self, message: AssistantMessage, thinking: bool, taken: Collection[str]) -> _Said:
+    def _assistant(self, message: AssistantMessage, thinking: bool, taken: set[str]) -> _Said:
         key = f"{SCOPE} {self._origin} {thinking}"
         said: _Said | None = message.memo.get(key)
         if said is None:
             said = message.memo[key] = self._encode(message, thinking, ())
-        if said.ids and not {*taken}.isdisjoint(said.ids.values()):
+        if not taken.isdisjoint(said.ids.values()):
             # Other servers count from 0 in every answer; here ids are unique in a conversation.
             said = self._encode(message, thinking, taken)
         return said
@@ -265,12 +268,16 @@ def _turn(turns: list[_Turn], role: str) -> _Turn:
     return turns[-1]
 
 
-def _end(turns: list[_Turn], prefill: bool) -> tuple[str, ...]:
-    """Make the ends right: thinking is no end of an answer, and a prefill ends in a letter."""
-    for turn in turns:
+def _end(turns: list[_Turn], prefill: bool, is_paused: bool) -> tuple[str, ...]:
+    """Make the ends right: thinking is no end of an answer, and a prefill ends in a letter.
+
+    Args:
+        is_paused: The last turn is to be gone on with as it is.
+    """
+    for turn in turns[:-1] if is_paused else turns:
         while turn.role == "assistant" and turn.blocks and turn.blocks[-1].startswith(_THINKING):
             turn.blocks.pop()
-    last = turns[-1] if turns else None
+    last = turns[-1] if turns and not is_paused else None
     if last is None or last.role != "assistant" or not last.blocks or not last.blocks[-1].startswith(b'{"type":"text"'):
         return ()
     if not prefill:

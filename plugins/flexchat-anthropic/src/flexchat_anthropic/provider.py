@@ -39,6 +39,7 @@ comes for minutes break."""
 
 _VERSION_AT_END = re.compile(r"/v1/?(?:\?|$)")
 _MOST_PAGES = 100
+_LOOK_UP_S = 10.0
 _WITHOUT_THINKING = "the service refused earlier thinking, as the conversation has changed since: it was left out"
 
 
@@ -175,15 +176,22 @@ class AnthropicProvider:
             return
 
     async def _max_tokens(self, model: str, options: ChatOptions, until: float | None) -> int:
-        """Return the longest answer to ask for. Of a model nobody knows the service is asked, once."""
+        """Return the longest answer to ask for."""
         known = self._writer.known_max_tokens(model, options)
-        if known is not None:
-            return known
+        limit = await self._told_limit(model, until) if known is None else known
+        return self._writer.with_room(limit, model, options)
+
+    async def _told_limit(self, model: str, until: float | None) -> int:
+        """Return how long the answers of a model are that the table does not know: the service is asked, once."""
         if model not in self._limits:
+            left = _left(until)
+            timeout_s = _LOOK_UP_S if left is None else min(left, _LOOK_UP_S)
             try:
-                answer = await self._http.get(self._path(f"models/{quote(model, safe='')}"), timeout_s=_left(until))
+                answer = await self._http.get(self._path(f"models/{quote(model, safe='')}"), timeout_s=timeout_s)
             except ProviderError:
                 return FALLBACK_MAX_TOKENS  # the request itself will say what is wrong
+            if answer.status == 429 or answer.status >= 500:
+                return FALLBACK_MAX_TOKENS
             found = longest_answer(parsed(answer.body)) if answer.status < 400 else None
             self._limits[model] = found or FALLBACK_MAX_TOKENS
         return self._limits[model]

@@ -64,11 +64,15 @@ class RequestWriter:
         self._tools: dict[tuple[int, tuple[str, ...], bool], tuple[object, WireTools]] = {}
 
     def known_max_tokens(self, model: str, options: ChatOptions) -> int | None:
-        """Return the ``max_tokens`` to send as far as it is known without asking: rule, config, table."""
-        for source in (options.extra, self._extra):
-            if type(limit := source.get("max_tokens")) is int:
-                return limit
-        return options.max_tokens or self._max_tokens or traits_of(model).max_tokens
+        """Return the longest answer, as far as it is known without asking: rule, config, table."""
+        return self._wanted_max_tokens(options) or traits_of(model).max_tokens
+
+    def with_room(self, max_tokens: int, model: str, options: ChatOptions) -> int:
+        """Return a longer answer where a thinking budget needs it, and nobody set how long it may be."""
+        budget = budget_of(options.reasoning, traits_of(model))
+        if budget is None or self._wanted_max_tokens(options) is not None:
+            return max_tokens
+        return max(max_tokens, budget + ROOM)
 
     def body(
         self,
@@ -83,7 +87,7 @@ class RequestWriter:
         """Return the body.
 
         Args:
-            max_tokens: Longest answer; made longer where nobody set it and a thinking budget needs it.
+            max_tokens: Longest answer; see known_max_tokens and with_room.
             thinking: Whether earlier thinking goes back with it.
 
         Raises:
@@ -108,6 +112,12 @@ class RequestWriter:
             text = f"the request cannot be written as JSON: {error}"
             raise ProviderRequestError(text, provider="anthropic", model=model) from error
 
+    def _wanted_max_tokens(self, options: ChatOptions) -> int | None:
+        for source in (options.extra, self._extra):
+            if type(limit := source.get("max_tokens")) is int:
+                return limit
+        return options.max_tokens or self._max_tokens
+
     def _fields(
         self,
         messages: Sequence[Message],
@@ -118,9 +128,6 @@ class RequestWriter:
         with_thinking: bool,
         warnings: list[str],
     ) -> dict[str, Any]:
-        budget = budget_of(options.reasoning, traits)
-        if budget is not None and options.max_tokens is None and self._max_tokens is None:
-            max_tokens = max(max_tokens, budget + ROOM)
         thinking = thinking_for(options.reasoning, traits, model, max_tokens)
         warnings += thinking.warnings
         if _is_enabled(thinking) and (not with_thinking or lacks_thinking(messages, self._origin)):
