@@ -98,6 +98,18 @@ def test_a_call_returns_text_and_the_whole_result(exported):
     assert message.artifact["success"] is True
 
 
+def test_of_an_mcp_pair_the_model_reads_the_text(exported):
+    """And the artifact is the pair's own (LC-8)."""
+
+    @tool
+    def pair() -> list:
+        """Return text and artifacts."""
+        return ["Rome", [{"type": "image", "data": "aGk="}]]
+
+    message = exported(pair)["pair"].invoke(call("pair", {}))
+    assert (message.content, message.artifact) == ("Rome", [{"type": "image", "data": "aGk="}])
+
+
 def test_without_a_call_the_content_alone_comes_back(exported):
     assert exported(add)["add"].invoke({"a": 1, "b": 2}) == '{"sum": 3}'
 

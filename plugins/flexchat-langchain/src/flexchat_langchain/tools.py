@@ -7,15 +7,15 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from flexchat import FlexChat, ToolDefinition, ToolResult
+from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
 from flexchat.errors import ToolDefinitionError, UnknownNameError, did_you_mean
 from flexchat.plugin import Implementation
 from flexchat.plugin.events import current_call
-from flexchat.tools.results import for_the_model
 from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
 
 from .implementation import LANGCHAIN, LangChainTool
+from .results import result_message
 from .running import Running, Source
 from .side_by_side import SideBySide
 
@@ -69,11 +69,11 @@ class FlexChatTool(BaseTool):
         _, params = super()._to_args_and_kwargs(tool_input, tool_call_id)
         return (params, tool_call_id), {}
 
-    def _run(self, params: Mapping[str, Any], call_id: str | None = None) -> tuple[str, dict[str, Any]]:
-        return self._answer(self._running.run(lambda chat: self._call(chat, params, call_id)))
+    def _run(self, params: Mapping[str, Any], call_id: str | None = None) -> tuple[Any, Any]:
+        return self._answer(call_id, self._running.run(lambda chat: self._call(chat, params, call_id)))
 
-    async def _arun(self, params: Mapping[str, Any], call_id: str | None = None) -> tuple[str, dict[str, Any]]:
-        return self._answer(await self._running.arun(lambda chat: self._call(chat, params, call_id)))
+    async def _arun(self, params: Mapping[str, Any], call_id: str | None = None) -> tuple[Any, Any]:
+        return self._answer(call_id, await self._running.arun(lambda chat: self._call(chat, params, call_id)))
 
     async def _call(self, chat: FlexChat, params: Mapping[str, Any], call_id: str | None) -> ToolResult:
         token = current_call.set(call_id or "")
@@ -83,12 +83,12 @@ class FlexChatTool(BaseTool):
         finally:
             current_call.reset(token)
 
-    def _answer(self, result: ToolResult) -> tuple[str, dict[str, Any]]:
-        shown = json.loads(for_the_model(result, self._running.chat.tools.table.max_result_chars))
-        if not result.success:
-            raise ToolException(f"Error: {shown['error']}")
-        content = shown["result"]
-        return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False), result.to_dict()
+    def _answer(self, call_id: str | None, result: ToolResult) -> tuple[Any, Any]:
+        call = ToolCall.from_object(self.name, None, id=call_id or "")
+        message = result_message(call, result, max_chars=self._running.chat.tools.table.max_result_chars)
+        if message.status == "error":
+            raise ToolException(message.content)
+        return message.content, message.artifact
 
 
 def _exported(tool: ToolDefinition, sent_name: str, running: Running, calls: SideBySide) -> FlexChatTool:
