@@ -376,6 +376,14 @@ def test_a_streamed_answer_goes_back_without_saying_things_twice(model_of):
     assert (sent[1].content, sent[3].content) == ("Let me see.", "It is 3.")
 
 
+def test_an_answer_may_begin_with_what_was_said_before(model_of):
+    """It is told from a streamed one, and nothing of it is lost."""
+    model, service = model_of(calls(("add", {"a": 1, "b": 2}), text="It is"), "It is\n\nIt is 3.", "Yes.")
+    answer = model.invoke("1 + 2?")
+    model.invoke([lc.HumanMessage("1 + 2?"), answer, lc.HumanMessage("Sure?")])
+    assert [m.content for m in service.requests[-1].messages[1:4:2]] == ["It is", "It is\n\nIt is 3."]
+
+
 def test_a_bound_call_is_streamed_whole(model_of):
     """Once the model has ended, as it may be no call for the caller before."""
     model, service = model_of(calls(("get_weather", {"city": "Rom\u00e9"}), text="Let me look.", usage=USAGE), "Warm.")

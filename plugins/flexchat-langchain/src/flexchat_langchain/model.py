@@ -59,6 +59,7 @@ class FlexChatModel(BaseChatModel):
     max_tokens: int | None = None
     stop: list[str] | None = Field(default=None, validation_alias=AliasChoices("stop", "stop_sequences"))
     _running: Running = PrivateAttr()
+    _digest: str = PrivateAttr()
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
@@ -79,6 +80,7 @@ class FlexChatModel(BaseChatModel):
         source = self.chat if self.chat is not None else self.config
         assert source is not None
         self._running = Running(source)
+        self._digest = _digest(self._running.chat)
 
     @property
     def _llm_type(self) -> str:
@@ -87,10 +89,7 @@ class FlexChatModel(BaseChatModel):
     @property
     def _identifying_params(self) -> dict[str, Any]:
         # LangChain's caches know a model by this: another configuration is another model.
-        config = self._running.chat.config
-        tools = self._running.chat.tools.get_registry().list()
-        digest = hashlib.sha256(repr((config, tools)).encode("utf-8", "surrogatepass")).hexdigest()
-        return {"configuration": digest[:16], "model": self.model, "temperature": self.temperature}
+        return {"configuration": self._digest, "model": self.model, "temperature": self.temperature}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop or self.stop, **kwargs)
@@ -213,6 +212,11 @@ class FlexChatModel(BaseChatModel):
     def _options(self, stop: list[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         own = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens}
         return {**own, **kwargs, "stop": tuple(stop or self.stop or ())}
+
+
+def _digest(chat: FlexChat) -> str:
+    tools = [(tool.name, tool.description, tool.parameters) for tool in chat.tools.get_registry().list()]
+    return hashlib.sha256(repr((chat.config, tools)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _result(found: Answer) -> ChatResult:

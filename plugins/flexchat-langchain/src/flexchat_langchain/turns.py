@@ -97,9 +97,8 @@ class Answer:
     def fields(self) -> dict[str, Any]:
         """Return the fields of an AIMessage that do not say content or calls."""
         kept: dict[str, Any] = {}
-        if self.message.provider_data is not None or any(
-            not isinstance(part, TextPart) or part.provider_data for part in self.message.parts
-        ):
+        is_text = all(isinstance(part, TextPart) and part.provider_data is None for part in self.message.parts)
+        if self.inside or not is_text or self.message.provider_data is not None:
             kept[CARRIED] = message_to_dict(self.message)
         if self.inside:
             kept[INSIDE] = [message_to_dict(message) for message in self.inside]
@@ -231,7 +230,8 @@ class _SoFar:
         """Take an answer of the model; return the turn's, if there are calls in it that the caller runs."""
         result = end.result
         self._inside += self._round()
-        self._last = result.message
+        is_kept = bool(result.tool_calls) or result.finish_reason == "pause"  # else the same is asked once more
+        self._last = result.message if is_kept else None
         if result.usage is not None:
             self._usage = result.usage if self._usage is None else self._usage + result.usage
         wanted = [call for call in result.tool_calls if self._is_callers(call)]
@@ -263,7 +263,7 @@ class _SoFar:
         return call.error is None and self._chat.tools.get_registry().name_of(call.name) in self._names
 
     def _round(self) -> list[Message]:
-        if self._last is None or not self._last.parts:
+        if self._last is None:
             return []
         cap = self._chat.tools.table.max_result_chars
         by_id = {record.call_id: record.result for record in self.records}
@@ -374,10 +374,14 @@ def _inside(message: BaseMessage) -> list[Message]:
 
 def _last_said(message: BaseMessage, inside: Iterable[Message]) -> BaseMessage:
     """Return a message whose text is that of the last answer alone; a streamed one has those inside of it as well."""
-    earlier = "\n\n".join(m.content for m in inside if isinstance(m, AssistantMessage) and m.content)
-    if not earlier or not message.text.startswith(earlier):
+    try:
+        carried = message_from_dict(message.additional_kwargs[CARRIED])
+    except (KeyError, TypeError, ValueError):
         return message
-    return message.model_copy(update={"content": message.text[len(earlier) :].removeprefix("\n\n")})
+    last = carried.content or ""
+    texts = [m.content for m in inside if isinstance(m, AssistantMessage) and m.content]
+    is_streamed = bool(texts) and message.text == "\n\n".join([*texts, *([last] if last else [])])
+    return message.model_copy(update={"content": last}) if is_streamed else message
 
 
 def _topic(messages: Iterable[BaseMessage]) -> str | None:
