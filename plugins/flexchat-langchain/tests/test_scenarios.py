@@ -2,9 +2,11 @@
 
 import json
 import logging
+import traceback
 
 import pytest
 from flexchat import tool
+from flexchat.errors import ProviderAuthError, ProviderOverloadedError
 from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.manager import ToolManager
 from flexchat_langchain.client import AnthropicClient, LangChainClient, OllamaClient
@@ -329,11 +331,19 @@ async def test_tools_are_bound_by_name(connect, reply):
 
 async def test_trouble_with_the_service_is_a_provider_error(connect, reply):
     """What the SDKs raise becomes FlexChat's error of the same meaning, and names the class."""
-    from flexchat.errors import ProviderOverloadedError
-
     client, _ = connect(TOOLS, reply("out of order", status=503))
     with pytest.raises(ProviderOverloadedError, match=r"Chat(Ollama|Anthropic): the service failed: .*out of order"):
         await client.send("Hello")
+
+
+async def test_no_key_is_in_an_error(connect, reply, kind):
+    """Services quote the key they refuse."""
+    key = "test-key-0815"
+    rest = {"client_kwargs": {"headers": {"authorization": key}}} if kind == "ollama" else {}
+    client, _ = connect(TOOLS, reply(f"wrong key: {key}", status=401), **rest)
+    with pytest.raises(ProviderAuthError) as caught:
+        await client.send("Hello")
+    assert key not in "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
 
 
 async def test_a_prompt_is_said_first_and_once(connect, reply):
@@ -368,6 +378,23 @@ def test_both_clients_are_one():
         "__init__"
     }
     assert AnthropicClient.send is OllamaClient.send is LangChainClient.send
+
+
+def test_a_package_that_is_missing_is_told_with_the_command(monkeypatch):
+    """The integrations are extras."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'flexchat-langchain\[ollama\]'"):
+        OllamaClient(TOOLS, model="qwen3")
+    with pytest.raises(ImportError, match=r"pip install 'flexchat-langchain\[anthropic\]'"):
+        AnthropicClient(TOOLS, model="claude-test")
+
+
+def test_settings_that_do_not_fit_are_told_without_the_key():
+    """pydantic's error shows what it was given."""
+    key = "sk-secret-0123456789"
+    with pytest.raises(ValueError, match="ChatAnthropic does not take these settings") as caught:
+        AnthropicClient(TOOLS, model="claude-test", api_key=key, max_tokens=f"many {key}")
+    assert key not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_manager_is_an_executor_too():

@@ -12,7 +12,7 @@ import attrs
 from flexchat import FlexChat, ToolCall, ToolCallRecord
 from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatResult
-from flexchat.domain.masking import Mask, secrets_of_environment
+from flexchat.domain.masking import Mask
 from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, did_you_mean
 from flexchat.phases.next_step import NextStep, next_step, why_no_answer
 from flexchat.phases.phase6_generation import TOO_MANY_CALLS
@@ -88,7 +88,7 @@ class LangChainClient:
         self._limits = executor.config.limits if isinstance(executor, FlexChat) else LimitsTable()
         self._prompt = prompt
         self._max_iterations = max_iterations or self._tools.get_max_iterations()
-        self._mask = Mask(secrets_of_environment())
+        self._mask = Mask(secrets_of(vars(chat_model)))
         self._bound: dict[tuple[str, ...], Any] = {}
 
     async def send(

@@ -11,6 +11,7 @@ from typing import Any
 
 from flexchat.domain.masking import secrets_of_environment
 from langchain_core.language_models import BaseChatModel
+from pydantic import SecretStr
 
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
@@ -87,7 +88,9 @@ def secrets_of(settings: Mapping[str, Any]) -> set[str]:
     found = set(secrets_of_environment())
 
     def walk(value: Any, is_secret: bool) -> None:
-        if isinstance(value, str):
+        if isinstance(value, SecretStr):
+            walk(value.get_secret_value(), True)
+        elif isinstance(value, str):
             if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
                 found.add(value)
         elif isinstance(value, Mapping):
