@@ -201,7 +201,7 @@ def test_thinking_is_no_end_of_an_answer() -> None:
     thought = ReasoningPart(text="Hm", provider_data=data({"signature": "s"}))
 
     assert written(HI, said(TextPart(text="x"), thought), HI)[1]["content"] == [text("x")]
-    assert [m["role"] for m in written(HI, said(thought), HI)] == ["user", "user"]
+    assert written(HI, said(thought), HI) == [{"role": "user", "content": [text("hi"), text("hi")]}]
 
 
 def test_a_prefill_ends_in_a_letter() -> None:

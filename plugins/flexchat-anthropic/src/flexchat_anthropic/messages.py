@@ -146,8 +146,7 @@ class MessagesWriter:
                         _turn(turns, "assistant").blocks += said.blocks
                 case _:
                     assert_never(message)
-        warnings = _end(turns, prefill, is_paused)
-        turns = [turn for turn in turns if turn.results or turn.blocks]
+        warnings = () if is_paused else _end(turns, prefill)
         if mark and turns:
             _mark(turns[-1], mark)
         return b"[" + b",".join(map(_encoded, turns)) + b"]", warnings
@@ -263,22 +262,29 @@ def _result(message: ToolMessage, wire_id: str) -> bytes:
 
 
 def _turn(turns: list[_Turn], role: str) -> _Turn:
+    """Return the turn that role speaks in; the other's is over then."""
+    if turns and turns[-1].role != role:
+        _close(turns)
     if not turns or turns[-1].role != role:
         turns.append(_Turn(role))
     return turns[-1]
 
 
-def _end(turns: list[_Turn], prefill: bool, is_paused: bool) -> tuple[str, ...]:
-    """Make the ends right: thinking is no end of an answer, and a prefill ends in a letter.
+def _close(turns: list[_Turn]) -> None:
+    """Take thinking from the end of an answer: the service refuses it as last block."""
+    last = turns[-1]
+    while last.role == "assistant" and last.blocks and last.blocks[-1].startswith(_THINKING):
+        last.blocks.pop()
+    if not (last.results or last.blocks):
+        turns.pop()
 
-    Args:
-        is_paused: The last turn is to be gone on with as it is.
-    """
-    for turn in turns[:-1] if is_paused else turns:
-        while turn.role == "assistant" and turn.blocks and turn.blocks[-1].startswith(_THINKING):
-            turn.blocks.pop()
-    last = turns[-1] if turns and not is_paused else None
-    if last is None or last.role != "assistant" or not last.blocks or not last.blocks[-1].startswith(b'{"type":"text"'):
+
+def _end(turns: list[_Turn], prefill: bool) -> tuple[str, ...]:
+    """Make the end right: an answer that is to be gone on with ends in a letter."""
+    if turns:
+        _close(turns)
+    last = turns[-1] if turns else None
+    if last is None or last.role != "assistant" or not last.blocks[-1].startswith(b'{"type":"text"'):
         return ()
     if not prefill:
         _turn(turns, "user").blocks.append(to_bytes({"type": "text", "text": GO_ON}))
