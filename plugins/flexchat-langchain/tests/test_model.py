@@ -541,7 +541,15 @@ def test_a_configuration_alone_is_enough(tmp_path):
     for config in (file, str(file)):
         model = FlexChatModel(config=config)
         assert model.invoke("hi").content == "hello"
-        model._running._thread().close()
+        model.close()
+        with pytest.raises(RuntimeError, match="is closed"):
+            model.invoke("hi")
+
+
+def test_closing_leaves_a_chat_that_was_handed_over(model_of):
+    model, _ = model_of("ok")
+    model.close()
+    assert model.invoke("hi").content == "ok"
 
 
 def test_what_is_wrong_with_a_configuration_is_said_at_once():

@@ -132,7 +132,7 @@ async def test_a_tool_has_its_time(exported):
 
 
 def test_what_a_tool_raises_is_an_error_without_secrets(exported):
-    """Scenario of seed 003: the message is "Error: MESSAGE" with the matching id (LC-14, C18)."""
+    """The message is "Error: MESSAGE", with the id of the call (LC-14, C18)."""
     message = exported(fail)["fail"].invoke(call("fail", {"text": "no: password=hunter2hunter2"}))
     assert (message.content, message.status, message.tool_call_id) == ("Error: no: password=***", "error", "c1")
 
@@ -295,7 +295,7 @@ def test_a_configuration_alone_is_enough():
     """It is closed when the program ends."""
     (lc,) = langchain_tools({**CONFIG, "tools": {"registry": [{"name": "calculator"}]}})
     assert json.loads(lc.invoke({"expression": "2 + 3"}))["result"] == 5
-    lc._running._thread().close()
+    lc._running.close()
 
 
 async def test_a_closed_chat_says_so(exported, chat_of):
@@ -426,7 +426,7 @@ def test_what_a_langchain_tool_returns_is_what_its_message_says(chat_of, returne
 
 
 def test_a_pair_of_text_and_artifact_is_its_text(chat_of):
-    """Scenario: an MCP pair is reduced to the text (LC-8)."""
+    """What an MCP adapter returns is reduced to the text (LC-8)."""
     lc = StructuredTool.from_function(
         lambda: ("text", object()), name="pair", description="P.", response_format="content_and_artifact"
     )

@@ -82,6 +82,13 @@ class FlexChatModel(BaseChatModel):
         self._running = Running(source)
         self._digest = _digest(self._running.chat)
 
+    def close(self) -> None:
+        """Close a chat that was made here, of a configuration; else that is done when the program ends.
+
+        A chat that was handed over is its owner's to close: this closes a FlexChat only if it was called without await.
+        """
+        self._running.close()
+
     @property
     def _llm_type(self) -> str:
         return "flexchat"

@@ -31,6 +31,7 @@ class Running:
 
     def __init__(self, source: Source) -> None:
         self._sync = source if isinstance(source, SyncFlexChat) else None
+        self._is_given = self._sync is not None
         self._is_callers = isinstance(source, FlexChat)
         self._lock = threading.Lock()
         if isinstance(source, SyncFlexChat):
@@ -78,6 +79,12 @@ class Running:
                 yield event
         finally:
             await self.arun(lambda _: _close(events))
+
+    def close(self) -> None:
+        """End the loop that was made here, if one was, and close the chat that ran on it."""
+        with self._lock:
+            if self._sync is not None and not self._is_given:
+                self._sync.close()
 
     def _thread(self) -> SyncFlexChat:
         with self._lock:
