@@ -17,6 +17,7 @@ from flexchat.plugin import (
     Reasoning,
     ReasoningPart,
     ResponseFormat,
+    SystemMessage,
     TextPart,
     ToolCall,
     UserMessage,
@@ -371,6 +372,18 @@ def test_nothing_of_langchain_is_loaded_before_it_is_used():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_instructions_in_the_middle_join_those_at_the_start():
+    """ChatAnthropic refuses them anywhere else."""
+    said = [SystemMessage(content="A."), *HI, SystemMessage(content="B."), SystemMessage(content="")]
+    assert [(m.type, m.content) for m in as_sent(said, HERE)] == [("system", "A.\n\nB."), ("human", "Hi")]
+
+
+def test_a_refusal_is_one():
+    """ChatOpenAI keeps the model's words for "no" beside an empty text."""
+    message = assistant_message(AIMessage(content="", additional_kwargs={"refusal": "I will not."}))
+    assert (message.content, message.refusal) == (None, "I will not.")
 
 
 def test_an_assistant_that_said_nothing_is_left_out():

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexchat.http.wire_json import finite
-from flexchat.plugin import AssistantMessage, AssistantPart, ProviderData, ReasoningPart, TextPart, ToolCall, Usage
+from flexchat.plugin import (
+    AssistantMessage,
+    AssistantPart,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    Usage,
+)
 from langchain_core.messages import AIMessage, AIMessageChunk
 
 from .blocks import SCOPE, part_of, plain
@@ -73,6 +82,8 @@ def assistant_message(
     else:
         found = (part_of(block, origin, left) for block in content)
         parts += [part for part in found if part is not None]
+    refusal = answer.additional_kwargs.get("refusal")  # ChatOpenAI's place for it
+    parts += [RefusalPart(text=refusal)] if refusal and isinstance(refusal, str) else []
     beside = _beside(answer)
     data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
     return AssistantMessage(parts=(*parts, *left), provider_data=data)

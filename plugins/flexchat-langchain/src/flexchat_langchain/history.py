@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, assert_never
 
 from flexchat.http.wire_json import finite, from_bytes, to_bytes
@@ -23,18 +23,20 @@ from langchain_core import messages as lc
 from .blocks import SCOPE, sendable, user_content
 
 
-def as_sent(messages: Iterable[Message], origin: str) -> list[lc.BaseMessage]:
+def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
     """Return a conversation for the model of this origin.
 
     What that model said goes back as it said it; of others it is told the texts and the calls. A call nobody could
     read goes back without arguments: the integrations leave out or refuse invalid calls, whose results remain.
+    Instructions in the middle join those at the start: some integrations take them nowhere else.
     """
-    sent: list[lc.BaseMessage] = []
+    told = [message.content for message in messages if isinstance(message, SystemMessage) and message.content]
+    sent: list[lc.BaseMessage] = [lc.SystemMessage(content=sendable("\n\n".join(told)))] if told else []
     ids: dict[str, str] = {}
     for message in messages:
         match message:
             case SystemMessage():
-                sent += [lc.SystemMessage(content=sendable(message.content))] if message.content else []
+                continue
             case UserMessage():
                 sent.append(lc.HumanMessage(content=user_content(message.content, message.media)))
             case AssistantMessage():
