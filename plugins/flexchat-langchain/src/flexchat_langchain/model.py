@@ -24,8 +24,9 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from langchain_core.utils.pydantic import is_basemodel_subclass
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
 
+from .questions import read_question
 from .running import Running
-from .turns import Answer, answer, pieces, read_question
+from .turns import Answer, answer, pieces
 
 _CONFIGURED = ("timeout", "max_retries", "api_key", "streaming")
 """Of LangChain's standard parameters those that the configuration has for each of its services."""
