@@ -164,7 +164,8 @@ class LangChainClient:
                 async for event in running:
                     if isinstance(event, ToolRound):
                         records += event.records
-                        results = self._results(said.result.tool_calls, event.records, offered)
+                        answers = self._results(said.result.tool_calls, event.records, offered)
+                        results = pair_results(all_calls(said.message), answers)
             for result in results:
                 messages.append(result)
                 if streamed:
