@@ -203,8 +203,11 @@ def test_blocks_keep_their_places():
     ]
     calls = [{"name": "f", "args": {}, "id": id} for id in ("c1", "c2")]
     message = assistant_message(AIMessage(content=content, tool_calls=calls), HERE)
-    assert [type(part) for part in message.parts] == [ReasoningPart, ToolCall, TextPart, OpaquePart, ToolCall]
+    kinds = [type(part) for part in message.parts]
+    assert kinds == [ReasoningPart, ToolCall, TextPart, OpaquePart, OpaquePart, ToolCall]
     assert [c.wire_id for c in message.tool_calls] == ["c2", "c1"]
+    (sent,) = as_sent([message], HERE)
+    assert sent.content == content[:4]  # the call that is gone would have no result
 
 
 async def test_thoughts_beside_a_text_are_streamed_as_thoughts():

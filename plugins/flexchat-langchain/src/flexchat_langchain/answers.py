@@ -80,8 +80,7 @@ def assistant_message(
         parts += [ReasoningPart(text=thought)] if thought else []
         parts += [TextPart(text=content)] if content else []
     else:
-        found = (part_of(block, origin, left) for block in content)
-        parts += [part for part in found if part is not None]
+        parts += [part_of(block, origin, left) for block in content]
     refusal = answer.additional_kwargs.get("refusal")  # ChatOpenAI's place for it
     parts += [RefusalPart(text=refusal)] if refusal and isinstance(refusal, str) else []
     beside = _beside(answer)

@@ -145,21 +145,19 @@ def _addressed(
     return _medium({"type": kind if kind != "document" else "file", "mime_type": mime_type, "base64": data})
 
 
-def part_of(block: Any, origin: str, calls: list[ToolCall]) -> AssistantPart | None:
+def part_of(block: Any, origin: str, calls: list[ToolCall]) -> AssistantPart:
     """Return the part a block of a model's answer is, with the block in it, to be given back as it came.
 
     Args:
-        calls: Those of the answer that have no place yet; the block's own is taken out.
-
-    Returns:
-        None for a block that repeats a call which is not there: it must not go back without its result.
+        calls: Those of the answer that have no place yet; the block's own is taken out. A block that repeats a call
+            which is not there keeps its place and does not go back: it would have no result.
     """
     data = ProviderData(scope=SCOPE, origin=origin, data={"block": plain(block)})
     if isinstance(block, str):
         return TextPart(text=block, provider_data=data)
     kind = str(block.get("type", ""))
     if kind in CALL_BLOCKS or kind in _CALL_END:
-        return _call(block, calls, data)
+        return _call(block, calls, data) or OpaquePart(kind=kind, provider_data=attrs.evolve(data, data={}))
     if kind in _TEXTS:
         text = block.get(_TEXTS[kind])
         return TextPart(text=text if isinstance(text, str) else "", provider_data=data)
