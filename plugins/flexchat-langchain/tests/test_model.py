@@ -137,7 +137,7 @@ def test_a_call_of_a_bound_tool_is_for_the_caller(model_of):
 
 
 def test_results_of_the_caller_go_to_the_model(model_of):
-    """In the history, in order, paired with their calls, the question once more behind them (LC-5, LC-6, LC-13)."""
+    """Behind the question, in order, paired with their calls (LC-5, LC-6, LC-13)."""
     model, service = model_of(calls(("get_weather", {"city": "Rome"}), ("get_weather", {"city": "Oslo"})), "Warm.")
     bound = model.bind_tools([get_weather])
     question = lc.HumanMessage("Rome and Oslo?")
@@ -148,13 +148,12 @@ def test_results_of_the_caller_go_to_the_model(model_of):
     ]
     assert bound.invoke([question, asked, *results]).content == "Warm."
     sent = service.requests[-1].messages
-    assert shape(sent) == ["user", "assistant get_weather get_weather", "tool", "tool", "user"]
+    assert shape(sent) == ["user", "assistant get_weather get_weather", "tool", "tool"]
     assert [(m.content, m.is_error, m.name) for m in sent[2:4]] == [
         ("Rome: 20", False, "get_weather"),
         ("Oslo: 20", True, "get_weather"),
     ]
     assert [call.id for call in sent[1].tool_calls] == [m.tool_call_id for m in sent[2:4]]
-    assert sent[4].content == "Rome and Oslo?\n\n(The tools above have answered.)"
 
 
 def test_own_and_bound_tools_work_in_one_turn(model_of):
@@ -176,7 +175,6 @@ def test_own_and_bound_tools_work_in_one_turn(model_of):
         "tool",
         "assistant get_weather",
         "tool",
-        "user",
     ]
 
 
@@ -188,7 +186,7 @@ def test_an_own_call_beside_a_bound_one_is_left_out(model_of):
     assert [c["name"] for c in asked.tool_calls] == ["get_weather"]
     assert asked.response_metadata["flexchat"]["warnings"] == ["a call of add beside the caller's tools was left out"]
     bound.invoke([lc.HumanMessage("both"), asked, lc.ToolMessage("warm", tool_call_id=asked.tool_calls[0]["id"])])
-    assert shape(service.requests[-1].messages) == ["user", "assistant get_weather", "tool", "user"]
+    assert shape(service.requests[-1].messages) == ["user", "assistant get_weather", "tool"]
 
 
 def test_the_callers_tool_goes_before_one_of_the_same_name(model_of):
@@ -395,7 +393,7 @@ def test_a_bound_call_is_streamed_whole(model_of):
     assert (total.content, total.usage_metadata["total_tokens"]) == ("Let me look.", 15)
     result = lc.ToolMessage("warm", tool_call_id=total.tool_calls[0]["id"])
     assert bound.invoke([lc.HumanMessage("Rome?"), total, result]).content == "Warm."
-    assert shape(service.requests[-1].messages) == ["user", "assistant get_weather", "tool", "user"]
+    assert shape(service.requests[-1].messages) == ["user", "assistant get_weather", "tool"]
 
 
 def test_tokens_are_told_to_callbacks(model_of):

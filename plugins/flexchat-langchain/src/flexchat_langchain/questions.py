@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat import AssistantMessage, Message, SystemMessage, ToolDefinition, UserMessage
+from flexchat import AssistantMessage, Message, ToolDefinition, UserMessage
+from flexchat.domain.history import repair_history
 from flexchat.errors import ChatRequestError, did_you_mean
 from flexchat.plugin import Implementation, message_from_dict
 from flexchat.tools.python_function import answered_by
@@ -20,10 +21,6 @@ INSIDE = "flexchat_inside"
 METADATA = "flexchat"
 """Key in an AIMessage's response_metadata: how the answer came about."""
 
-GOES_ON = "(The tools above have answered.)"
-"""Stands below the question where results of the caller's tools follow it: a turn of FlexChat ends with a question, and
-one that is only said again is answered with the same call again by small models."""
-
 RULE_OPTIONS = ("model", "temperature", "max_tokens", "top_p", "seed", "stop")
 """What a question may say in place of the rule that answers it."""
 
@@ -35,8 +32,7 @@ class Question:
     """What a chat is asked.
 
     Attributes:
-        again: Where the user's message stands in the history, with its pictures and the results of tools that followed
-            it, what is said behind them; else None.
+        so_far: What followed the message: calls and the results of the caller's tools.
         options: Those of RULE_OPTIONS that are given.
         bound: The tools whose calls the caller runs.
         choice: "auto", "required", or "none".
@@ -46,7 +42,7 @@ class Question:
     message: str
     history: tuple[Message, ...]
     topic: str | None
-    again: str | None
+    so_far: tuple[Message, ...]
     options: Mapping[str, Any]
     bound: tuple[ToolDefinition, ...]
     choice: str
@@ -68,14 +64,14 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
         raise ChatRequestError("among the messages is none of a user's (HumanMessage)")
     question = read[asked]
     assert isinstance(question, UserMessage)
-    follows = any(not isinstance(m, SystemMessage) for m in read[asked + 1 :])
-    again = f"{question.content}\n\n{GOES_ON}" if follows else question.content if question.media else None
+    shown, _ = repair_history((question, *read[asked + 1 :]))
+    history = [*read[:asked], question] if question.media else read[:asked]  # a turn's own message has no pictures
     bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
     return Question(
         message=question.content,
-        history=tuple(read if again is not None else [*read[:asked], *read[asked + 1 :]]),
+        history=tuple(history),
         topic=_topic(messages),
-        again=again,
+        so_far=shown[1:],
         options={key: options[key] for key in RULE_OPTIONS if options.get(key) not in (None, ())},
         bound=bound,
         choice=choice,

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from flexchat import (
     AssistantMessage,
+    ChatRequest,
     FlexChat,
     Message,
     StreamEnd,
@@ -74,12 +75,7 @@ class Answer:
 async def answer(chat: FlexChat, question: Question) -> Answer:
     """Ask, and return what comes of it. Raises as FlexChat.respond."""
     if _is_plain(question):
-        turn = await chat.respond(
-            question.message,
-            history=question.history,
-            topic=question.topic,
-            response_format=question.response_format,
-        )
+        turn = await chat.respond(_request(question), response_format=question.response_format)
         return _ended(turn, question)
     async with aclosing(pieces(chat, question)) as found:
         async for piece in found:
@@ -100,7 +96,7 @@ async def pieces(chat: FlexChat, question: Question) -> AsyncGenerator[str | Ans
                 yield piece
         return
     # The phases choose the rule; the turn goes by it alone, with the caller's tools beside its own.
-    explanation = await chat.explain(question.message, history=question.history, topic=question.topic)
+    explanation = await chat.explain(_request(question))
     profile = explanation.profile
     if explanation.rule is None:
         raise NoMatchingRuleError(profile.topic)
@@ -109,8 +105,7 @@ async def pieces(chat: FlexChat, question: Question) -> AsyncGenerator[str | Ans
     tried = chat.with_rule(_rule(rule, question), tools=[*_own(chat, rule, question), *question.bound])
     start = (SystemMessage(content=prompt),) if prompt else ()
     known = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}
-    said = question.message if question.again is None else question.again
-    asked = attrs.evolve(question, message=said, history=(*start, *question.history))
+    asked = attrs.evolve(question, history=(*start, *question.history))
     async with aclosing(_asked(tried, asked, known)) as events:
         async for piece in events:
             yield piece
@@ -121,9 +116,7 @@ async def _asked(
 ) -> AsyncGenerator[str | Answer, None]:
     said = between = False
     so_far = _SoFar(chat, question, known or {})
-    events = chat.stream(
-        question.message, history=question.history, topic=question.topic, response_format=question.response_format
-    )
+    events = chat.stream(_request(question), response_format=question.response_format)
     async with aclosing(events):
         async for event in events:
             match event:
@@ -211,7 +204,13 @@ class _SoFar:
 
 
 def _is_plain(question: Question) -> bool:
-    return not (question.again is not None or question.options or question.bound or question.parallel is not None)
+    return not (question.options or question.bound or question.parallel is not None)
+
+
+def _request(question: Question) -> ChatRequest:
+    return ChatRequest(
+        user_message=question.message, history=question.history, topic=question.topic, so_far=question.so_far
+    )
 
 
 def _rule(rule: ResponseRule, question: Question) -> ResponseRule:
@@ -242,7 +241,7 @@ def _own(chat: FlexChat, rule: ResponseRule, question: Question) -> list[ToolDef
 
 def _ended(turn: Turn, question: Question, known: Mapping[str, Any] | None = None) -> Answer:
     response = turn.response
-    inside = list(response.messages[1:])
+    inside = list(response.messages[1 + len(question.so_far) :])
     last = inside.pop() if inside and isinstance(inside[-1], AssistantMessage) else None
     said = last if isinstance(last, AssistantMessage) and (last.content or "") == turn.content else None
     return Answer(
