@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from flexchat import FlexChat, tool
 from flexchat.errors import ChatRequestError, ProviderRequestError
+from flexchat.tools.manager import ToolManager
 from flexchat_langchain.client import ClientAnswer, LangChainClient
 from flexchat_langchain.results import all_calls
 from hypothesis import given
@@ -189,6 +190,13 @@ async def test_what_is_no_answer_is_a_provider_error():
 
     with pytest.raises(ProviderRequestError, match="Toolless failed with NotImplementedError"):
         await LangChainClient([double], Toolless(script=[], asked=[])).send("Go.")
+
+
+@pytest.mark.parametrize("executor", ["calculator", ToolManager().get_executor(), None])
+def test_what_runs_no_tools_is_refused(executor):
+    """An executor alone does not say which tools there are: its manager does."""
+    with pytest.raises(TypeError, match="tools are run by a FlexChat or a ToolManager"):
+        client(tools=executor)
 
 
 def test_a_limit_below_one_is_refused():

@@ -327,6 +327,9 @@ def _manager(executor: Executor) -> ToolManager:
         return executor.tools
     if isinstance(executor, ToolManager):
         return executor
+    if not isinstance(executor, Iterable) or isinstance(executor, str):
+        kind = type(executor).__name__
+        raise TypeError(f"tools are run by a FlexChat or a ToolManager, or given as functions; not by a {kind}")
     manager = ToolManager()
     manager.add(executor)
     return manager

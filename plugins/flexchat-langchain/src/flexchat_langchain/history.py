@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, assert_never
 
 from flexchat.http.wire_json import finite, from_bytes, to_bytes
@@ -40,8 +40,9 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
             case UserMessage():
                 sent.append(lc.HumanMessage(content=user_content(message.content, message.media)))
             case AssistantMessage():
-                ids.update({call.id: _wire_id(call, origin) for call in message.tool_calls})
-                said = _assistant(message, origin)
+                for call in message.tool_calls:
+                    ids[call.id] = _wire_id(call, origin, ids.values())
+                said = _assistant(message, origin, ids)
                 sent += [said] if said.content or said.tool_calls else []
             case ToolMessage():
                 sent.append(
@@ -57,8 +58,8 @@ def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
     return sent
 
 
-def _assistant(message: AssistantMessage, origin: str) -> lc.AIMessage:
-    blocks = [block for part in message.parts if (block := _block(part, origin)) is not None]
+def _assistant(message: AssistantMessage, origin: str, ids: Mapping[str, str]) -> lc.AIMessage:
+    blocks = [block for part in message.parts if (block := _block(part, origin, ids)) is not None]
     kept = any("block" in _ours(part.provider_data, origin) for part in message.parts)
     beside = _ours(message.provider_data, origin)
     return lc.AIMessage(
@@ -66,7 +67,7 @@ def _assistant(message: AssistantMessage, origin: str) -> lc.AIMessage:
         tool_calls=[
             {
                 "type": "tool_call",
-                "id": _wire_id(call, origin),
+                "id": ids[call.id],
                 "name": call.name,
                 "args": from_bytes(to_bytes(finite(dict(call.arguments or {})))),
             }
@@ -77,19 +78,22 @@ def _assistant(message: AssistantMessage, origin: str) -> lc.AIMessage:
     )
 
 
-def _block(part: AssistantPart, origin: str) -> Any:
+def _block(part: AssistantPart, origin: str, ids: Mapping[str, str]) -> Any:
     kept = _ours(part.provider_data, origin)
     if "block" in kept:
-        return kept["block"]
+        block = kept["block"]
+        if isinstance(part, ToolCall) and ids[part.id] != part.wire_id:
+            return {key: ids[part.id] if value == part.wire_id else value for key, value in block.items()}
+        return block
     if isinstance(part, TextPart | RefusalPart) and part.text:
         return {"type": "text", "text": sendable(part.text)}
     return None
 
 
-def _wire_id(call: ToolCall, origin: str) -> str:
-    # Where the model gave no id it gets ours: a result must be known by something.
+def _wire_id(call: ToolCall, origin: str, used: Collection[str]) -> str:
+    # Where the model gave no id, or one it gave before, the call goes under ours: its result must be found by it.
     is_ours = call.provider_data is not None and _is_ours(call.provider_data, origin)
-    return call.wire_id if call.wire_id and is_ours else call.id
+    return call.wire_id if call.wire_id and is_ours and call.wire_id not in used else call.id
 
 
 def _ours(data: ProviderData | None, origin: str) -> Mapping[str, Any]:
