@@ -9,7 +9,7 @@ from flexchat.errors import ChatRequestError, ProviderRequestError
 from flexchat.tools.manager import ToolManager
 from flexchat_langchain.client import ClientAnswer, LangChainClient
 from flexchat_langchain.results import all_calls
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
@@ -100,6 +100,7 @@ def check(answer):
     assert isinstance(answer.messages[-1], AIMessage | ToolMessage)
 
 
+@settings(max_examples=40)
 @given(st.lists(whole, max_size=3))
 def test_every_call_is_answered_once(script):
     """Whatever a model says: calls doubled, unread, unknown, without ids, cut or filtered (LC-11, LC-16)."""
@@ -109,6 +110,7 @@ def test_every_call_is_answered_once(script):
     assert len(made.chat_model.asked) <= 3
 
 
+@settings(max_examples=40)
 @given(st.lists(pieces, max_size=2))
 def test_every_streamed_call_is_answered_once(script):
     """Pieces that fit together, and pieces that do not."""
