@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+
 TOKEN = "a-token-for-schemathesis"
 
 CONFIG = """\
@@ -100,6 +102,9 @@ AS_OTHERS_DO = {
 }
 """Operations that may answer 400 to a request that fits, and why."""
 
+STAY = ("show_run", "watch_run")
+"""Operations on what DELETE does not remove: it cancels a run, and what that has found is kept."""
+
 WORDS = {
     "services": ("robot", "rehearsal", "notes", "openai"),
     "providers": ("rehearsal", "scripted", "sqlite", "memory", "openai"),
@@ -108,6 +113,7 @@ WORDS = {
     "tools": ("calculator", "get_weather", "get_current_datetime"),
     "cases": ("sum", "hello"),
     "tags": ("sums",),
+    "talks": ("talk-1", "talk-2"),
 }
 """What there is, by kind: names that no generator would hit upon."""
 
@@ -120,6 +126,8 @@ PLACES = {
     "body.llm": "services",
     "body.provider": "providers",
     "body.name": "tools",
+    "body.conversation": "talks",
+    "query.before": "talks",
     "body.cases[*]": "cases",
     "body.models[*]": "models",
     "body.tags[*]": "tags",
@@ -129,23 +137,44 @@ PLACES = {
 """Where such a name stands in a request: there in half of them."""
 
 HOOKS = '''
+from pathlib import Path
+
+import requests
 import schemathesis
+
+FILE = Path(__file__).with_name("flexchat.toml")
+WRITTEN = FILE.read_text()
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Give the user the last word in requests that fit: JSON Schema cannot say it of a list."""
-    made = case.meta.generation.mode if case.meta is not None else None
-    if case.operation.path == "/v1/chat/completions" and case.method == "POST" and made is not None:
-        if made.is_positive and isinstance(case.body, dict) and isinstance(case.body.get("messages"), list):
-            case.body = {**case.body, "messages": [*case.body["messages"], {"role": "user", "content": "Hello!"}]}
+    fits = case.meta is not None and case.meta.generation.mode.is_positive
+    if fits and case.method == "POST" and case.path == "/v1/chat/completions":
+        case.body = {**case.body, "messages": [*case.body["messages"], {"role": "user", "content": "Hello!"}]}
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    """Put our own configuration back in force where a request put another: else little is left to be asked for."""
+    if case.path in ("/api/config", "/api/config/reload") and case.method != "GET" and response.status_code == 200:
+        FILE.write_text(WRITTEN)
+        address = response.request.url.partition("/api/")[0]
+        token = response.request.headers.get("Authorization")
+        headers = {"Authorization": token} if token else {}
+        requests.post(f"{address}/api/config/reload", headers=headers, timeout=30).raise_for_status()
 '''
 
 
-def settings(folder: Path) -> str:
-    """Return schemathesis.toml."""
+def settings(folder: Path, run: str) -> str:
+    """Return schemathesis.toml.
+
+    Args:
+        run: A validation run that can be resumed.
+    """
     lines = [f"hooks = {json.dumps(str(folder / 'hooks.py'))}", "", "[dictionaries]"]
     lines += [f"{name} = {{ values = {json.dumps(values)} }}" for name, values in WORDS.items()]
+    lines.append(f"runs = {{ values = {json.dumps([run])} }}")
     lines += ["", "[parameters]"]
     lines += [f'"{place}" = {{ dictionary = "{name}", probability = 0.5 }}' for place, name in PLACES.items()]
     lines += [
@@ -154,6 +183,9 @@ def settings(folder: Path) -> str:
         "max_response_time = 20",
         f"positive_data_acceptance.expected-statuses = {json.dumps(ACCEPTED)}",
     ]
+    for tag, name in (("conversations", "talks"), ("validation", "runs")):
+        place = f'"path.id" = {{ dictionary = "{name}", probability = 0.5 }}'
+        lines += ["", "[[operations]]", f'include-tag = "{tag}"', "[operations.parameters]", place]
     for name, why in AS_OTHERS_DO.items():
         lines += [
             "",
@@ -162,6 +194,8 @@ def settings(folder: Path) -> str:
             f'include-operation-id = "{name}"',
             f"checks.positive_data_acceptance.expected-statuses = {json.dumps((*ACCEPTED, '400'))}",
         ]
+    for name in STAY:
+        lines += ["", "[[operations]]", f'include-operation-id = "{name}"', "checks.use_after_free.enabled = false"]
     return "\n".join(lines) + "\n"
 
 
@@ -183,6 +217,15 @@ def serving(folder: Path, token: str = "") -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(30)
+
+
+def cancelled_run(url: str, token: str) -> str:
+    """Begin a validation run and cancel it: one that can be resumed. Return its id."""
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"} if token else {}) as client:
+        begun = client.post("/api/validation/runs", json={"models": ["rehearsal/m3"], "runs": 200})
+        begun.raise_for_status()
+        client.delete(f"/api/validation/runs/{begun.json()['id']}").raise_for_status()
+        return begun.json()["id"]
 
 
 class Round:
@@ -251,7 +294,6 @@ def main() -> int:
 def rounds(folder: Path, examples: int, per_operation: int, seed: int) -> int:
     """Run them, each with a server of its own over the files of those before."""
     (folder / "hooks.py").write_text(HOOKS)
-    (folder / "schemathesis.toml").write_text(settings(folder))
     statuses, fitting, checks, failures = Counter(), Counter(), Counter(), []
     began, number = time.monotonic(), 0
     while statuses.total() < examples:
@@ -259,6 +301,7 @@ def rounds(folder: Path, examples: int, per_operation: int, seed: int) -> int:
         token = TOKEN if number % 2 else ""
         one = Round(folder, number)
         with serving(folder, token) as url:
+            (folder / "schemathesis.toml").write_text(settings(folder, cancelled_run(url, token)))
             one.run(folder, url, seed + number, per_operation, token)
         number += 1
         statuses += one.statuses

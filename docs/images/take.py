@@ -119,7 +119,7 @@ def main(url: str, model: str) -> None:
             chat(page, server.url)
             validate(page, server.url)
             page.goto(server.url + "#/config")
-            page.get_by_role("tab", name="Handlers").click()
+            page.get_by_role("tab", name="Rules").click()
             page.locator(".fold-toggle").first.click()
             page.wait_for_timeout(1000)
             page.screenshot(path=HERE / "config.png")

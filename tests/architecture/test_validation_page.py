@@ -1,5 +1,6 @@
 """docs/validation.md: its configurations are valid, its Python runs, its figures and options are the program's."""
 
+import math
 import re
 import subprocess
 import sys
@@ -28,10 +29,10 @@ def test_the_configurations_are_valid(text, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("right", "of", "low", "high", "said"), ROWS)
 def test_the_figures_are_those_of_the_program(right, of, low, high, said):
-    """A row of the table of verdicts: the interval, rounded, and the verdict after a planned run."""
+    """A row of the table of verdicts: the interval, rounded outwards, and the verdict after a planned run."""
     found = interval(int(right), int(of))
 
-    assert (round(found[0] * 100), round(found[1] * 100)) == (int(low), int(high))
+    assert (math.floor(found[0] * 100), math.ceil(found[1] * 100)) == (int(low), int(high))
     assert verdict(int(right), int(of), planned=int(of)).status == WORDS[said]
 
 

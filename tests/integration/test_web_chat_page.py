@@ -109,12 +109,25 @@ def test_chat_with_tools(visit, demo_server):
     accessible(page)
 
     page.get_by_role("button", name="Rename").click()
-    page.get_by_label("Title").fill("Sums")
+    title = page.get_by_label("Title")
+    expect(title).to_have_attribute("maxlength", "200")
+    title.fill("Sums")
+    page.route("**/api/conversations/*", lambda route: route.abort())
     page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("cannot be reached")
+    page.unroute("**/api/conversations/*")
+    expect(title).to_have_value("Sums")
+    title.press("Enter")
     expect(page.get_by_role("heading", level=1, name="Sums")).to_be_visible()
+    expect(page).to_have_title("Sums · FlexChat")
     with page.expect_download() as download:
         page.get_by_role("link", name="Export as Markdown").click()
     assert "39.1" in download.value.path().read_text("utf-8")
+    assert download.value.suggested_filename == "Sums.md"
+    page.get_by_role("link", name="Tools").click()
+    expect(page).to_have_title("Tools · FlexChat")
+    page.get_by_role("link", name="Chat").click()
+    expect(page.get_by_role("heading", level=1, name="Sums")).to_be_visible()
 
     again = visit(page.url, size=NARROW, theme="dark")
     expect(again.get_by_role("heading", level=1, name="Sums")).to_be_visible()
@@ -167,6 +180,10 @@ def test_streams_and_sessions(visit, serve, slow_model):
     assert page.locator(".answer img, .answer a[href^='javascript']").count() == 0
     assert "bad" not in page.title()
 
+    answer = page.locator(".answer .markdown p").last
+    assert answer.evaluate("p => getComputedStyle(p).direction") == "ltr"
+    assert answer.evaluate("p => (p.textContent = 'שלום', getComputedStyle(p).direction)") == "rtl"
+
     slow_model.status = 401
     ask(page, "And now?")
     problem = page.get_by_role("alert")
@@ -175,3 +192,81 @@ def test_streams_and_sessions(visit, serve, slow_model):
     slow_model.status, slow_model.rest = 200, "the end."
     problem.get_by_role("button", name="Try again").click()
     expect(page.locator(".answer").last).to_contain_text("the end.")
+
+    slow_model.go.clear()
+    ask(page, "And then?")
+    expect(page.locator(".answer").last).to_contain_text("Once upon")
+    page.reload()
+    expect(page.get_by_text("This answer was interrupted")).to_be_visible()
+    expect(page.locator(".asked").last).to_have_text("And then?")
+    accessible(page)
+    slow_model.go.set()
+    page.get_by_role("button", name="Ask again").last.click()
+    expect(page.locator(".answer").last).to_contain_text("the end.")
+    page.reload()
+    expect(page.locator(".asked").last).to_have_text("And then?")
+    expect(page.get_by_text("This answer was interrupted")).to_have_count(0)
+
+    slow_model.go.clear()
+    page.get_by_role("link", name="New conversation").click()
+    ask(page, "A new one")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    page.reload()
+    expect(page.locator(".asked")).to_have_text("A new one")
+    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    page.goto(server.url + "#/chat/" + "0" * 32)
+    expect(page.get_by_role("heading", name="This conversation is not kept")).to_be_visible()
+
+
+def look_again(page):
+    """As if its reader came back to the window."""
+    page.evaluate("dispatchEvent(new Event('focus'))")
+
+
+def test_two_windows(visit, serve, slow_model):
+    """What one does with a conversation, the other shows when it is looked at: another turn, a title, its end."""
+    slow_model.go.set()
+    first = visit(serve(CONFIG.format(url=slow_model.url)).url)
+    ask(first, "One")
+    first.get_by_role("link", name="Why this rule?").wait_for()
+    second = first.context.new_page()
+    second.goto(first.url)
+    expect(second.locator(".asked")).to_have_count(1)
+    ask(second, "Two")
+    expect(second.get_by_role("link", name="Why this rule?")).to_have_count(2)
+    look_again(first)
+    expect(first.locator(".asked")).to_have_text(["One", "Two"])
+    ask(first, "Three")
+    expect(first.get_by_role("link", name="Why this rule?")).to_have_count(3)
+    ask(second, "Four")
+    expect(second.locator(".asked")).to_have_text(["One", "Two", "Three", "Four"])
+    expect(second.get_by_role("link", name="Why this rule?")).to_have_count(4)
+
+    second.get_by_role("button", name="Delete").click()
+    second.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(second.get_by_role("heading", level=1, name="New conversation")).to_be_visible()
+    ask(first, "Five")
+    expect(first.get_by_text("This conversation was deleted elsewhere.")).to_be_visible()
+    expect(first.locator(".asked")).to_have_count(3)
+    accessible(first)
+    first.locator(".log").get_by_role("button", name="New conversation").click()
+    expect(first.get_by_label("Message", exact=True)).to_have_value("Five")
+    second.reload()
+    expect(second.locator(".session-items > li")).to_have_count(0)
+
+
+def test_without_conversations_the_page_says_that_nothing_is_kept(visit, serve, slow_model):
+    """Before anything is written, and again when it is gone."""
+    slow_model.go.set()
+    server = serve(CONFIG.format(url=slow_model.url).partition("[conversations]")[0])
+    page = visit(server.url, size=NARROW)
+    expect(page.locator(".welcome .not-kept")).to_contain_text("[conversations]")
+    fits(page)
+    ask(page, "One")
+    page.get_by_role("link", name="Why this rule?").wait_for()
+    page.reload()
+    expect(page.get_by_role("heading", name="This conversation is not kept")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    accessible(page)
+    page.locator(".log").get_by_role("button", name="New conversation").click()
+    expect(page.get_by_role("heading", level=1, name="New conversation")).to_be_visible()

@@ -75,19 +75,57 @@ def test_the_text_is_edited_with_an_error_and_then_without(visit, server):
     expect(state).to_have_text("Clean")
     assert server.config.read_text("utf-8") == CONFIG.replace("Be kind.", "Be brief.")
 
-    server.config.write_text(CONFIG, "utf-8")
+
+def test_what_others_do_to_the_file_is_shown(visit, server):
+    """Where nothing was changed here, their text; else both are offered, and the one that is not wanted is seen."""
+    page = visit(server.url + "#/config")
+    state = page.locator(".config-state")
+    text = page.get_by_label("Text of the configuration")
+    outside = page.locator(".config-outside")
+    expect(text).to_have_value(CONFIG)
+
+    def written(content):
+        server.config.write_text(content, "utf-8")
+        page.evaluate("dispatchEvent(new Event('focus'))")
+
+    written("# theirs\n" + CONFIG)
+    expect(text).to_have_value("# theirs\n" + CONFIG)
+    written(CONFIG.replace("kind", "curt"))
+    expect(outside).to_contain_text("does not serve yet")
+    expect(text).to_have_value(CONFIG.replace("kind", "curt"))
+    accessible(page)
+    outside.get_by_role("button", name="Put the file in force").click()
+    expect(outside).to_be_empty()
+
+    apply = page.get_by_role("button", name="Apply…")
+    page.get_by_role("tab", name="Rules").click()
+    page.locator(".fold-toggle").first.click()
     page.get_by_label("System prompt", exact=True).fill("Be quick.")
     expect(state).to_have_text("Valid")
+    server.config.write_text("# theirs\n" + CONFIG, "utf-8")
     apply.click()
+    expect(outside).to_contain_text("flexchat.toml was changed meanwhile")
+    expect(apply).to_be_disabled()
+    accessible(page)
+    outside.get_by_role("button", name="Keep my text").click()
+    expect(outside).to_contain_text("does not serve yet")
+    apply.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".diff-line.removed").first).to_have_text("-# theirs\n")
+    server.config.write_text(CONFIG, "utf-8")
     dialog.get_by_role("button", name="Apply").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("the file was changed meanwhile")
-    dialog.get_by_role("button", name="Read the file again").click()
+    expect(dialog).to_have_count(0)
+    outside.get_by_role("button", name="Take the file's text").click()
     expect(text).to_have_value(CONFIG)
     assert server.config.read_text("utf-8") == CONFIG
 
+    written(CONFIG + "[[")
+    expect(outside).to_contain_text("What was read before still serves.")
+    expect(state).to_have_text("Invalid")
+
 
 def test_the_form_builds_a_configuration(visit, server):
-    """Providers are added and tested, handlers moved and duplicated, tools switched on; comments stay."""
+    """Services are added and tested, rules moved and duplicated, tools switched on; comments stay."""
     page = visit(server.url + "#/config")
     text = page.get_by_label("Text of the configuration")
 
@@ -97,7 +135,7 @@ def test_the_form_builds_a_configuration(visit, server):
     page.get_by_role("button", name="one rehearsal").click()
     page.get_by_role("button", name="Test connection").click()
     expect(page.locator(".alert.ok")).to_contain_text("connected: 1 model")
-    page.get_by_role("button", name="Add a provider").click()
+    page.get_by_role("button", name="Add a model service").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Kind").select_option("openai")
     dialog.get_by_label("Name").fill("one")
@@ -109,20 +147,20 @@ def test_the_form_builds_a_configuration(visit, server):
     expect(text).to_have_value(re.compile("gpt-x"))
     assert tables()["llms"]["cloud"] == {"provider": "openai", "default_model": "gpt-x"}
 
-    page.get_by_role("tab", name="Handlers").click()
-    page.get_by_role("button", name="Duplicate handler 1").click()
-    expect(page.locator(".handlers > li")).to_have_count(3)
+    page.get_by_role("tab", name="Rules").click()
+    page.get_by_role("button", name="Duplicate rule 1").click()
+    expect(page.locator(".rule-cards > li")).to_have_count(3)
     page.get_by_role("button", name="Add a condition").click()
     page.get_by_label("Condition 2: field").select_option("rag_results")
     page.get_by_label("Condition 2: value").select_option(label="match")
     expect(text).to_have_value(re.compile("rag_results"))
     assert tables()["responses"][1]["match"] == {"topic_contains": "weather", "rag_results": "match"}
-    page.get_by_role("button", name="Move handler 2 up").click()
-    expect(page.locator(".handlers > li").first).to_contain_text("rag_results is match")
-    page.get_by_role("button", name="Delete handler 2").click()
-    expect(page.locator(".handlers > li")).to_have_count(2)
+    page.get_by_role("button", name="Move rule 2 up").click()
+    expect(page.locator(".rule-cards > li").first).to_contain_text("rag_results is match")
+    page.get_by_role("button", name="Delete rule 2").click()
+    expect(page.locator(".rule-cards > li")).to_have_count(2)
     page.locator(".toast").get_by_role("button", name="Undo").click()
-    expect(page.locator(".handlers > li")).to_have_count(3)
+    expect(page.locator(".rule-cards > li")).to_have_count(3)
     accessible(page)
 
     page.get_by_role("tab", name="Tools").click()
@@ -131,7 +169,7 @@ def test_the_form_builds_a_configuration(visit, server):
     assert [tool["name"] for tool in tables()["tools"]["registry"]] == ["calculator", "echo"]
     assert "# the first" in text.input_value()
     assert "# All the rest." in text.input_value()
-    for tab in ("Topic", "Intent", "Documents", "More"):
+    for tab in ("Topic", "Intent", "Document services", "More"):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel", name=tab)).to_be_visible()
     accessible(page)
@@ -144,7 +182,7 @@ def test_the_form_builds_a_configuration(visit, server):
 def test_narrow_the_form_and_the_text_take_turns_and_tab_can_leave(visit, server):
     """At 380 px; Tab indents, Escape and Tab leave; a text that cannot be read stops the form."""
     page = visit(server.url + "#/config", size=NARROW, theme="dark")
-    expect(page.get_by_role("tab", name="Providers")).to_be_visible()
+    expect(page.get_by_role("tab", name="Model services")).to_be_visible()
     fits(page)
     page.get_by_text("Text", exact=True).click()
     text = page.get_by_label("Text of the configuration")
@@ -172,6 +210,6 @@ def test_read_only_shows_all_and_says_why(visit, serve, demo_server):
     expect(text).not_to_be_editable()
     page.get_by_role("button", name="one rehearsal").click()
     expect(page.get_by_label("default_model")).to_be_disabled()
-    expect(page.get_by_role("button", name="Add a provider")).to_be_disabled()
+    expect(page.get_by_role("button", name="Add a model service")).to_be_disabled()
     demo = visit(demo_server.url + "#/config")
     expect(demo.get_by_text("This is the demo's configuration, in no file.")).to_be_visible()

@@ -42,6 +42,7 @@ def test_a_model_is_tested_with_the_demo(visit, demo_server):
     page = visit(demo_server.url + "#/test")
     calculator = page.locator(".test-tool", has_text="calculator")
     expect(calculator).to_contain_text("builtin")
+    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
     run = page.get_by_role("button", name="Run test")
     run.click()
     expect(page.get_by_role("alert")).to_have_text("Please give a query first.")

@@ -49,6 +49,29 @@ def test_tools(visit, demo_server):
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Try calculator")).to_be_focused()
 
+    page.get_by_role("searchbox", name="Search tools").fill("uuid")
+    page.get_by_role("button", name="Try generate_uuid").click()
+    expect(dialog).to_contain_text("There is nothing to fill in.")
+    dialog.get_by_role("button", name="Run").click()
+    expect(result).to_contain_text("succeeded")
+    page.evaluate("location.hash = '#/nope'")
+    expect(page.get_by_role("heading", name="No such page")).to_be_visible()
+    expect(dialog).to_have_count(0)
+    page.go_back()
+    page.get_by_role("button", name="Try calculator").click()
+    expect(dialog).to_be_visible()
+    page.go_forward()
+    expect(page.get_by_role("heading", name="No such page")).to_be_visible()
+    expect(dialog).to_have_count(0)
+
+    # The form starts again where the server comes back.
+    page.context.set_offline(True)
+    page.get_by_role("link", name="Test").click()
+    expect(page.get_by_text("The page tries again by itself.").first).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    expect(page.get_by_text("The page tries again by itself.")).to_have_count(0)
+
     narrow = visit(demo_server.url + "#/tools", size=NARROW, theme="dark")
     expect(narrow.locator(".tool-card").first).to_be_visible()
     fits(narrow)
@@ -70,6 +93,33 @@ def test_explain(visit, serve):
     accessible(page)
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     fits(page)
+
+
+def test_signing_in_and_out(visit, serve, tmp_path):
+    """The token stands in no address; a wrong one is told in the form, also that of a link."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text("alice 0123456789abcdef\n", "utf-8")
+    tokens.chmod(0o600)
+    server = serve(RULES, "--token-file", str(tokens))
+    page = visit(server.url + "?token=wrong-wrong-wrong#/tools")
+    problem = page.get_by_role("alert")
+    expect(problem).to_have_text("The link's token is not one of the server's.")
+    assert page.url == server.url + "#/tools"
+    page.get_by_label("Token", exact=True).fill("wrong")
+    page.keyboard.press("Enter")
+    expect(problem).to_contain_text("look for a missing sign")
+    accessible(page)
+    page.get_by_label("Token", exact=True).fill("0123456789abcdef")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Tools are switched off")).to_be_visible()
+    assert page.url == server.url + "#/tools"
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    fits(page)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("Token", exact=True)).to_be_visible()
+    linked = visit(server.url + "?token=0123456789abcdef")
+    expect(linked.get_by_role("button", name="Sign out")).to_be_visible()
+    assert linked.url == server.url
 
 
 SCHEMA = {

@@ -4,6 +4,7 @@ import json
 
 from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
+from web_server import WebServer
 
 CASES = """
 [llms.rehearsal]
@@ -97,6 +98,23 @@ def test_cases_are_run_to_a_verdict(visit, serve, tmp_path):
     assert page.request.post(server.url + "api/config/reload", data={}).ok
     page.reload()
     page.get_by_role("button", name="small talk at silent/mute: passed: 8 of 8, stale").wait_for()
+    server.config.write_text(CASES.replace('message = "', 'message = "Please: '), "utf-8")
+    assert page.request.post(server.url + "api/config/reload", data={}).ok
+    page.reload()
+    expect(page.locator(".matrix thead th", has_text="rehearsal/rehearsal")).to_contain_text("stale")
+    tests = visit(server.url + "#/test")
+    tests.get_by_label("Model", exact=True).select_option("rehearsal/rehearsal")
+    expect(tests.locator(".test-known")).to_contain_text("claims tools, results are stale")
+
+    server.config.write_text(CASES.replace("silent]", "mute]").replace('"silent"', '"mute"'), "utf-8")
+    assert page.request.post(server.url + "api/config/reload", data={}).ok
+    page.reload()
+    expect(page.locator(".validation-model", has_text="rehearsal/rehearsal")).to_be_visible()
+    expect(page.locator(".matrix thead th", has_text="silent/mute")).to_be_hidden()
+    page.get_by_text("Other models in this store (1)").click()
+    others = page.locator(".other-models")
+    expect(others.locator(".validation-model")).to_contain_text("silent/mute")
+    accessible(page)
 
 
 NO_CASES = """
@@ -157,6 +175,8 @@ def test_a_run_is_cancelled_and_resumed(visit, serve):
     live = page.get_by_role("region", name="Run under way")
     expect(live.locator(".run-last")).to_contain_text("waits at slow/loop")
     live.get_by_role("button", name="Cancel").click()
+    dialog.get_by_role("button", name="Keep running").click()
+    live.get_by_role("button", name="Cancel").click()
     dialog.get_by_role("button", name="Cancel the run").click()
     row = page.locator(".run")
     expect(row).to_contain_text("cancelled")
@@ -164,3 +184,24 @@ def test_a_run_is_cancelled_and_resumed(visit, serve):
     expect(row).to_contain_text("finished")
     expect(row).to_contain_text("16/16 tests")
     expect(page.locator(".validation-model")).to_contain_text("of 16 passed")
+
+
+def test_a_run_whose_server_was_killed_is_found_interrupted_once_it_is_back(visit, tmp_path):
+    """The page does not go on saying that it runs, and looks again by itself."""
+    first = WebServer(tmp_path, SLOW)
+    page = visit(first.url + "#/validation")
+    page.get_by_role("button", name="Run cases").click()
+    page.get_by_role("dialog").get_by_role("button", name="Start").click()
+    live = page.get_by_role("region", name="Run under way")
+    expect(live.locator(".run-last")).to_contain_text("waits at slow/loop")
+    first.kill()
+    expect(live).to_contain_text("The run cannot be watched")
+    expect(live).to_contain_text("not known")
+    expect(live.get_by_role("button", name="Cancel")).to_be_hidden()
+    port = first.url.rstrip("/").rpartition(":")[2]
+    second = WebServer(tmp_path, SLOW, "--port", port)
+    try:
+        expect(live).to_contain_text("interrupted")
+        expect(page.locator(".run").get_by_role("button", name="Resume")).to_be_visible()
+    finally:
+        second.close()

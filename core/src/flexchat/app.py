@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -344,11 +344,14 @@ class FlexChat:
             dimensions=dimensions,
         )
 
-    async def list_models(self, *, timeout_s: float | None = None) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
+    async def list_models(
+        self, *, timeout_s: float | None = None, services: Collection[str] | None = None
+    ) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
         """Ask every configured service for its models; a service that does not answer gives its error.
 
         Args:
             timeout_s: Seconds each service has; None for the time its provider takes at most.
+            services: Those to ask, others are left out; None for all.
         """
 
         async def ask(provider: ChatProvider) -> tuple[ModelInfo, ...] | ProviderError:
@@ -361,8 +364,9 @@ class FlexChat:
             except ProviderError as error:
                 return error
 
-        answers = await asyncio.gather(*map(ask, self._providers.values()))
-        return dict(zip(self._providers, answers, strict=True))
+        asked = {name: p for name, p in self._providers.items() if services is None or name in services}
+        answers = await asyncio.gather(*map(ask, asked.values()))
+        return dict(zip(asked, answers, strict=True))
 
     async def aclose(self) -> None:
         """Close connections and stores: all, whatever one of them raises. The object cannot be used afterwards."""

@@ -69,7 +69,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
             continue
         try:
             opened[name] = open_provider(
-                llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms, endpoints=endpoints
+                llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms, endpoints=endpoints, name=name
             )
         except (ProviderError, TypeError, ValueError) as error:
             draft.problem(("llms", name), str(error))

@@ -8,16 +8,17 @@
     ├── ToolDefinitionError          not a tool
     │   └── DuplicateToolError
     ├── ChatRequestError             the message or the history cannot be used
-    ├── UnknownProviderError         no such tool format
-    ├── UnknownServiceError          a rule names an LLM that is not configured
+    │   └── UnknownNameError         no such service, document store, rule       exit status 2
+    ├── UnknownProviderError         no such tool format                         exit status 2
+    ├── UnknownServiceError          a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
     ├── ResponseFormatError          the model's answer has not the form that was asked for
-    ├── FilterError                  a metadata filter cannot be read
+    ├── FilterError                  a metadata filter cannot be read            exit status 2
     ├── RetrievalError               a document store cannot do what it was asked
-    │   └── UnknownCollectionError
+    │   └── UnknownCollectionError                                               exit status 2
     ├── StorageError                 a database or its file cannot be used
-    ├── UnknownConversationError     no conversation has this id
+    ├── UnknownConversationError     no conversation has this id                 exit status 2
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
         ├── ProviderAuthError
         ├── ProviderRequestError
@@ -37,6 +38,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import attrs
 
@@ -55,7 +57,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 class FlexChatError(Exception):
-    """The root of every error FlexChat raises on purpose."""
+    """The root of every error FlexChat raises on purpose.
+
+    Attributes:
+        exit_status: Of a command that ends with it: 2 if what the user wrote cannot be used (names, options, the
+            configuration), 1 if it was used and something failed.
+    """
+
+    exit_status: ClassVar[int] = 1
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +95,8 @@ class ConfigError(FlexChatError):
         problems: Everything that is wrong, in the order of the file.
     """
 
+    exit_status = 2
+
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda p: (p.source, p.line is None, p.line or 0)))
         super().__init__("\n".join(map(str, self.problems)))
@@ -93,6 +104,8 @@ class ConfigError(FlexChatError):
 
 class PluginError(FlexChatError):
     """Something is wrong with an installed plugin."""
+
+    exit_status = 2
 
 
 class PluginLoadError(PluginError):
@@ -143,9 +156,13 @@ class ChatRequestError(FlexChatError):
 class UnknownNameError(ChatRequestError):
     """The caller names what is not there: a document store, a service."""
 
+    exit_status = 2
+
 
 class UnknownProviderError(FlexChatError):
     """No installed plugin offers that tool format (TC-35). ``known`` lists those that exist."""
+
+    exit_status = 2
 
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name, self.known = name, tuple(known)
@@ -155,6 +172,8 @@ class UnknownProviderError(FlexChatError):
 
 class UnknownServiceError(FlexChatError):
     """A rule names an LLM that is not configured (TC-71). ``known`` lists those that are."""
+
+    exit_status = 2
 
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name, self.known = name, tuple(known)
@@ -198,6 +217,8 @@ class ResponseFormatError(FlexChatError):
 class FilterError(FlexChatError):
     """A metadata filter cannot be read; the text says what and where."""
 
+    exit_status = 2
+
 
 class RetrievalError(FlexChatError):
     """A document store cannot do what it was asked; the text says which one and why."""
@@ -205,6 +226,8 @@ class RetrievalError(FlexChatError):
 
 class UnknownCollectionError(RetrievalError):
     """A document store has no collection of this name."""
+
+    exit_status = 2
 
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
         known = sorted(known)
@@ -219,6 +242,8 @@ class StorageError(FlexChatError):
 
 class UnknownConversationError(FlexChatError):
     """No conversation of this tenant has this id."""
+
+    exit_status = 2
 
     def __init__(self, id: str) -> None:
         super().__init__(f"there is no conversation '{id}'")

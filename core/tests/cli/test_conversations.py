@@ -95,11 +95,11 @@ def test_an_id_that_is_not_there_or_not_unique_is_a_sentence(run, kept):
 
     unknown, ambiguous = run("ask", "--conversation", "zzz", "x"), run("conversations", "show", beginning)
 
-    assert (unknown.status, unknown.out) == (1, "")
+    assert (unknown.status, unknown.out) == (2, "")
     assert "there is no conversation 'zzz'" in unknown.err
     assert ambiguous.status == 2
     assert f"conversations begin with '{beginning}'" in ambiguous.err
-    assert run("conversations", "show", "").status == 1
+    assert run("conversations", "show", "").status == 2
 
 
 def test_continue_without_any_conversation_begins_one(run, script):
@@ -210,8 +210,8 @@ def test_tenants_do_not_see_each_other(run, kept):
 
     assert listed(run) == []
     (info,) = listed(run, "--tenant", "acme")
-    assert run("conversations", "show", info["id"]).status == 1
-    assert run("conversations", "delete", "--yes", info["id"]).status == 1
+    assert run("conversations", "show", info["id"]).status == 2
+    assert run("conversations", "delete", "--yes", info["id"]).status == 2
     assert len(listed(run, "--tenant", "acme")) == 1
 
 

@@ -67,7 +67,7 @@ def test_as_json_it_is_the_same_for_programs(run, config):
     ("words", "status", "said"),
     [
         ([], 2, "the message on standard input is empty"),
-        (["--collection", "dox/faq", "hi"], 1, "no document store is called 'dox'"),
+        (["--collection", "dox/faq", "hi"], 2, "no document store is called 'dox'"),
         (["--config", "nowhere.toml", "hi"], 2, "nowhere.toml"),
     ],
 )

@@ -105,6 +105,25 @@ def test_a_configuration_error_is_one_screen_with_every_problem_and_status_2(run
     assert ran.out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ask", "--bogus", "hi"], "unknown option '--bogus'; "),
+        (["validate", "--run", "2"], "(did you mean '--runs'?)"),
+        (["validate", "--runs", "x"], "argument --runs: expected a whole number, not 'x'; "),
+    ],
+)
+def test_a_hint_is_given_where_words_are_alike_and_not_their_dashes(run, words, said):
+    assert said in run(*words).err
+
+
+def test_the_help_of_a_group_is_of_that_group(run):
+    ran = run("validations", "--help")
+    assert (ran.status, "Chat with tool calling" in ran.out, "demo" in ran.out) == (0, False, False)
+    assert "validations export" in ran.out
+    assert "flexchat validations COMMAND --help says more." in ran.out
+
+
 def test_a_hundred_problems_are_still_one_screen(run, tmp_path):
     rules = "".join(f'[[responses]]\nllm = "missing{i}"\n' for i in range(100))
     (tmp_path / "flexchat.toml").write_text(f'[llms.a]\nprovider = "scripted"\n{rules}')

@@ -1,6 +1,10 @@
 """flexchat validate: which models with which cases, what is printed, the exit status."""
 
+import asyncio
 import json
+import os
+import signal
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -115,6 +119,19 @@ def test_the_status_says_what_fail_on_asks(run, config, fail_on, replies, runs, 
     assert run("validate", "--runs", str(runs), "--fail-on", fail_on).status == status
 
 
+def test_a_run_that_came_to_nothing_fails_whatever_was_validated_before(run, config):
+    """Earlier results say nothing of this run; stale ones say nothing at all, and are shown as what they are."""
+    config()
+    assert run("validate", "--runs", "16").status == 0
+    config('{ error = "auth" }')
+    assert run("validate").status == 1
+    config('{ error = "auth" }', more="temperature = 0.5\n")
+    ran = run("validate")
+    assert ran.status == 1
+    assert "stale results    validated  16 of 16 right" in ran.out
+    assert "these results do not count any longer" in ran.out
+
+
 def test_models_are_those_named_else_those_of_the_table_else_those_of_the_rules(run, config):
     """SERVICE alone is its default_model; nothing is tried twice."""
     config(more='models = ["script/a", "script/b"]\n')
@@ -199,6 +216,27 @@ def test_what_came_to_nothing_is_told_apart_and_made_by_resuming(run, config):
     assert run("validate", "--resume").status == 2
 
 
+def test_a_service_that_is_down_is_named_once_and_its_cause_once_for_each_model(run, tmp_path, monkeypatch):
+    """Not each time it is asked again, and not what its breaker says; other services are not asked at all."""
+    dead = 'provider = "openai"\nbase_url = "http://127.0.0.1:1"\napi_key = "x"\nretry_delay_ms = 1\n'
+    case = CASE.format(name="sum", expression="6 * 7", tag="easy")
+    rules = '[[responses]]\nllm = "gone"\nmodel = "m"\n[[tools.registry]]\nname = "calculator"\n'
+    table = f'[validation]\nmodels = ["gone/m"]\nstore = "r.db"\n{case}'
+    text = f'[llms.gone]\n{dead}[llms.away]\n{dead}[llms.rehearsal]\nprovider = "rehearsal"\n{rules}{table}'
+    (tmp_path / "flexchat.toml").write_text(text)
+    monkeypatch.setattr("flexchat.validation.running.ROUNDS", 1)
+
+    ran = run("validate")
+
+    assert ran.status == 1
+    assert ran.err.count("note: gone: nothing listens at 127.0.0.1:1") == ran.err.count("note: ") == 1
+    assert ran.out.count("nothing listens at") == 1
+    assert "1 attempt with gone/m: nothing listens" in ran.out
+    assert "1 of 1 attempts came to nothing\n" in ran.out
+    assert "note: " not in run("validate", "--model", "rehearsal/rehearsal").err
+    assert run("validate", "-v").err.count("trying again") > 1
+
+
 def test_a_resumed_run_finds_the_files_of_its_cases(run, config, tmp_path):
     """They are kept with the run."""
     path = config('{ error = "auth" }')
@@ -228,6 +266,79 @@ def test_a_file_that_cannot_be_written_is_known_before_anything_is_asked(run, co
 
     assert ran.status == 2
     assert "attempts" not in ran.err
+    assert (ran := run("validate", "--junit", ".")).status == 2
+    assert "--junit: '.' is a folder" in ran.err
+
+
+def test_a_file_that_cannot_be_written_in_the_end_takes_the_report_away_from_nobody(run, config, monkeypatch):
+    """The disk is full, say."""
+    config()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("flexchat.cli.validate_report.replacing", full)
+    ran = run("validate", "--junit", "results.xml")
+
+    assert ran.status == 1
+    assert "1 of 1 right" in ran.out
+    assert "'results.xml' cannot be written: No space left on device" in ran.err
+
+
+def test_a_choice_of_cases_is_not_all_cases(run, config):
+    """However many of them were right."""
+    config(sum=("6 * 7", "easy"), other=("6 * 7", "hard"), third=("6 * 7", "hard"))
+
+    ran = run("validate", "--cases", "sum", "--cases", "other")
+
+    assert "\n  2 of 3 cases     undecided  2 of 2 right" in ran.out
+    assert "all cases" not in ran.out
+
+
+def test_what_the_columns_do_not_explain_is_said(run, config):
+    """A number that was not fixed beforehand, a rate on the line, cases of which none expects a call."""
+    quiet = '[[validation.cases]]\nname = "q"\nmessage = "hi"\nno_call = true\n'
+    config()
+    run("validate", "--runs", "1")
+    ran = run("validate", "--runs", "19")
+    lacking = "their number was not fixed beforehand, so they are not enough to be sure of 80 %"
+    assert "needs 4 more" in ran.out
+    assert f"all cases, right tool, right arguments: {lacking}" in " ".join(ran.out.split())
+    path = config(*RIGHT * 4, '{ text = "no" }')
+    assert "too near to 80 % to be told from it" in run("validate", "--store", "b.db", "--runs", "5").out
+    text = path.read_text()
+    path.write_text(text[: text.index("[[validation.cases]]")] + quiet)
+    path.write_text(path.read_text().replace(CALL, '{ text = "hello" }'))
+    ran = run("validate", "--store", "c.db", "--runs", "16")
+    assert ran.status == 1
+    assert "all cases: no case expects a call, so this says nothing about calling tools" in ran.out
+
+
+def test_one_blank_line_parts_the_report(run, config):
+    """Never two."""
+    config()
+    assert "\n\n\n" not in run("validate").out
+    config('{ text = "no" }')
+    assert "\n\n\n" not in run("validate").out
+    config('{ error = "auth" }')
+    assert "\n\n\n" not in run("validate").out
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM") or sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_to_end_ends_as_ctrl_c_does(run, config, monkeypatch):
+    """With the report, and how to go on."""
+    config()
+
+    def attempt(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return asyncio.sleep(60)
+
+    monkeypatch.setattr("flexchat.validation.running.tried", attempt)
+    ran = run("validate")
+
+    assert ran.status == 130
+    assert "interrupted: 0 of 1 attempt" in ran.out
+    assert "flexchat validate --resume" in ran.err
 
 
 def test_costs_are_told_where_prices_are_known(run, config):

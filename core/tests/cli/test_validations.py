@@ -70,6 +70,13 @@ def test_what_is_exported_is_imported_without_loss(run, tested):
     assert run("validations", "list", "--store", "other.db").out == tested("list").out
 
 
+def test_a_dash_is_standard_output(tested, tmp_path):
+    """And no file of that name."""
+    before = {*tmp_path.iterdir()}
+    assert json.loads(tested("export", "-").out)["format"] == "flexchat-validation/1"
+    assert {*tmp_path.iterdir()} <= before
+
+
 def test_records_of_the_node_original_are_imported(run, tmp_path):
     """TC-99: with a verdict of our own."""
     (tmp_path / "old.json").write_text(json.dumps(OLD))
@@ -114,3 +121,20 @@ def test_a_database_of_something_else_is_refused(run, tmp_path):
 
     assert ran.status == 1
     assert "is no SQLite database" in ran.err
+
+
+def test_results_of_other_tools_than_the_configurations_are_stale(run, script):
+    """As everywhere else; where the configuration cannot be used, a note says that nothing is known of it."""
+    case = '[[validation.cases]]\nname = "c"\nmessage = "hello"\nno_call = true\n[validation]\nstore = "mine.db"\n'
+    path = script('{ text = "x" }')
+    path.write_text(f"{path.read_text()}\n{case}")
+    run("validate")
+    assert json.loads(run("validations", "list", "--json").out)[0]["stale"] is False
+    path.write_text(path.read_text().replace("calculator", "echo"))
+    (record,) = json.loads(run("validations", "list", "--json").out)
+    assert (record["stale"], record["stale_reasons"]) == (True, ["the tools have changed"])
+    assert "stale: " in run("validations", "show", record["model_id"]).out
+    path.write_text(f"{path.read_text()}\n[topic]\nprompt = 3\n")
+    ran = run("validations", "list")
+    assert "undecided" in ran.out
+    assert "nothing is shown as stale" in ran.err

@@ -49,7 +49,9 @@ def test_a_quoted_text_is_one_short_printable_line(text):
     assert len(text) <= 80 or "…" in shown
 
 
-@pytest.mark.parametrize("name", ["api_key", "apiKey", "OPENAI_API_KEY", "token", "access_token", "password", "Secret"])
+@pytest.mark.parametrize(
+    "name", ["api_key", "apiKey", "OPENAI_API_KEY", "token", "access_token", "password", "Secret", "api_keys"]
+)
 def test_names_of_secrets_are_known(name):
     assert is_secret_name(name)
 

@@ -55,6 +55,15 @@ def broken(bench):
     return bench
 
 
+@pytest.mark.parametrize(("why", "said"), [("is it up?", "is it up? So it has"), ("it burns", "it burns. So it has")])
+def test_what_an_open_breaker_says_is_whole_sentences(bench, why, said):
+    """However the last error ended."""
+    for _ in range(FEWEST_CALLS):
+        bench.call(ProviderOverloadedError(why))
+
+    assert said in str(bench.refused())
+
+
 def test_it_opens_when_half_of_twenty_calls_have_failed(bench):
     """Ten good and ten bad ones in half a minute; nine bad ones of nineteen are too few."""
     for _ in range(10):

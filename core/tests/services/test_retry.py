@@ -71,6 +71,14 @@ async def test_what_may_be_repeated_is_repeated(waits):
     assert 0 <= waits[1] <= 2
 
 
+async def test_the_log_names_the_service_as_the_configuration_does(waits, caplog):
+    """Two entries may have one provider."""
+    await ask(RetryingProvider(Flaky(ProviderOverloadedError("a")), service="mine"))
+    await ask(RetryingProvider(Flaky(ProviderOverloadedError("a"))))
+
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["mine", "flaky"]
+
+
 async def test_the_longest_wait_doubles_up_to_eight_seconds(waits, monkeypatch):
     """The wait itself is anything between nothing and that, so that clients do not come back all at once."""
     drawn = []

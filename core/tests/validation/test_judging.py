@@ -5,7 +5,8 @@ import math
 import pytest
 from flexchat.config.cases import AnswerCheck, ArgumentCheck, Case, CaseTool, ExpectedCall, ExpectedTurn, ToolMock
 from flexchat.domain import AssistantMessage, ChatResponse, ToolCall, ToolCallRecord, ToolResult
-from flexchat.validation.judging import json_equal, judge
+from flexchat.validation.arguments import json_equal
+from flexchat.validation.judging import judge
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,9 +62,18 @@ def test_a_call_too_many_fails_unless_the_case_allows_it():
     assert judge(case(PARIS, extra_calls=True), calls).passed
 
 
-@pytest.mark.parametrize("answer", [response(), response(content=""), ChatResponse(content="x", service="", model="")])
+@pytest.mark.parametrize("answer", [response(content="Hello."), ChatResponse(content="x", service="", model="")])
 def test_abstaining_is_making_no_call_at_all(answer):
     assert judge(case(no_call=True), [answer]).aspects == {"abstains": True}
+
+
+@pytest.mark.parametrize("content", ["", " \n"])
+def test_who_answers_nothing_at_all_does_not_abstain_except_by_the_leaderboards_rules(content):
+    """A model that thought until its tokens were used up has decided nothing."""
+    judged = judge(case(no_call=True), [response(content=content)])
+    assert (judged.passed, judged.aspects) == (False, {"abstains": False})
+    assert judged.problems == ("the model answered nothing",)
+    assert judge(case(no_call=True, judge="bfcl"), [response(content=content)]).passed
 
 
 def test_a_call_where_none_is_expected_fails():
@@ -104,7 +114,24 @@ def test_recovery_is_coming_to_the_expected_call_after_a_mocks_error():
     assert judge(recovering, [response(failed, call("get_weather", 2, location="Paris"))]).aspects["recovers"]
     gave_up = judge(recovering, [response(failed)])
     assert not gave_up.passed
-    assert not gave_up.aspects["recovers"]
+    assert gave_up.aspects == {"right_tool": True, "right_arguments": True, "recovers": False}
+    assert gave_up.problems == ("get_weather(location='Paris') failed, as the case wants, and was not called again",)
+
+
+def test_a_call_that_the_mock_made_fail_is_judged_by_its_arguments_like_any_other():
+    """What recovers is another question."""
+    recovering = case(PARIS, mocks={"get_weather": ToolMock(error="busy", times=1, result={})})
+    wrong = judge(recovering, [response(call("get_weather", 1, "RuntimeError: busy", location="Rome"))])
+    assert wrong.aspects == {"right_tool": True, "right_arguments": False, "recovers": False}
+    assert wrong.problems == ("get_weather: location is 'Rome', expected 'Paris'",)
+    both = case(PARIS, ROME, order="given", mocks=recovering.mocks)
+    failed, paris = (
+        call("get_weather", 1, "RuntimeError: busy", location="Paris"),
+        call("get_weather", location="Paris"),
+    )
+    assert judge(both, [response(failed, paris, call("get_weather", location="Rome"))]).passed
+    assert not judge(both, [response(failed, call("get_weather", location="Rome"))]).aspects["recovers"]
+    assert not judge(recovering, [response(failed, paris, paris)]).passed
 
 
 def test_where_a_tool_always_fails_trying_and_answering_is_recovery():
@@ -227,3 +254,16 @@ def test_json_equality_is_that_of_json():
     assert json_equal({"a": 5, "b": [1]}, {"b": [1.0], "a": 5.0})
     for a, b in [(1, True), (0, False), (None, False), ("1", 1), (math.nan, math.nan), ([], {}), ([1], [1, 2])]:
         assert not json_equal(a, b)
+
+
+@pytest.mark.parametrize("error", ["Invalid parameters: missing 'location'", "Invalid tool arguments: a list"])
+def test_a_call_whose_arguments_its_tool_refuses_is_not_the_expected_one(error):
+    """A case that names the tool alone is not passed by calling it with nothing in hand."""
+    any_place = ExpectedCall(tool="get_weather")
+    judged = judge(case(any_place), [response(call("get_weather", 1, error))])
+    assert not judged.passed
+    assert judged.aspects == {"right_tool": True, "right_arguments": False}
+    assert judged.problems == (f"get_weather: {error}",)
+    mended = [response(call("get_weather", 1, error), call("get_weather", 2, location="Rome"))]
+    assert judge(case(any_place, extra_calls=True), mended).passed
+    assert not judge(case(any_place), mended).passed

@@ -12,9 +12,10 @@ from flexchat.config.cases import (
     ToolMock,
     ValidationTable,
 )
-from flexchat.config.model import Config, ToolEntry, ToolsTable
+from flexchat.config.model import Config, LLMEntry, ToolEntry, ToolsTable
 from flexchat.errors import ConfigError
-from flexchat.validation.reading import aspects_of, check_cases, expects, read_cases
+from flexchat.validation.model_ids import wrong_models
+from flexchat.validation.reading import aspects_of, check_cases, expects, read_cases, usable_cases
 
 TOOL = ToolEntry(
     name="get_weather",
@@ -68,6 +69,67 @@ def test_a_pattern_of_files_that_fits_none_is_a_problem(tmp_path):
         read_cases(config(files=("cases/*.toml",)), tmp_path)
 
 
+def test_what_a_pattern_finds_beside_files_is_told_unless_it_is_a_folder_among_them(tmp_path):
+    (tmp_path / "cases" / "old").mkdir(parents=True)
+    (tmp_path / "cases" / "a.toml").write_text("cases = []")
+    assert read_cases(config(files=("cases/*",)), tmp_path).cases == ()
+    (tmp_path / "cases" / "b.toml").symlink_to("gone.toml")
+    (tmp_path / "cases" / "c.toml").mkdir()
+    with pytest.raises(ConfigError) as error:
+        read_cases(config(files=("cases/*", "cases/")), tmp_path)
+    assert [str(p) for p in error.value.problems] == [
+        "validation.files[0]: b.toml is a link to what is not there",
+        "validation.files[0]: c.toml is a folder: c.toml/* are its files",
+        "validation.files[1]: cases is a folder: cases/* are its files",
+    ]
+
+
+def test_a_file_that_is_a_list_is_told_what_a_file_of_cases_is(tmp_path):
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r'a file of cases is one table: \{"cases": \[…\]\}, not a list'):
+        read_cases(config(), tmp_path, files=[tmp_path / "x.json"])
+
+
+def test_what_keeps_a_case_from_being_read_hides_nothing_else_that_is_wrong_with_it(tmp_path):
+    call = '{ tool = "get_weather", arguments = { town = 1 }, check = { days = { near = "x", regex = "(" } } }'
+    (tmp_path / "x.toml").write_text(f'[[cases]]\nname = "a"\nmessage = "m"\ncalls = [{call}]\n')
+    with pytest.raises(ConfigError) as error:
+        read_cases(config(), tmp_path, files=[tmp_path / "x.toml"])
+    paths = [p.path.removeprefix("cases[0].calls[0].") for p in error.value.problems]
+    assert paths == ["check.days.near", "arguments.town", "check.days.regex"]
+
+
+@pytest.mark.parametrize("row", ["calls = [5]", "calls = 5", "", "message = 5\ncalls = [{ tool = 1 }]", "tols = []"])
+def test_of_a_case_of_which_nothing_is_left_only_that_is_told(tmp_path, row):
+    (tmp_path / "x.toml").write_text(f'[[cases]]\nname = "a"\n{row}\n')
+    with pytest.raises(ConfigError) as error:
+        read_cases(config(), tmp_path, files=[tmp_path / "x.toml"])
+    assert error.value.problems
+
+
+def test_cases_that_can_be_used_are_kept_beside_those_that_cannot(tmp_path):
+    """Of two with one name the first."""
+    good, bad = case(PARIS), case(PARIS, name="bad", tools=("x",))
+    again = case(name="c", no_call=True)
+    found, problems = usable_cases(config(good, bad, again, files=("gone.toml",)), tmp_path)
+    assert found.cases == (good,)
+    assert [p.path for p in problems] == ["validation.cases[1].tools[0]", "validation.files[0]", "validation.cases[2]"]
+
+
+def test_a_wrong_name_among_the_tools_is_one_problem_and_not_one_for_each_call():
+    _, problems = usable_cases(config(case(PARIS, tools=("get_wether",))), None)
+    assert [p.path for p in problems] == ["validation.cases[0].tools[0]"]
+
+
+def test_models_of_no_service_are_told_with_their_place():
+    llms = {"s": LLMEntry(provider="p"), "d": LLMEntry(provider="p", default_model="m")}
+    table = ValidationTable(models=("s/a/b:c", "x/a", "s", "d"))
+    wrong = wrong_models(Config(llms=llms, validation=table))
+    assert [p.path for p in wrong] == ["validation.models[1]", "validation.models[2]"]
+    assert "no service is called 'x'" in wrong[0].text
+    assert wrong_models(Config()) == []
+
+
 def test_a_line_of_jsonl_is_named(tmp_path):
     file = tmp_path / "x.jsonl"
     file.write_text('{"name": "a", "message": "m", "no_call": true}\n\n{"name": "b", "message": 5, "no_call": true}\n')
@@ -92,6 +154,8 @@ OWN = CaseTool(name="own", description="d", parameters={"type": "object", "prope
         (case(PARIS, tools=()), "offers no tool 'get_weather'"),
         (case(ExpectedCall(tool="get_weather", arguments={"locaton": 1})), "did you mean 'location'"),
         (case(ExpectedCall(tool="own", arguments={"y": 1}), own_tools=(OWN,)), "own has no parameter 'y'"),
+        (case(ExpectedCall(tool="get_weather", arguments={"days": "two"})), "would refuse it: days must be an integer"),
+        (case(ExpectedCall(tool="own", arguments={"x": "1"}), own_tools=(OWN,)), "would refuse it: x must be a number"),
         (case(PARIS, mocks={"get_time": ToolMock()}), "offers no tool 'get_time'"),
         (case(PARIS, mocks={"get_weather": ToolMock(times=2)}), "say error with it"),
         (case(PARIS, mocks={"get_weather": ToolMock(error="e", result=1)}), "never returned"),

@@ -97,6 +97,16 @@ async def test_a_run_makes_all_attempts_and_says_how_far_it_is(flexchat_app, sto
     assert [a.id for a in await store.attempts(run=kept.id)] == [a.id for a in between]
 
 
+async def test_the_time_that_is_left_never_grows_while_nothing_happens(flexchat_app, store):
+    """It counts down; once it has passed, nothing is known."""
+    async with flexchat_app(model(), tools=["calculator"]) as chat:
+        run = await ValidationRun.begin(chat, Plan(models=("scripted/a",), cases=CASES), store)
+    assert run._left_s(5.0, 4) is None
+    run._made, run._made_s = 2, 10.0
+
+    assert [run._left_s(elapsed, 4) for elapsed in (10.0, 25.0, 30.0, 1000.0)] == [20.0, 5.0, None, None]
+
+
 async def test_an_attempt_is_on_the_disk_before_it_is_reported(flexchat_app, store):
     """What a watcher has seen is never lost."""
     async with flexchat_app(model(), tools=["calculator"]) as chat:
@@ -271,6 +281,23 @@ async def test_a_model_that_comes_to_nothing_again_and_again_is_given_up(flexcha
     assert run.run.state == "failed"
     assert run.run.problem == f"scripted/a was given up after 3 errors in a row: {error}"
     assert (await store.run(run.run.id)).problem == run.run.problem
+
+
+async def test_a_breaker_that_opens_does_not_hide_why(flexchat_app, store):
+    """What is kept of an attempt is what the service said itself, as long as that is known."""
+    refused = ProviderOverloadedError("it is not asked for now: 20 of 20 calls failed", code="circuit_open")
+    errors = itertools.cycle([ProviderOverloadedError("too busy", retryable=False), refused, refused])
+
+    def fail(messages, options):
+        raise next(errors)
+
+    async with flexchat_app(model(fail), tools=["calculator"]) as chat:
+        plan = Plan(models=("scripted/a",), cases=CASES)
+        run = await ValidationRun.begin(chat, plan, store, table=ValidationTable(concurrency=1), pause_s=0)
+        events = await made(run)
+
+    assert [a.problems for a in tries(events)] == [("too busy",)] * 3
+    assert run.run.problem == "scripted/a was given up after 3 errors in a row: too busy"
 
 
 async def test_other_models_go_on_when_one_is_given_up(flexchat_app, store):

@@ -237,6 +237,8 @@ def test_the_reason_is_for_people():
     assert verdict(50, 100).reason == "50 of 100 right; at least 40 %, at most 60 %: below the line of 80 %"
     assert verdict(16, 16, planned=16).reason.endswith(": above the line of 80 %")
     assert "not fixed beforehand" in verdict(16, 16).reason
+    assert verdict(0, 1, planned=1).lacking == "too few to be sure of less than 80 %"  # fixed, and yet too few
+    assert verdict(16, 16, planned=16).lacking == verdict(0, 0).lacking == ""
     assert verdict(4, 5).reason.endswith("too near to 80 % to be told from it")
 
 

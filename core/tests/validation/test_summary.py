@@ -15,6 +15,7 @@ numbers = iter(range(10**6))
 
 
 def tries(*outcomes, case="one", key=NOW, run="r", **rest):
+    rest.setdefault("aspects", {"right_tool": True})
     return [
         Attempt(
             id=str(next(numbers)),
@@ -51,11 +52,34 @@ def test_a_complete_first_run_is_judged_by_the_interval_alone():
     assert the_one(passed).verdict.more == 8
 
 
+def test_who_was_never_expected_to_call_a_tool_is_never_validated():
+    """However often it abstained; a single test in which a call was expected, or one without a case, changes that."""
+    silent = tries(*["passed"] * 16, aspects={"abstains": True})
+    found = the_one(silent, runs=[run()])
+
+    assert (found.validated, found.verdict.status, found.verdict.more) == (False, "undecided", None)
+    assert found.verdict.reason.endswith(": no case expects a call, so this says nothing about calling tools")
+    assert the_one(silent).verdict.more is None
+    assert found.aspects["abstains"].status == "validated"
+    assert the_one([*silent, *tries("passed", case="two", run="q")], runs=[run()]).validated
+    assert the_one([*silent, *tries("passed", case=None, run=None)], runs=[run()]).validated
+    assert not the_one([*silent, *tries("error", case="two")], runs=[run()]).validated
+    talkative = the_one(tries(*["failed"] * 16, aspects={"abstains": False}), runs=[run()])
+    assert talkative.verdict.status == "not_validated"
+
+
 def test_a_later_run_is_no_plan():
     """Who begins anew until a run looks well is bound by nothing."""
     attempts = [*tries("passed", "passed", run="q"), *tries(*["passed"] * 16)]
 
     assert the_one(attempts, runs=[run("q", runs=16, state="cancelled"), run()]).verdict.status == "undecided"
+
+
+def test_a_run_that_came_to_nothing_takes_no_plan_away_from_the_next():
+    """It has shown nothing that a new beginning could be chosen by."""
+    attempts = [*tries("error", "error", run="q"), *tries(*["passed"] * 16)]
+
+    assert the_one(attempts, runs=[run("q", runs=16, state="failed"), run()]).validated
 
 
 def test_a_single_test_more_takes_no_verdict_away():
@@ -100,6 +124,9 @@ def test_what_was_tried_with_something_else_is_stale_and_does_not_validate(chang
 
     assert (stale.stale, stale.stale_reasons, stale.validated) == (True, (reason,), False)
     assert (stale.verdict.status, stale.verdict.tests) == ("validated", 30)
+    assert stale.verdict.reason == "30 of 30 right, which does not count any longer"
+    few = the_one(old[:8], now=now)
+    assert [v.more for v in (few.verdict, *few.aspects.values())] == [None, None]
     assert [(c.passed, c.stale) for c in stale.cells] == [(30, True), (0, False)]
     mixed = the_one([*old, *tries("failed", key=now)], now=now)
     assert (mixed.stale, mixed.stale_reasons, mixed.verdict.tests) == (False, (reason,), 1)

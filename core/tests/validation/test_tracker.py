@@ -144,7 +144,12 @@ def test_a_planned_run_counts_as_one_look_in_the_tracker_too(tmp_path):
     """The same verdict as in the report of the run."""
     store = ValidationStore(tmp_path / "v.db")
     key = ModelKey(model_id=M)
-    tries = [Attempt(id=str(n), key=key, outcome="passed", at="x", run="r", case="c", repetition=n) for n in range(16)]
+    tries = [
+        Attempt(
+            id=str(n), key=key, outcome="passed", at="x", run="r", case="c", aspects={"right_tool": True}, repetition=n
+        )
+        for n in range(16)
+    ]
     store.add_blocking(tries, [Run(id="r", state="finished", models=(M,), cases=("c",), runs=16)])
     tracker = ModelValidationTracker(store)
 
@@ -202,7 +207,7 @@ async def test_runs_are_saved_with_their_attempts(tmp_path):
         Run(id="s", state="running", models=(M,), cases=("c",)),
     ]
     store.add_blocking(
-        [Attempt(id=str(n), key=ModelKey(model_id=M), outcome="passed", at="x", run="r", case="c") for n in range(16)],
+        [Attempt(id=str(n), key=ModelKey(model_id=M), outcome="passed", at="x", run="r") for n in range(16)],
         runs,
     )
     tracker = ModelValidationTracker(store)

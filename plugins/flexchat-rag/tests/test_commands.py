@@ -153,7 +153,7 @@ def test_a_source_is_shown_in_its_order_and_a_document_by_its_id(run):
     ran = run("rag", "show", shown[1]["id"])
     assert ran.out.startswith(f"Guide › Use\ndocs/guide.md, line 9  [{shown[1]['id']}]\nStart the engine.")
     ran = run("rag", "show", "docs/gide.md")
-    assert (ran.status, "neither a source nor an id" in ran.err) == (1, True)
+    assert (ran.status, "neither a source nor an id" in ran.err) == (2, True)
 
 
 def test_figures_are_counted(run):
@@ -221,7 +221,7 @@ def test_an_unknown_collection_or_filter_is_an_error(run):
     """With what there is."""
     run("rag", "add", "docs")
     ran = run("rag", "list", "--collection", "document")
-    assert (ran.status, "did you mean 'documents'" in ran.err) == (1, True)
+    assert (ran.status, "did you mean 'documents'" in ran.err) == (2, True)
     assert "$gtt" in run("rag", "query", "x", "--where", '{"a": {"$gtt": 1}}').err
 
 
@@ -229,7 +229,7 @@ def test_the_store_is_the_one_that_is_meant(run):
     """--service, else the only one, else the one with the collection, else an error that lists them."""
     configure("first", "second")
     ran = run("rag", "add", "docs")
-    assert (ran.status, "--service NAME says it (there are: first, second)" in ran.err) == (1, True)
+    assert (ran.status, "--service NAME says it (there are: first, second)" in ran.err) == (2, True)
     assert run("rag", "add", "docs", "--service", "second", "--collection", "help").status == 0
     assert len(data(run("rag", "query", "tea", "--collection", "help", "--json"))) == 1
     assert "(there are: first, second)" in run("rag", "add", "docs", "--service", "third").err
@@ -240,7 +240,7 @@ def test_a_store_that_cannot_be_filled_says_so(run):
     """The documents of "memory" stand in the config."""
     configure("documents", provider="memory")
     ran = run("rag", "add", "docs")
-    assert ran.status == 1
+    assert ran.status == 2
     assert "'documents' (provider memory) can be searched, but not filled" in ran.err
 
 
@@ -249,7 +249,7 @@ def test_without_a_store_the_next_step_is_said(run):
     Path("flexchat.toml").write_text(MODEL)
     for words in (("add", "docs"), ("list",), ("query", "x"), ("stats",)):
         ran = run("rag", *words)
-        assert (ran.status, "[rag_services.documents]" in ran.err) == (1, True)
+        assert (ran.status, "[rag_services.documents]" in ran.err) == (2, True)
 
 
 def test_a_bar_is_shown_on_a_terminal_only(run, monkeypatch):
@@ -309,7 +309,7 @@ def test_an_export_that_cannot_be_written_is_one_sentence(run, monkeypatch):
         monkeypatch.setattr(Path, name, refusing(getattr(Path, name)))
     ran = run("rag", "export", "--output", "all.jsonl")
 
-    assert (ran.status, ran.out) == (1, "")
+    assert (ran.status, ran.out) == (2, "")
     assert ran.err == "flexchat: 'all.jsonl' cannot be written: Read-only file system\n"
 
 

@@ -350,7 +350,8 @@ async def test_a_client_that_goes_ends_the_work_at_once(config_file, plugins, ki
     await app.aclose()
 
 
-async def test_a_reader_that_does_not_read_is_given_up(config_file, plugins, monkeypatch):
+async def test_a_reader_that_does_not_read_is_given_up(config_file, plugins, monkeypatch, caplog):
+    """That is its affair, and no incident of the server's."""
     monkeypatch.setattr("flexchat_web.sending.SLOW_READER_SECONDS", 0.02)
     closed = asyncio.Event()
 
@@ -381,6 +382,7 @@ async def test_a_reader_that_does_not_read_is_given_up(config_file, plugins, mon
     scope = {"type": "http", "method": "POST", "path": "/try", "headers": [(b"host", b"localhost")]}
     await asyncio.wait_for(app(scope, receive, send), 2)
     assert closed.is_set()
+    assert not caplog.records
     await app.aclose()
 
 

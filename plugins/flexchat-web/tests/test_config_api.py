@@ -260,6 +260,16 @@ async def test_validate_says_what_is_wrong_with_lines_in_plain_json(api):
     assert answer.json()["valid"] is True
 
 
+async def test_validate_warns_of_cases_and_models_that_cannot_be_used(api):
+    """They keep nobody from serving."""
+    case = '[[validation.cases]]\nname = "c"\nmessage = "m"\ncalls = [{ tool = "none" }]\n'
+    text = TOML.replace(SECRET, "********") + f'\n[validation]\nmodels = ["x/y"]\n{case}'
+    answer = (await api.post("/api/config/validate", json={"text": text})).json()
+    assert (answer["valid"], answer["errors"]) == (True, [])
+    paths = [warning["path"] for warning in answer["warnings"]]
+    assert {"validation.cases[0].calls[0].tool", "validation.models[0]"} <= {*paths}
+
+
 async def test_validate_writes_nothing(api, file):
     await api.post("/api/config/validate", json={"text": TOML + "# x"})
     assert file.read_text() == TOML
@@ -283,6 +293,19 @@ async def test_diff_shows_what_changes_and_no_secret(api):
     assert "secret" not in told["diff"]
     assert told["secrets"] == ["llms.ai.api_key"]
     assert (await api.post("/api/config/diff", json={"text": TOML.replace(SECRET, "********")})).json()["diff"] == ""
+
+
+async def test_it_is_told_whether_the_file_is_what_serves(api, file):
+    """One that was changed, and one that cannot be read, is not."""
+    assert (await shown(api))["in_force"]
+    file.write_text(TOML + "\n# another comment\n")
+    assert (await shown(api))["in_force"], "comments are no part of it"
+    file.write_text(TOML + "\n[limits]\nturn_timeout_ms = 5000\n")
+    assert not (await shown(api))["in_force"]
+    await api.post("/api/config/reload", json={})
+    assert (await shown(api))["in_force"]
+    file.write_text("[[")
+    assert not (await shown(api))["in_force"]
 
 
 async def test_reload_reads_the_file_again(api, file):
@@ -351,7 +374,7 @@ async def test_the_demo_is_shown_and_cannot_be_saved(new_client):
     }
     api = await new_client(tables)
     told = await shown(api)
-    assert (told["editable"], tomllib.loads(told["text"])) == (False, tables)
+    assert (told["name"], told["editable"], tomllib.loads(told["text"])) == ("demo", False, tables)
     assert (await put(api, told["text"])).status_code == 409
 
 
@@ -410,3 +433,30 @@ async def test_what_serves_in_memory_gives_no_right_to_the_environment(api):
         answer = await api.post("/api/config/validate", json={"text": text.replace("SOME_KEY", name)})
         assert answer.status_code == 400
         assert f"{name} of the environment may not be used here" in answer.text
+
+
+async def test_a_file_that_is_broken_by_hand_meanwhile_is_shown_and_exported_without_its_secrets(api, file):
+    """Numbers without quotes are secrets, too; a date is no JSON."""
+    broken = TOML + "api_key = 1234567890\nd = 2020-01-01\ntoken_limit = 500\n"
+    file.write_text(broken)
+    for path in ("/api/config", "/api/config/export?format=json", "/api/config/export?format=toml"):
+        answer = await api.get(path)
+        assert answer.is_success
+        assert "1234567890" not in answer.text
+        assert "2020-01-01" in answer.text
+        assert "500" in answer.text
+    mended = (await shown(api))["text"].replace("d = 2020-01-01\n", "").replace("token_limit = 500\n", "")
+    assert [p["path"] for p in (await put(api, mended)).json()["problems"]] == ["responses[0].api_key"]
+
+
+async def test_a_reference_stays_beside_masks_of_the_same_entry(file, new_client):
+    """An address with a password and a header are masked; the key beside them comes from the environment."""
+    entry = 'base_url = "http://user:pass-word-1@127.0.0.1:9/v1"\nextra_headers = { X-Api = "literal-header" }\n'
+    file.write_text(TOML.replace('[llms.env]\nprovider = "openai"\n', f'[llms.env]\nprovider = "openai"\n{entry}'))
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert "pass-word-1" not in text
+    assert (await put(api, text.replace("Be kind.", "Be short."))).status_code == 200
+    assert entry in file.read_text()
+    moved = text.replace('base_url = "********"', 'base_url = "http://evil.example"')
+    assert (await put(api, moved)).status_code == 422

@@ -143,3 +143,34 @@ async def test_models_are_listed_under_both_names(client, service):
     second = await client.post("/api/connections/llm/discovery/models", json={"provider": "openai", "config": config})
     assert first == second.json()
     assert (first["provider"], first["count"], [m["id"] for m in first["models"]]) == ("openai", 2, ["m1", "m2"])
+
+
+@pytest.mark.parametrize(
+    ("dsn", "said"),
+    [
+        ("postgresql://u@127.0.0.1:9/db", "PGPASSWORD of the environment would be sent there"),
+        ("host=127.0.0.1 port=9 user=u", "PGPASSWORD of the environment would be sent there"),
+        ("postgresql://u@127.0.0.1:9/db?passfile=/home/me/.pgpass", "a file's place cannot be added"),
+    ],
+)
+async def test_a_posted_database_is_not_sent_the_environments_password(client, monkeypatch, dsn, said):
+    """PostgreSQL's client library takes PGPASSWORD by itself, whatever address it is given."""
+    monkeypatch.setenv("PGPASSWORD", "env-secret-value")
+    answer = await client.post(
+        "/api/connections/test", json={"type": "rag", "provider": "pgvector", "config": {"dsn": dsn}}
+    )
+    assert answer.status_code == 422
+    assert said in answer.text
+    kept = {"conversations": {"provider": "postgresql", "dsn": dsn}}
+    assert (await client.post("/api/config/reload", json=kept)).status_code == 400
+
+
+async def test_what_the_file_says_of_its_database_may_stay(new_client, config_file, monkeypatch):
+    """Only a new address is refused."""
+    monkeypatch.setenv("PGPASSWORD", "env-secret-value")
+    config_file.write_text(config_file.read_text() + '\n[rag_services.d]\nprovider = "pgvector"\ndsn = "host=db"\n')
+    client = await new_client()
+    text = (await client.get("/api/config")).json()["text"]
+    assert (await client.post("/api/config/validate", json={"text": text})).json()["valid"] is True
+    moved = await client.post("/api/config/validate", json={"text": text.replace("********", "host=evil")})
+    assert "PGPASSWORD" in moved.json()["errors"][0]["text"]

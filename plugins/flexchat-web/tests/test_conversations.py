@@ -5,6 +5,7 @@ from flexchat import AssistantMessage
 from flexchat.domain import ProviderData, ReasoningPart, TextPart
 from flexchat.domain.chat import ChatResult
 from flexchat.testing import calls
+from flexchat_web.api.conversations import _attachment
 
 
 async def chatted(client, prompt="What of Rome?", conversation="c1", **more):
@@ -57,7 +58,7 @@ async def test_a_conversation_is_renamed_exported_and_deleted(told):
     assert (await client.patch("/api/conversations/c1", json={"title": "Rome"})).json()["title"] == "Rome"
     export = await client.get("/api/conversations/c1/export")
     assert export.headers["content-type"].startswith("text/markdown")
-    assert 'filename="c1.md"' in export.headers["content-disposition"]
+    assert 'filename="Rome.md"' in export.headers["content-disposition"]
     assert export.text.startswith("# Rome")
     as_json = await client.get("/api/conversations/c1/export?format=json")
     assert as_json.json()["turns"][0]["messages"][0]["content"] == "What of Rome?"
@@ -82,3 +83,17 @@ async def test_without_a_store_the_answer_says_how_to_get_one(told):
     assert answer.status_code == 404
     assert "[conversations]" in answer.json()["detail"]
     assert (await client.post("/chat/api", json={"prompt": "x", "conversation": "c"})).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Rom 東京", "filename=\"Rom __.md\"; filename*=UTF-8''Rom%20%E6%9D%B1%E4%BA%AC.md"),
+        ('../a"b\\c\nd', 'filename="a b c d.md"'),
+        ("x\u202egpj", 'filename="x gpj.md"'),
+        ("///", 'filename="conversation.md"'),
+    ],
+)
+def test_an_exported_file_is_named_as_the_conversation(title, name):
+    """Without what a file's name cannot hold, or what lies about its ending."""
+    assert name in _attachment(title, "md")

@@ -1,6 +1,7 @@
 """Who may speak to the server: Host, Origin, Sec-Fetch-Site, token."""
 
 import pytest
+from flexchat_web.serving import Settings
 
 TOKENS = {"a-token-of-alice-1": "alice", "b-token-of-bob-123": "bob"}
 
@@ -100,7 +101,10 @@ async def test_without_a_token_nothing_but_the_page_and_health_is_answered(new_c
 )
 async def test_a_wrong_token_is_none(new_client, given):
     client = await new_client(tokens=TOKENS)
-    assert (await client.get("/api/config", headers={"authorization": given})).status_code == 401
+    answer = await client.get("/api/config", headers={"authorization": given})
+    assert answer.status_code == 401
+    came = given.startswith("Bearer ") and given != "Bearer "
+    assert ("not one of the server's" in answer.json()["detail"]) is came, "a missing one is told otherwise"
 
 
 async def test_a_token_opens(new_client):
@@ -117,7 +121,60 @@ async def test_a_link_with_a_token_becomes_a_cookie_that_scripts_cannot_read(new
     assert "HttpOnly" in answer.headers["set-cookie"]
     assert "SameSite=Strict" in answer.headers["set-cookie"]
     assert (await client.get("/api/config")).status_code == 200, "the client keeps cookies"
-    assert (await client.get("/?token=wrong")).status_code == 401
+
+
+async def test_a_link_with_a_wrong_token_shows_the_page_which_asks_for_another(new_client):
+    """With status 401, and whatever the browser keeps of the page."""
+    client = await new_client(tokens=TOKENS)
+    tag = (await client.get("/")).headers["etag"]
+    answer = await client.get("/?token=wrong", headers={"if-none-match": tag})
+    assert answer.status_code == 401
+    assert "text/html" in answer.headers["content-type"]
+    assert "main.js" in answer.text
+    assert "set-cookie" not in answer.headers
+
+
+async def test_the_page_signs_in_and_out(new_client):
+    """The token comes in a body, so that it stands in no address; a wrong one leaves the one that is kept."""
+    client = await new_client(tokens=TOKENS)
+    wrong = await client.post("/api/session", json={"token": "wrong"})
+    assert (wrong.status_code, wrong.headers["www-authenticate"]) == (401, 'Bearer error="invalid_token"')
+    assert "not one of the server's" in wrong.json()["detail"]
+    answer = await client.post("/api/session", json={"token": " a-token-of-alice-1\n"})
+    assert answer.status_code == 204
+    for flag in ("HttpOnly", "SameSite=Strict", "Path=/"):
+        assert flag in answer.headers["set-cookie"]
+    assert "Secure" not in answer.headers["set-cookie"]
+    assert (await client.get("/api/config")).status_code == 200
+    assert (await client.get("/api/ui-config")).json()["asks_for_token"]
+    assert "set-cookie" not in (await client.post("/api/session", json={"token": "wrong"})).headers
+    await client.delete("/api/session")
+    assert (await client.get("/api/config")).status_code == 401
+
+
+async def test_no_other_site_signs_anybody_in(new_client):
+    """Else it would have one write into its own conversations."""
+    client = await new_client(tokens=TOKENS)
+    for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}):
+        for method in ("POST", "DELETE"):
+            body = {"token": "a-token-of-alice-1"} if method == "POST" else None
+            answer = await client.request(method, "/api/session", json=body, headers=headers)
+            assert (answer.status_code, answer.headers.get("set-cookie")) == (403, None)
+
+
+async def test_without_tokens_there_is_nothing_to_sign_in_to(client):
+    assert (await client.post("/api/session", json={"token": "x"})).status_code == 404
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_a_link_on_another_sites_page_signs_nobody_in(new_client, site):
+    """Else another tenant's link would have one write into his conversations."""
+    client = await new_client(tokens=TOKENS)
+    answer = await client.get("/?token=a-token-of-alice-1", headers={"sec-fetch-site": site})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert "set-cookie" not in answer.headers
+    own = await client.get("/?token=a-token-of-alice-1", headers={"sec-fetch-site": "same-origin"})
+    assert "set-cookie" in own.headers
 
 
 async def test_a_token_in_the_query_opens_nothing_else(new_client):
@@ -147,3 +204,10 @@ def test_settings_do_not_show_tokens():
     from flexchat_web.serving import Settings
 
     assert "a-token-of-alice-1" not in repr(Settings(tokens=TOKENS))
+
+
+def test_who_opens_an_app_to_others_has_to_say_that_they_may_edit():
+    """A mounted app that answers to a public name would else be changed by anybody."""
+    assert Settings().edit
+    assert not Settings(hosts=("app.example",)).edit
+    assert Settings(hosts=("app.example",), edit=True).edit

@@ -203,6 +203,7 @@ async def test_a_response_format_is_held(asking, model):
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools run on the server"),
         ({"logprobs": True}, "probabilities"),
         ({"temperature": 9}, "temperature"),
+        ({"seed": 10**30}, "seed"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "reads text only, not 'image_url'"),
     ],
 )

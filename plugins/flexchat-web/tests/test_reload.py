@@ -141,6 +141,25 @@ async def test_a_watched_file_is_reloaded_when_it_changes(new_app, config_file, 
         await asyncio.wait({watching})
 
 
+async def test_a_plugin_that_breaks_on_a_changed_file_does_not_end_the_watch(new_app, config_file, monkeypatch, caplog):
+    """The next change is read again."""
+    monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)
+    serving = new_app().serving
+    read = serving._read
+    monkeypatch.setattr(serving, "_read", lambda _: 1 / 0)
+    watching = asyncio.create_task(serving.watch())
+    try:
+        config_file.write_text(toml("one"))
+        await until(lambda: "ZeroDivisionError" in caplog.text)
+        monkeypatch.setattr(serving, "_read", read)
+        config_file.write_text(toml("two"))
+        await until(lambda: serving.generation == 2)
+        assert caplog.text.count("ZeroDivisionError") == 1
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+
+
 async def test_what_requests_share_is_made_once_and_closed_at_the_end(config_file, plugins):
     class Kept:
         closed = False

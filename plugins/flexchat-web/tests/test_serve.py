@@ -1,6 +1,7 @@
 """flexchat serve: what it refuses, what it says, how it ends."""
 
 import argparse
+import json
 import logging
 import os
 import re
@@ -14,7 +15,8 @@ import urllib.request
 
 import pytest
 from flexchat.cli.main import main
-from flexchat_web.commands.serve import ServeError, add_arguments, read_settings
+from flexchat_web.commands.serve import ListenError, ServeError, add_arguments, read_settings
+from flexchat_web.commands.serve import _listen as listen
 from flexchat_web.commands.server import Server
 
 
@@ -95,8 +97,16 @@ def test_a_token_file_that_cannot_be_used_is_told_without_the_token(tmp_path, te
 @pytest.mark.parametrize("words", [("--port", "70000"), ("--port", "-1"), ("--allow-origin", "app.example"),
                                    ("--allow-origin", "https://a/b"), ("--token-file", "/nowhere")])  # fmt: skip
 def test_what_cannot_be_used_is_a_sentence(words):
-    with pytest.raises(ServeError):
+    with pytest.raises(ServeError) as raised:
         settings_of(*words)
+    assert raised.value.exit_status == 2
+
+
+def test_a_port_that_is_in_use_is_no_mistake_of_the_command_line(tmp_path):
+    """It could be had, and was not: status 1."""
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ListenError, match="is in use") as raised:
+        listen("127.0.0.1", taken.getsockname()[1])
+    assert raised.value.exit_status == 1
 
 
 def test_a_port_in_use_is_a_sentence(config_file, capsys):
@@ -149,6 +159,60 @@ def test_the_demo_serves_says_where_and_ends_cleanly_with_a_stream_open(program)
         _, err = process.communicate(timeout=20)
         assert time.monotonic() - began < 8
     assert "Traceback" not in err
+
+
+SLOW = """
+[llms.slow]
+provider = "scripted"
+repeat = true
+replies = [{ tool_calls = [{ name = "wait" }] }]
+
+[[responses]]
+llm = "slow"
+model = "s"
+tools = { enabled = true }
+
+[[tools.registry]]
+name = "wait"
+description = "Wait."
+parameters = { type = "object" }
+implementation = { type = "mock", mock_response = "waited", delay_ms = 20000 }
+"""
+
+
+def test_a_stream_that_is_open_ends_with_an_error_and_the_terminal_says_for_what_it_waits(program, config_file):
+    """Ctrl-C: who reads the stream learns that its answer is not complete."""
+    config_file.write_text(SLOW)
+    process, url, _ = program("--config", str(config_file))
+    asked = urllib.request.Request(
+        f"{url}/chat/api", b'{"prompt": "Go.", "stream": true}', {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(asked) as answer:
+        while b"event: tool_started" not in answer.readline():
+            pass
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        name, data = answer.read().decode().rstrip().split("\n")[-2:]
+    assert name == "event: error"
+    problem = json.loads(data.removeprefix("data: "))
+    assert (problem["status"], problem["type"]) == (503, "urn:flexchat:problem:server-stopped")
+    _, err = process.communicate(timeout=20)
+    assert time.monotonic() - began < 2
+    assert "stopping: 1 stream is open" in err
+
+
+def test_a_server_that_others_can_reach_says_so_and_how_they_sign_in(program, monkeypatch):
+    """By which names, with which token; which it does not show."""
+    monkeypatch.setenv("FLEXCHAT_TOKEN", "0123456789abcdef")
+    process, url, _ = program("--host", "0.0.0.0", "--allow-host", "chat.example")
+    port = url.rpartition(":")[2]
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert f"others on the network can reach it: http://{socket.gethostname()}:{port}/" in err
+    assert f"http://chat.example:{port}/" in err
+    assert "the token in FLEXCHAT_TOKEN" in err
+    assert "Authorization: Bearer TOKEN" in err
+    assert "0123456789abcdef" not in err
 
 
 def test_a_tokens_file_guards_the_real_server(program, tmp_path, config_file):

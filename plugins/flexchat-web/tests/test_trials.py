@@ -95,6 +95,7 @@ async def test_record_false_leaves_the_record_alone(told):
         (ProviderConnectionError("away"), 0),
         (ModelNotFoundError("none", status=404), 0),
         (ProviderRequestError("robot does not support tools", status=400), 1),
+        (ProviderRequestError("robot cannot call tools", kind="unsupported_tools"), 1),
     ],
 )
 async def test_an_error_of_the_service_is_no_test_but_a_model_that_refuses_tools_has_failed(told, error, tests):

@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 from flexchat.testing import calls
-from flexchat_web.api.runs import Runs
+from flexchat_web.api.background import Runs
 
 WEATHER = ("get_weather", {"city": "Rome"})
 CASES = [
@@ -47,6 +47,25 @@ async def test_a_test_is_recorded_by_hand(told):
     assert (status["low"] < 0.4, status["more"]) == (True, None)  # at the line itself no number of tests decides
     (model,) = (await client.get("/api/models/list")).json()["models"][1:]
     assert model["validation"]["test_count"] == 5
+
+
+async def test_a_file_of_cases_that_cannot_be_used_takes_no_other_case_away(cases, sse, tmp_path, monkeypatch):
+    """What is wrong is told without the server's folders; a run of cases that can be used begins."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twice.toml").write_text('[[cases]]\nname = "greet"\nmessage = "x"\nno_call = true\n[[cases]]\n')
+    cases.tables["validation"]["files"] = ["none.toml", "twice.toml"]
+    client = await cases.client()
+
+    answer = await client.get("/api/validation/cases")
+    assert [case["name"] for case in answer.json()["cases"]] == ["weather", "greet"]
+    assert str(tmp_path) not in answer.text
+    places = [(one["path"], one["line"]) for one in answer.json()["problems"]]
+    assert {("validation.files[0]", None), ("twice.toml: cases[0].name", 2)} <= {*places}
+    refused = await client.post("/api/validation/runs", json={})
+    assert (refused.status_code, str(tmp_path) in refused.text) == (422, False)
+    assert "there is no such file: none.toml" in refused.text
+    run, _ = await finished(client, sse, cases=["greet"])
+    assert run["planned"] == 1
 
 
 async def test_the_cases_are_listed_with_what_they_expect(cases):
@@ -192,6 +211,22 @@ async def test_without_cases_a_run_is_refused(told):
     """It would prove nothing."""
     answer = await (await told.client()).post("/api/validation/runs", json={})
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:flexchat:problem:no-cases")
+
+
+async def test_a_models_record_and_the_matrix_say_the_same(cases, sse):
+    """A case that asks something else makes its results stale for both; without any case, results of all count."""
+    await finished(await cases.client(), sse, runs=2)
+    known = []
+    for changed in (CASES, [{**case, "message": f"{case['message']} Please."} for case in CASES], CASES[:1], []):
+        cases.tables["validation"]["cases"] = changed
+        client = await cases.client()
+        models = (await client.get("/api/models/list")).json()["models"]
+        said = next(model["validation"] for model in models if model["id"] == "robot/r1")
+        matrix = (await client.get("/api/validation/matrix")).json()
+        assert matrix["models"] == [said]
+        assert {cell["case"] for cell in matrix["cells"]} == {case["name"] for case in changed}
+        known.append((said["test_count"], said["stale"]))
+    assert known == [(4, False), (4, True), (2, False), (4, False)]
 
 
 async def test_an_unknown_run_is_404(told):

@@ -22,6 +22,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: Always.
         """
+        for kind, expected in (("int", "a whole number"), ("float", "a number")):
+            message = message.replace(f"invalid {kind} value: ", f"expected {expected}, not ")
         raise UsageError(f"{message}; {self.prog} --help says what there is")
 
 
@@ -100,8 +102,14 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
         advice = f"{parser.prog} --help says what there is"
         if kind == "option" and any(action.dest == "message" for action in parser._actions):
             advice += "; write -- before a message that begins with a dash"
-        raise UsageError(f"unknown {kind} '{word}'{did_you_mean(word, options)}; {advice}")
+        raise UsageError(f"unknown {kind} '{word}'{_similar(word, options)}; {advice}")
     return args
+
+
+def _similar(word: str, options: Sequence[str]) -> str:
+    """Return the option that is meant; that both begin with dashes makes no two alike."""
+    names = [option.removeprefix("--") for option in options if option.startswith("--")]
+    return did_you_mean(word.lstrip("-"), names).replace("mean '", "mean '--")
 
 
 def _can_be_intermixed(parser: Parser, *, hidden: bool) -> bool:

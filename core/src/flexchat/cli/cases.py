@@ -11,11 +11,13 @@ import attrs
 
 from ..errors import ConfigError, Problem
 from ..plugin.contracts import Command
-from .opening import config_file, open_tools
+from .case_problems import cases_and_problems, in_order
+from .opening import config_file, open_chat, open_tools
 from .terminal import Terminal, one_line
 from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
+    from ..app import FlexChat
     from ..config.cases import Case
     from ..validation.reading import Cases, Imported
 
@@ -53,10 +55,37 @@ def _files_argument(parser: argparse.ArgumentParser) -> None:
 def _cases(args: argparse.Namespace) -> Cases:
     from ..validation.reading import read_cases
 
-    chat, _ = open_tools(args)
     file = config_file(args)
+    chat = open_tools(args)[0] if file else _sample_chat(args)
     files = [Path(name) for name in args.files]
     return read_cases(chat.config, file.parent if file else None, files=files, tools=chat.tools.get_registry().names())
+
+
+def _sample_chat(args: argparse.Namespace) -> FlexChat:
+    """Return what flexchat validate takes where there is no configuration; without a model to try, its tools alone."""
+    try:
+        return open_chat(args)
+    except UsageError:
+        return open_tools(args)[0]
+
+
+def _checked(args: argparse.Namespace) -> tuple[Cases, Sequence[Problem]]:
+    """Return the cases that can be used, and everything that is wrong with the others."""
+    from ..validation.reading import Cases
+
+    file = config_file(args)
+    problems: tuple[Problem, ...] = ()
+    tools: Sequence[str] = ()
+    try:
+        tools = (open_tools(args)[0] if file else _sample_chat(args)).tools.get_registry().names()
+        if file is None:
+            return _cases(args), ()
+    except ConfigError as error:
+        problems = error.problems
+    if file is None:
+        return Cases(), problems
+    cases, more = cases_and_problems(file, files=[Path(name) for name in args.files], tools=tools)
+    return cases, in_order([*problems, *more])
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -96,17 +125,15 @@ def _as_data(case: Case) -> dict[str, Any]:
 def _check(args: argparse.Namespace) -> int:
     """Print everything that is wrong with the cases; the exit status is 2 if anything is."""
     terminal: Terminal = args.terminal
-    problems: tuple[Problem, ...] = ()
-    cases: tuple[Case, ...] = ()
-    try:
-        cases = _cases(args).chosen(tags=words_of(args.tags))
-    except ConfigError as error:
-        problems = error.problems
+    found, problems = _checked(args)
+    cases = () if problems else found.chosen(tags=words_of(args.tags))
     if args.json:
         terminal.json({"cases": len(cases), "problems": [attrs.asdict(problem) for problem in problems]})
     elif problems:
         for problem in problems:
             terminal.out(str(problem))
+        count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+        terminal.out(f"{count}; {_count(len(found.cases))} can be used", "red")
     else:
         terminal.out(f"{_count(len(cases))}: nothing is wrong with {'it' if len(cases) == 1 else 'them'}", "bold")
     return UNUSABLE if problems else OK
@@ -143,7 +170,19 @@ def _imported(args: argparse.Namespace) -> Imported:
         if args.answers is not None:
             raise UsageError("--answers belongs to the leaderboard's questions; promptfoo's tests have theirs inside")
         return read_promptfoo(file, limit=args.limit)
-    return read_bfcl(file, Path(args.answers) if args.answers else None, limit=args.limit)
+    answers = Path(args.answers) if args.answers else None
+    try:
+        return read_bfcl(file, answers, limit=args.limit)
+    except ConfigError as error:
+        if args.origin is not None or args.answers is not None or len(error.problems) == 1:
+            raise
+    try:
+        return read_promptfoo(file, limit=args.limit)
+    except ConfigError:
+        raise UsageError(
+            f"{file} has neither the leaderboard's questions (a JSON object on each line) nor promptfoo's tests; "
+            "--from bfcl and --from promptfoo say what is wrong with it"
+        ) from None
 
 
 def _count(cases: int) -> str:

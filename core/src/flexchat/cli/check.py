@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from ..domain import Profile
 from ..errors import ConfigError, Problem, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
+from .case_problems import cases_and_problems, in_order
 from .opening import config_file, prepare
 from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
@@ -59,31 +59,9 @@ def _check(file: Path, args: argparse.Namespace) -> tuple[list[Problem], list[Pr
     except ConfigError as error:  # not even its plugins.block can be read
         return [*error.problems], []
     problems, notes = check_config(file, host)
-    problems = problems or [*_problems_of_cases(file)]
+    _, of_cases = cases_and_problems(file)
+    problems = in_order([*problems, *of_cases])
     return problems, notes if problems else [*notes, *_notes(file, host)]
-
-
-def _problems_of_cases(file: Path) -> Iterator[Problem]:
-    """Yield what is wrong with the validation cases of a configuration, and of the files it names."""
-    from ..config.load import read_config
-
-    draft = read_config(file)
-    if draft.config is None or "validation" not in draft.document.data:
-        return
-    from ..config.cases import ValidationTable
-    from ..validation.reading import read_cases
-
-    config = attrs.evolve(draft.config, validation=draft.settings(("validation",), (), ValidationTable))
-    try:
-        read_cases(config, file.parent)
-    except ConfigError as error:
-        for problem in error.problems:
-            place = re.match(r"validation\.(cases|files)\[(\d+)\]", problem.path)
-            if place is None or problem.source:  # of another file, and with its line
-                yield problem
-            else:
-                line = draft.document.line(("validation", place[1], int(place[2])))
-                yield attrs.evolve(problem, source=draft.document.source, line=line)
 
 
 def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:

@@ -31,6 +31,31 @@ class _Handler(logging.Handler):
 
 
 @contextlib.contextmanager
+def one_note_for_each_service() -> Iterator[None]:
+    """Say of a service that does not answer only the first time that it is asked again; its errors tell the rest."""
+    said: set[object] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        service = record.args[0] if isinstance(record.args, tuple) and record.args else None
+        known = service in said
+        said.add(service)
+        return not known
+
+    retries, breakers = (logging.getLogger(f"flexchat.services.{name}") for name in ("retry", "breaker"))
+    retries.addFilter(is_new)
+    breakers.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        retries.removeFilter(is_new)
+        breakers.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
+
+
+@contextlib.contextmanager
 def log_to_stderr(terminal: Terminal) -> Iterator[None]:
     """Write FlexChat's log, and with -v the warnings of all packages, to standard error for a while."""
     root, flexchat = logging.getLogger(), logging.getLogger("flexchat")

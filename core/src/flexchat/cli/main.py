@@ -18,7 +18,7 @@ from .commands import GROUPS, OWN
 from .log import log_to_stderr
 from .opening import config_file, config_source, load_plugins, open_chat
 from .terminal import Terminal
-from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError, exit_status
+from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
 
 _MOST_PROBLEMS = 20
 _USAGE = "flexchat COMMAND …"
@@ -65,7 +65,7 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
     except BrokenPipeError:
         raise
     except FlexChatError as error:
-        status, text = exit_status(error), _sentences(error)
+        status, text = error.exit_status, _sentences(error)
         trouble: BaseException = error
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status, trouble = FAILED, error
@@ -96,7 +96,7 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         if {"-h", "--help"}.isdisjoint(rest):
             raise UsageError(f"{name} needs one of: {', '.join(inside)}")
         commands = {known: OWN[known] for known in inside}
-        terminal.out(_overview(commands, {}, usage=f"flexchat {name} COMMAND …").rstrip())
+        terminal.out(_overview(commands, {}, group=name).rstrip())
         return OK
     theirs = _commands_of_plugins(rest)
     if any(known.startswith(f"{name} ") for known in theirs):  # the first half of a command
@@ -126,7 +126,7 @@ def _of_group(group: str, words: Sequence[str], theirs: dict[str, Command], term
     if name in inside:
         return _call(inside[name], rest, terminal, own=False)
     if name == group and not {"-h", "--help", "help"}.isdisjoint(words):
-        terminal.out(_overview(inside, {}, usage=f"flexchat {group} COMMAND …").rstrip())
+        terminal.out(_overview(inside, {}, group=group).rstrip())
         return OK
     unknown = f"no command is called '{name}'{did_you_mean(name, inside)}; " if name != group else ""
     raise UsageError(f"{unknown}{group} needs one of: {', '.join(inside)}")
@@ -164,17 +164,17 @@ def _commands_of_plugins(words: Sequence[str]) -> dict[str, Command]:
     return dict(load_plugins(args).commands.by_name)
 
 
-def _overview(own: dict[str, Command], theirs: dict[str, Command], usage: str = _USAGE) -> str:
+def _overview(own: dict[str, Command], theirs: dict[str, Command], group: str = "") -> str:
     width = max(map(len, [*own, *theirs]))
+    title = "" if group else "Chat with tool calling, assembled from plugins and described in a config file.\n\n"
     parser = new_parser(
         "flexchat",
-        "Chat with tool calling, assembled from plugins and described in a config file.\n\n"
-        + _table("commands:", own, width)
-        + (_table("\ncommands of plugins:", theirs, width) if theirs else ""),
+        title + _table("commands:", own, width) + (_table("\ncommands of plugins:", theirs, width) if theirs else ""),
         __version__,
-        usage=usage,
+        usage=f"flexchat {group} COMMAND …" if group else _USAGE,
     )
-    parser.epilog = "flexchat COMMAND --help says more. New here? flexchat demo\n"
+    new = "" if group else " New here? flexchat demo"
+    parser.epilog = f"flexchat {f'{group} ' if group else ''}COMMAND --help says more.{new}\n"
     return parser.format_help()
 
 
@@ -187,5 +187,7 @@ def _sentences(error: FlexChatError) -> str:
         return str(error)
     shown = [f"  {problem}" for problem in error.problems[:_MOST_PROBLEMS]]
     more = len(error.problems) - len(shown)
-    shown += [f"  … and {more} more; flexchat check lists them all"] if more else []
-    return "\n".join([f"the configuration has {len(error.problems)} problems", *shown])
+    of_config = any(problem.path for problem in error.problems)  # the lines of another file have none
+    shown += [f"  … and {more} more{'; flexchat check lists them all' if of_config else ''}"] if more else []
+    what = "the configuration has" if of_config else "there are"
+    return "\n".join([f"{what} {len(error.problems)} problems", *shown])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import signal
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +14,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..app import FlexChat
-from ..errors import ChatRequestError
+from ..errors import ChatRequestError, ConfigError
 from ..plugin.contracts import Command
+from .log import one_note_for_each_service
 from .opening import config_file, introduce, open_chat
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, UsageError
@@ -81,7 +84,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the attempts and print what they prove. Status 0 if --fail-on finds nothing, else 1; 130 if interrupted."""
     _check(args)
-    return asyncio.run(_validate(args))
+    terminal: Terminal = args.terminal
+    with contextlib.nullcontext() if terminal.verbose else one_note_for_each_service():
+        return asyncio.run(_validate(args))
 
 
 def table_of(config: Config) -> ValidationTable:
@@ -108,12 +113,13 @@ async def _validate(args: argparse.Namespace) -> int:
 
     terminal: Terminal = args.terminal
     file = config_file(args)
+    _end_like_ctrl_c(signal.SIGTERM)
     async with open_chat(args) as chat:
         table = _table(chat, args)
         store = ValidationStore(store_path(args.store, table, file))
         async with contextlib.aclosing(store):
             try:
-                run = await _planned(chat, table, store, file, args)
+                run, known_cases = await _planned(chat, table, store, file, args)
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not args.json:
@@ -123,13 +129,21 @@ async def _validate(args: argparse.Namespace) -> int:
                 await watch(run, terminal)
             except asyncio.CancelledError:  # Ctrl-C
                 interrupted = True
-            report = await report_of(run, chat, store)
-            if args.junit:
-                write_junit(Path(args.junit), report)
+            report = await report_of(run, store, known_cases=known_cases)
             print_report(report, terminal, as_json=args.json)
             if not report.complete:
                 terminal.say(_how_to_go_on(report, args))
+            if args.junit:
+                write_junit(Path(args.junit), report)
             return INTERRUPTED if interrupted else _status(report, args.fail_on)
+
+
+def _end_like_ctrl_c(number: int) -> None:
+    """Let a signal interrupt the run: what is done is kept, and the report is printed."""
+    task = asyncio.current_task()
+    if task is not None:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -137,12 +151,29 @@ def _check(args: argparse.Namespace) -> None:
         number = getattr(args, option)
         if number is not None and number < 1:
             raise UsageError(f"--{option} is at least 1, not {number}")
-    if args.junit and not Path(args.junit).absolute().parent.is_dir():  # known now, and not after an hour
-        raise UsageError(f"--junit: there is no folder '{Path(args.junit).parent}'")
+    if args.junit:
+        _check_output(Path(args.junit))
     if args.resume is not None:
         given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
         if given:
             raise UsageError(f"--resume goes on with a run as it was planned: leave out --{given[0]}")
+
+
+def _check_output(path: Path) -> None:
+    """See whether a file can be written, now and not after an hour.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"--junit: there is no folder '{path.parent}'")
+    if path.is_dir():
+        raise UsageError(f"--junit: '{path}' is a folder")
+    try:
+        with tempfile.TemporaryFile(dir=path.absolute().parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"--junit: '{path}' cannot be written: {error.strerror or error}") from None
 
 
 def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
@@ -157,7 +188,8 @@ def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
 
 async def _planned(
     chat: FlexChat, table: ValidationTable, store: ValidationStore, file: Path | None, args: argparse.Namespace
-) -> ValidationRun:
+) -> tuple[ValidationRun, int]:
+    """Return the run, and how many cases there were to choose from."""
     from ..validation.running import Plan, ValidationRun
 
     config = _whole_path(file)
@@ -165,16 +197,17 @@ async def _planned(
         earlier = await _unfinished(store, args.resume, config)
         settings = earlier.settings
         table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
-        cases = _cases(chat, file, settings.get("files") or ()).cases
-        return await ValidationRun.resume(chat, earlier.id, cases, store, table=table)
+        known = _cases(chat, file, settings.get("files") or ()).cases
+        return await ValidationRun.resume(chat, earlier.id, known, store, table=table), len(known)
     files, names = _files_and_names(args.cases)
+    cases = _cases(chat, file, files)
     plan = Plan(
-        models=tuple(dict.fromkeys(args.model)) or _models(chat, table),
-        cases=_chosen(_cases(chat, file, files), names, args.tag),
+        models=tuple(dict.fromkeys(args.model)) or _models(chat, table, file),
+        cases=_chosen(cases, names, args.tag),
         runs=table.runs,
     )
     settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
-    return await ValidationRun.begin(chat, plan, store, table=table, settings=settings)
+    return await ValidationRun.begin(chat, plan, store, table=table, settings=settings), len(cases.cases)
 
 
 def _whole_path(file: Path | None) -> str | None:
@@ -220,8 +253,14 @@ def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Ca
     return chosen
 
 
-def _models(chat: FlexChat, table: ValidationTable) -> tuple[str, ...]:
+def _models(chat: FlexChat, table: ValidationTable, file: Path | None) -> tuple[str, ...]:
+    from ..config.load import read_config
+    from ..validation.model_ids import wrong_models
+
     if table.models:
+        problems = wrong_models(chat.config, read_config(file).document if file else None)
+        if problems:
+            raise ConfigError(problems)
         return tuple(dict.fromkeys(table.models))
     llms = chat.config.llms
     named = [
@@ -243,12 +282,12 @@ def _how_to_go_on(report: Report, args: argparse.Namespace) -> str:
 
 def _status(report: Report, fail_on: str) -> int:
     if fail_on == "failure":
-        fine = report.complete and not any(a.outcome != "passed" for a in report.attempts)
+        fine = all(a.outcome == "passed" for a in report.attempts)
     elif fail_on == "not-validated":
-        fine = report.complete and not any(m.verdict.status == "not_validated" for m in report.models)
+        fine = not any(m.verdict.status == "not_validated" for m in report.models)
     else:
-        fine = all(m.verdict.status == "validated" for m in report.models)
-    return OK if fine else FAILED
+        fine = all(m.validated for m in report.models)
+    return OK if fine and report.complete else FAILED
 
 
 COMMANDS = (

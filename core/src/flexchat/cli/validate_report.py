@@ -9,14 +9,13 @@ from typing import Any
 
 import attrs
 
-from ..app import FlexChat
 from ..errors import StorageError
 from ..storage import replacing
 from ..validation.attempt_json import attempt_to_dict
 from ..validation.attempts import Attempt
 from ..validation.junit import junit_xml
 from ..validation.running import Plan, Progress, ValidationRun
-from ..validation.statistics import Verdict
+from ..validation.statistics import LINE, Verdict
 from ..validation.store import Run, ValidationStore, run_to_dict
 from ..validation.summary import ModelSummary, summarise
 from .terminal import Style, Terminal, one_line
@@ -34,6 +33,7 @@ class Report:
     Attributes:
         attempts: Of this run; what came to nothing and was made again later is left out.
         models: What is known of its models from these cases, earlier runs included.
+        known_cases: How many cases there were to choose from.
     """
 
     run: Run
@@ -41,6 +41,7 @@ class Report:
     progress: Progress
     attempts: tuple[Attempt, ...]
     models: tuple[ModelSummary, ...]
+    known_cases: int
 
     @property
     def complete(self) -> bool:
@@ -63,7 +64,7 @@ class Report:
         }
 
 
-async def report_of(run: ValidationRun, chat: FlexChat, store: ValidationStore) -> Report:
+async def report_of(run: ValidationRun, store: ValidationStore, *, known_cases: int) -> Report:
     """Return what a run came to."""
     last: dict[tuple[str, str | None, int], Attempt] = {}
     for attempt in await store.attempts(run=run.run.id):
@@ -77,6 +78,7 @@ async def report_of(run: ValidationRun, chat: FlexChat, store: ValidationStore) 
         progress=run.progress,
         attempts=tuple(last.values()),
         models=summarise(known, run.keys, run.hashes, runs=await store.runs(-1)),
+        known_cases=known_cases,
     )
 
 
@@ -102,10 +104,9 @@ def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
         _print_model(model, report, terminal)
     _print_failures(report, terminal)
     _print_errors(report, terminal)
-    terminal.out()
     terminal.paragraph(_summary(report), indent="")
     if report.run.problem:
-        terminal.paragraph(report.run.problem, indent="")
+        terminal.paragraph(_problem(report), indent="")
 
 
 def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
@@ -132,16 +133,32 @@ def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> N
 def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> None:
     terminal.out(model.model_id, "bold")
     aspects = [(aspect.replace("_", " "), found) for aspect, found in model.aspects.items()]
-    print_verdicts([("all cases", model.verdict), *aspects], terminal)
+    rows = [("stale results" if model.stale else _tried(report), model.verdict), *aspects]
+    print_verdicts(rows, terminal)
     here = sum(a.key.model_id == model.model_id and a.outcome != "error" for a in report.attempts)
-    notes = [model.note] if model.note else []
+    notes = [*_lacking(rows), *([model.note] if model.note else [])]
     if model.verdict.tests > here:
         notes.append(f"{model.verdict.tests - here:,} of these tests are from earlier runs")
     if model.stale_reasons:
-        notes.append(f"results of before are not counted: {'; '.join(model.stale_reasons)}")
+        those = "these results do not count any longer" if model.stale else "results of before are not counted"
+        notes.append(f"{those}: {'; '.join(model.stale_reasons)}")
     for note in notes:
         terminal.paragraph(note, indent="  ")
     terminal.out()
+
+
+def _tried(report: Report) -> str:
+    tried = len(report.plan.cases)
+    return "all cases" if tried >= report.known_cases else f"{tried} of {count(report.known_cases, 'case')}"
+
+
+def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
+    """Say what the columns do not: why nothing is decided though the interval is clear, or no number would do."""
+    named: dict[str, list[str]] = {}
+    for name, found in rows:
+        if found.lacking and (found.more is None or found.low >= LINE or found.high < LINE):
+            named.setdefault(found.lacking, []).append(name)
+    return [f"{', '.join(names)}: {lacking}" for lacking, names in named.items()]
 
 
 def _print_failures(report: Report, terminal: Terminal) -> None:
@@ -160,6 +177,7 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
             terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
     if len(failed) > shown:
         terminal.out(f"  … and {count(len(failed) - shown, 'case')} more: -v shows them all")
+    terminal.out()
 
 
 def _print_errors(report: Report, terminal: Terminal) -> None:
@@ -168,10 +186,22 @@ def _print_errors(report: Report, terminal: Terminal) -> None:
         if attempt.outcome == "error":
             place = (attempt.key.model_id, " ".join(attempt.problems))
             found[place] = found.get(place, 0) + 1
-    if found:
-        terminal.out("came to nothing, and is not counted:", "bold")
+    if not found:
+        return
+    terminal.out("came to nothing, and is not counted:", "bold")
     for (model_id, why), number in found.items():
         terminal.paragraph(f"{count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
+    terminal.out()
+
+
+def _problem(report: Report) -> str:
+    """Return what was wrong with the run, without the causes: each stands with its attempts."""
+    text = report.run.problem or ""
+    for attempt in report.attempts:
+        if attempt.outcome == "error":
+            why = " ".join(attempt.problems)
+            text = text.replace(f": {why}", "").replace(f", the last one because {why}", "")
+    return text
 
 
 def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, did_you_mean
 from ..plugin.contracts import Command
-from .opening import config_file
+from .opening import config_file, open_chat
 from .terminal import Terminal, one_line
 from .usage import OK, UsageError
 from .validate import store_path
 
 if TYPE_CHECKING:
+    from ..validation.attempts import ModelKey
     from ..validation.tracker import ModelValidationTracker, ValidationRecord
 
 _TESTS_SHOWN = 20
@@ -31,8 +32,13 @@ def _model_arguments(parser: argparse.ArgumentParser) -> None:
     add_store_argument(parser)
 
 
-def _file_arguments(parser: argparse.ArgumentParser) -> None:
+def _import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a JSON file")
+    add_store_argument(parser)
+
+
+def _export_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a JSON file; - is standard output")
     add_store_argument(parser)
 
 
@@ -74,6 +80,9 @@ def _show(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
 
 
 def _export(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
+    if args.file == "-":
+        args.terminal.json(tracker.export())
+        return
     records = tracker.get_all_validations()
     asyncio.run(tracker.save(args.file))
     _say(args, {"exported": len(records), "file": args.file}, f"results of {_models(len(records))} in {args.file}")
@@ -114,13 +123,16 @@ def _command(
     summary: str,
     add_arguments: Callable[[argparse.ArgumentParser], None],
     work: Callable[[ModelValidationTracker, argparse.Namespace], None],
+    *,
+    judges: bool = False,
 ) -> Command:
     def run(args: argparse.Namespace) -> int:
         from ..storage.folder import data_folder
         from ..validation.store import FILE_NAME
         from ..validation.tracker import ModelValidationTracker
 
-        tracker = ModelValidationTracker(_path(args) or data_folder() / FILE_NAME)
+        path = _path(args) or data_folder() / FILE_NAME
+        tracker = ModelValidationTracker(path, current=_valid_now(args) if judges else None)
         try:
             work(tracker, args)
         finally:
@@ -128,6 +140,26 @@ def _command(
         return OK
 
     return Command(name=f"validations {name}", summary=summary, add_arguments=add_arguments, run=run)
+
+
+def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
+    """Return what says of a model what its results are valid for with this configuration; no service is asked.
+
+    None without a usable configuration: then nothing is known to be stale.
+    """
+    from ..validation.fingerprint import Keys
+
+    if config_file(args) is None:
+        return None
+    try:
+        chat = open_chat(args)
+    except ConfigError:
+        text = "note: the configuration cannot be used (flexchat check says why), so nothing is shown as stale"
+        args.terminal.say(text, "dim")
+        return None
+    keys = Keys(chat)
+    asyncio.run(chat.aclose())
+    return keys
 
 
 def _path(args: argparse.Namespace) -> Path | None:
@@ -147,8 +179,8 @@ def _path(args: argparse.Namespace) -> Path | None:
 
 
 COMMANDS = (
-    _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list),
-    _command("show", "print what is known of a model, and its last tests", _model_arguments, _show),
-    _command("export", "write all results to a JSON file", _file_arguments, _export),
-    _command("import", "add the results of a JSON file, also of the Node original", _file_arguments, _import),
+    _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list, judges=True),
+    _command("show", "print what is known of a model, and its last tests", _model_arguments, _show, judges=True),
+    _command("export", "write all results to a JSON file", _export_arguments, _export),
+    _command("import", "add the results of a JSON file, also of the Node original", _import_arguments, _import),
 )

@@ -149,10 +149,11 @@ def _read_text(path: Path, source: str) -> str:
 
 def _similar(path: Path) -> str:
     try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".toml", ".json")]
+        names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".toml", ".json")}
     except (OSError, ValueError):
         return ""
-    return did_you_mean(path.name, names)
+    hint = did_you_mean(path.stem, names)  # that both end in .toml makes no two alike
+    return next((hint.replace(f"'{stem}'", f"'{name}'") for stem, name in names.items() if f"'{stem}'" in hint), "")
 
 
 def _parse_toml(text: str, source: str) -> dict[str, Any]:

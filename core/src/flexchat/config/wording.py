@@ -13,7 +13,7 @@ from .positions import Place
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORDS = {"apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password"}
-_SECRET_WORDS |= {"pwd", "secret", "token"}
+_SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
 
 def spoken_path(place: Place) -> str:
@@ -70,7 +70,7 @@ def is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
     pairs = itertools.pairwise(words)
     return not _SECRET_WORDS.isdisjoint(words) or any(
-        b == "key" and a in {"api", "access", "private"} for a, b in pairs
+        b in {"key", "keys"} and a in {"api", "access", "private"} for a, b in pairs
     )
 
 

@@ -23,6 +23,8 @@ PAUSE_S = 15.0
 OPEN = "circuit_open"
 """The code of the error an open breaker raises."""
 
+_ENDS = (".", "?", "!")
+
 # The service's own failures. A request it refuses shows that it works. So does 429: it has an answer and a time to come
 # back, which waiting and the retry budget respect; and it concerns one key or model, a breaker all of the endpoint.
 _FAILURES = (ProviderOverloadedError, ProviderTimeoutError, ProviderConnectionError, ProviderProtocolError)
@@ -66,8 +68,8 @@ class CircuitBreaker:
         if now < self._next_trial:
             left = self._next_trial - now
             raise ProviderOverloadedError(
-                f"{self._name} is not asked for now: {self._reason}. So it has been for {now - self._opened_at:.0f} s, "
-                f"and it is tried again in {left:.0f} s",
+                f"{self._name} is not asked for now: {self._reason}{'' if self._reason.endswith(_ENDS) else '.'} "
+                f"So it has been for {now - self._opened_at:.0f} s, and it is tried again in {left:.0f} s",
                 provider=provider,
                 model=model,
                 code=OPEN,

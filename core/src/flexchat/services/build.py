@@ -72,13 +72,14 @@ def secret_values(services: Mapping[str, Service]) -> frozenset[str]:
 
 
 def open_provider(
-    service: Service, *, retries: int, retry_delay_ms: int, endpoints: Endpoints | None = None
+    service: Service, *, retries: int, retry_delay_ms: int, endpoints: Endpoints | None = None, name: str | None = None
 ) -> ChatProvider:
     """Return the provider of an llms entry, repeating what may be repeated.
 
     Args:
         endpoints: What all services of one FlexChat share; absent: this one shares nothing.
+        name: The entry's, for the log.
     """
     provider: ChatProvider = service.type.create(service.settings)
     endpoint = (endpoints or Endpoints()).of(provider)
-    return RetryingProvider(provider, endpoint, retries=retries, delay_s=retry_delay_ms / 1000)
+    return RetryingProvider(provider, endpoint, retries=retries, delay_s=retry_delay_ms / 1000, service=name)

@@ -33,6 +33,7 @@ class RetryingProvider:
 
     Args:
         endpoint: Breaker and budget, shared by all services at one server; absent: one of its own.
+        service: What the configuration calls it, for the log; absent: the provider's name.
 
     Raises, beside what the provider raises:
         ProviderOverloadedError: The endpoint's breaker is open; code "circuit_open".
@@ -41,13 +42,20 @@ class RetryingProvider:
     """
 
     def __init__(
-        self, provider: ChatProvider, endpoint: Endpoint | None = None, *, retries: int = 2, delay_s: float = 0.5
+        self,
+        provider: ChatProvider,
+        endpoint: Endpoint | None = None,
+        *,
+        retries: int = 2,
+        delay_s: float = 0.5,
+        service: str | None = None,
     ) -> None:
         self._provider: Any = provider  # it may have any of the optional methods
         self._health = endpoint or Endpoints().of(provider)
         self._retries = retries
         self._delay_s = delay_s
         self.name = provider.name
+        self._service = service or provider.name
         self.tool_format = provider.tool_format
         self.aclose = provider.aclose
         if hasattr(provider, "stream_chat"):
@@ -150,9 +158,9 @@ class RetryingProvider:
         if self._health.breaker.is_open:
             raise error
         if not self._health.budget.take():
-            log.warning("%s: %s; not tried again, too many requests have been repeated already", self.name, error)
+            log.warning("%s: %s; not tried again, too many requests have been repeated already", self._service, error)
             raise error
-        log.warning("%s: %s; trying again in %.1f s", self.name, error, wait_s)
+        log.warning("%s: %s; trying again in %.1f s", self._service, error, wait_s)
         await asyncio.sleep(wait_s)
         return None if deadline is None else deadline - self._health.clock()
 

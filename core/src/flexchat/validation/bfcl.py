@@ -14,8 +14,9 @@ from typing import Any
 from ..config.cases import Case, CaseTool
 from ..errors import ConfigError, Problem
 from .bfcl_rules import matches
+from .case_files import json_lines
 from .checking import Offered, flaws_of
-from .reading import Imported, json_lines
+from .reading import Imported
 
 __all__ = ["bfcl_cases", "category_of", "json_schema_of", "matches", "read_bfcl"]
 

@@ -51,7 +51,7 @@ def matches(
     pairs = assigned(len(expected), len(calls), lambda i, j: not found[i, j])
     if len(calls) != len(expected):
         made = ", ".join(name for name, _ in calls[:5]) or "none"
-        return [f"expected {_count(len(expected))}, got {len(calls)}: {made}"]
+        return [f"expected {_count(len(expected))}, {f'got {len(calls)}: {made}' if calls else 'none was made'}"]
     if len(pairs) == len(expected):
         return []
     left = [j for j in range(len(calls)) if j not in pairs.values()]

@@ -10,6 +10,7 @@ import attrs
 from ..config.cases import AnswerCheck, ArgumentCheck, Case, ExpectedCall, ExpectedTurn
 from ..domain import Implementation, ToolDefinition
 from ..errors import ToolDefinitionError, did_you_mean
+from .arguments import value_problems
 
 if TYPE_CHECKING:
     from ..config.model import Config
@@ -51,7 +52,9 @@ class Offered:
 
     def to(self, case: Case) -> Offered:
         """Return those that a case offers to the model."""
-        chosen = {name: s for name, s in self.parameters.items() if case.tools is None or name in case.tools}
+        # Where a name of tools is wrong it is not known what is offered: one problem, and none for each call.
+        all_of_them = case.tools is None or not self.parameters.keys() >= {*case.tools}
+        chosen = {name: s for name, s in self.parameters.items() if all_of_them or name in (case.tools or ())}
         return Offered(parameters={**chosen, **{tool.name: tool.parameters for tool in case.own_tools}})
 
 
@@ -163,6 +166,9 @@ def _call(place: Place, call: ExpectedCall, names: Mapping[str, Any]) -> Iterato
                 known_names = schema.get("properties", {}) if schema else {}
                 text = f"{call.tool} has no parameter '{name}'{did_you_mean(name, known_names)}"
                 yield Flaw((*place, key, name), text)
+    for name, value in call.arguments.items():
+        for problem in _refusals(schema, name, value):
+            yield Flaw((*place, "arguments", name), f"{call.tool} would refuse it: {problem}")
     for name, check in call.check.items():
         here = (*place, "check", name)
         if name in call.arguments:
@@ -175,6 +181,17 @@ def _takes(schema: Mapping[str, Any] | None, name: str) -> bool:
         return True
     elsewhere = ("additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if")
     return name in schema["properties"] or any(schema.get(keyword) for keyword in elsewhere)
+
+
+def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[str]:
+    """Return why a tool does not take a value, which can therefore not be expected."""
+    from ..schema.limits import schema_problems
+
+    properties = schema.get("properties") if schema else None
+    own = properties.get(name) if isinstance(properties, Mapping) else None
+    if not isinstance(own, Mapping) or "$ref" in str(own) or schema_problems(own):
+        return []
+    return value_problems(name, value, own)
 
 
 def _check(place: Place, check: ArgumentCheck) -> Iterator[Flaw]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..config.cases import Case, ValidationTable
-from ..domain import ToolDefinition
+from ..domain import ModelInfo, ToolDefinition
 from ..errors import ProviderError
 from .attempts import ModelKey
 
@@ -54,27 +54,39 @@ def case_hashes(
     return {case.name: case_hash(case, tools, table) for case in cases}
 
 
-async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
-    """Return what results of models are valid for now, by "SERVICE/MODEL".
+class Keys:
+    """Says of a model what its results are valid for now: with this chat's tools and plugins.
 
-    Every service is asked once for its models. What one does not tell, or the digests of one that does not answer, is
-    None.
+    Args:
+        listed: The models that services list, for their digests; what one does not tell, or those of one that does not
+            answer, is None.
     """
-    wanted = tuple(dict.fromkeys(model_ids))
-    listed = await chat.list_models(timeout_s=LIST_S) if wanted else {}
-    digests = {
-        f"{service}/{model.id}": model.digest
-        for service, models in listed.items()
-        if not isinstance(models, ProviderError)
-        for model in models
-    }
-    tools = tools_hash(chat.tools.get_registry().list())
-    return {
-        id: ModelKey(
-            model_id=id, digest=digests.get(id), package=chat.packages.get(id.partition("/")[0], ""), tools=tools
+
+    def __init__(self, chat: FlexChat, listed: Mapping[str, Sequence[ModelInfo] | ProviderError] | None = None) -> None:
+        self._packages, self._tools = chat.packages, tools_hash(chat.tools.get_registry().list())
+        self._digests = {
+            f"{service}/{model.id}": model.digest
+            for service, models in (listed or {}).items()
+            if not isinstance(models, ProviderError)
+            for model in models
+        }
+
+    def __call__(self, model_id: str) -> ModelKey:
+        """Return it for "SERVICE/MODEL"."""
+        return ModelKey(
+            model_id=model_id,
+            digest=self._digests.get(model_id),
+            package=self._packages.get(model_id.partition("/")[0], ""),
+            tools=self._tools,
         )
-        for id in wanted
-    }
+
+
+async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
+    """Return what results of models are valid for now, by "SERVICE/MODEL". Their services are asked what they list."""
+    wanted = tuple(dict.fromkeys(model_ids))
+    services = {id.partition("/")[0] for id in wanted}
+    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, services=services) if wanted else None)
+    return {id: keys(id) for id in wanted}
 
 
 def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:

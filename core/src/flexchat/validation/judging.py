@@ -7,9 +7,10 @@ from typing import Any
 
 import attrs
 
-from ..config.cases import AnswerCheck, ArgumentCheck, Case, ExpectedCall, ExpectedTurn
+from ..config.cases import Case, ExpectedCall, ExpectedTurn
 from ..domain import AssistantMessage, ChatResponse, ToolCallRecord
 from ..errors import did_you_mean
+from .arguments import answer_problems, argument_problems
 from .attempts import Judgement
 from .bfcl_rules import matches
 from .matching import assigned, in_order
@@ -19,17 +20,25 @@ from .wording import shown
 NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This exact call ", "Not executed")
 """How the error of a call begins that never reached its tool, and so did not fail by a mock's error."""
 
-_LONGEST_SEARCH = 1_000_000
+_REFUSED = NOT_RUN[:2]
+"""How it begins where the tool does not take the arguments."""
 
 
 @attrs.frozen(eq=False)
 class _Call:
-    """A call of the model. params is None if its arguments could not be read; failed: by the error of a mock."""
+    """A call of the model.
+
+    Attributes:
+        params: None if its arguments could not be read.
+        failed: By the error of a mock.
+        refused: Why the tool did not take its arguments; empty if it did.
+    """
 
     tool: str
     params: Mapping[str, Any] | None
     iteration: int
     failed: bool = False
+    refused: str = ""
 
 
 @attrs.define
@@ -44,9 +53,9 @@ def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
     """Return whether a model did what a case expects, and what it shows of it.
 
     A case passes if every aspect holds but "parallel", and every answer says what it must: whoever makes calls one by
-    one that could be made at once does the work all the same. Calls that fail by a mock's error are neither expected
-    nor too many; what counts is that the model comes to the expected call in the end, or, where the tool always fails,
-    that it has tried and answers something.
+    one that could be made at once does the work all the same. Calls that fail by a mock's error are calls of the right
+    tool, and never too many; a model that recovers comes to the expected call all the same, or, where the tool always
+    fails, has tried and answers something.
 
     Args:
         responses: One for each message of the case.
@@ -70,58 +79,22 @@ def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
     return Judgement(passed=passed, aspects=aspects, problems=tuple(problems))
 
 
-def json_equal(a: Any, b: Any) -> bool:
-    """Return whether two values are the same JSON: 5 is 5.0, true is not 1, and the order of keys does not count."""
-    left = [(a, b)]
-    while left:
-        x, y = left.pop()
-        if isinstance(x, Mapping):
-            if not isinstance(y, Mapping) or x.keys() != y.keys():
-                return False
-            left += [(inner, y[name]) for name, inner in x.items()]
-        elif isinstance(x, (list, tuple)):
-            if not isinstance(y, (list, tuple)) or len(x) != len(y):
-                return False
-            left += zip(x, y, strict=True)
-        elif isinstance(x, bool) or isinstance(y, bool):
-            if x is not y:
-                return False
-        elif x != y:
-            return False
-    return True
-
-
-def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the arguments of a call, a sentence each without the tool's name."""
-    problems = []
-    for name, wanted in expected.arguments.items():
-        if name not in params:
-            problems.append(f"{name} is missing, expected {shown(wanted)}")
-        elif not json_equal(params[name], wanted):
-            problems.append(f"{name} is {shown(params[name])}, expected {shown(wanted)}")
-    for name, check in expected.check.items():
-        if name in params:
-            problems += _check_problems(name, params[name], check)
-        elif not check.optional:
-            problems.append(f"{name} is missing")
-    if not expected.other_arguments:
-        named = {*expected.arguments, *expected.check}
-        problems += [f"{name} was given, and is not expected" for name in params if name not in named]
-    return problems
-
-
 def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings:
     calls = _calls(case, response)
     if case.possible_answers is not None:
         found = _by_the_leaderboard(case, calls)
     elif turn.no_call:
-        found = _Findings({"abstains": not calls})
+        # Whoever thought until the tokens were used up has not decided against a call. The leaderboard counts it.
+        silent = not (calls or case.judge == "bfcl" or str(response.content or "").strip())
+        found = _Findings({"abstains": not calls and not silent})
         if calls:
             found.problems.append(f"no call was expected, but it called {_named(calls)}")
+        if silent:
+            found.problems.append("the model answered nothing")
     else:
         found = _by_our_rules(case, turn, calls, str(response.content or ""))
     if turn.answer is not None:
-        found.problems += _answer_problems(turn.answer, str(response.content or ""))
+        found.problems += answer_problems(turn.answer, str(response.content or ""))
     return found
 
 
@@ -131,12 +104,14 @@ def _calls(case: Case, response: ChatResponse) -> list[_Call]:
     made = []
     for record in response.tool_calls or ():
         readable = isinstance(record.params, Mapping) and record.call_id not in unreadable
+        error = str(record.result.error or "")
         made.append(
             _Call(
                 record.tool,
                 record.params if readable else None,
                 record.iteration,
                 failed=readable and _failed_by_mock(case, record),
+                refused=error if error.startswith(_REFUSED) else "",
             )
         )
     return made
@@ -166,21 +141,22 @@ def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], conten
     usable = [call for call in calls if not call.failed or call.tool in hopeless]
     match = in_order if turn.order == "given" else assigned
     pairs = match(len(expected), len(usable), _fits(expected, usable))
-    by_name = assigned(len(expected), len(usable), lambda i, j: expected[i].tool == usable[j].tool)
+    named = assigned(len(expected), len(calls), lambda i, j: expected[i].tool == calls[j].tool)
+    fitting = match(len(expected), len(calls), _fits(expected, calls))
     spare = [call for j, call in enumerate(usable) if j not in pairs.values() and not call.failed]
     complete = len(pairs) == len(expected)
     strangers = [] if turn.extra_calls else _too_many(expected, usable)
     tried = [usable[j] for j in pairs.values()]
     silent = any(call.failed for call in tried) and not content.strip()
-    problems = _call_problems(turn, usable, pairs)
+    problems = _call_problems(turn, usable, pairs, [call for call in calls if call not in usable])
     if complete and spare and not turn.extra_calls:
         problems.append(f"it also called {_named(spare)}, which is not expected")
     if silent:
         problems.append("the tool failed, and the model answered nothing")
     return _Findings(
         {
-            "right_tool": len(by_name) == len(expected) and not strangers,
-            "right_arguments": complete,
+            "right_tool": len(named) == len(expected) and not strangers,
+            "right_arguments": len(fitting) == len(expected),
             "parallel": complete and len({call.iteration for call in tried}) <= 1,
             "recovers": complete and not silent,
         },
@@ -194,7 +170,7 @@ def _fits(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> Callable[
     def fits(i: int, j: int) -> bool:
         if (i, j) not in known:
             call, params = calls[j], calls[j].params
-            same = call.tool == expected[i].tool and params is not None
+            same = call.tool == expected[i].tool and params is not None and not call.refused
             known[i, j] = same and params is not None and not argument_problems(expected[i], params)
         return known[i, j]
 
@@ -212,8 +188,10 @@ def _too_many(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> list[
     return strangers
 
 
-def _call_problems(turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int]) -> list[str]:
-    """Say of each expected call that was not made what was made in its place."""
+def _call_problems(
+    turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int], failed: Sequence[_Call]
+) -> list[str]:
+    """Say of each expected call that was not made what was made in its place; failed: those that the mocks ended."""
     expected = turn.calls or ()
     if len(pairs) == len(expected):
         return []
@@ -233,19 +211,28 @@ def _call_problems(turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[in
             nearest = min(same, key=lambda call: _distance(wanted, call))
             left.remove(nearest)
             problems += _argument_sentences(wanted, nearest)
+        elif again := [call for call in failed if call.tool == wanted.tool]:
+            problems += _not_again(wanted, min(again, key=lambda call: _distance(wanted, call)))
         else:
             problems.append(f"{wanted.tool} was not called{_instead(wanted, left)}")
     return problems
 
 
 def _distance(wanted: ExpectedCall, call: _Call) -> int:
-    return 1000 if call.params is None else len(argument_problems(wanted, call.params))
+    return 1000 if call.params is None else len(argument_problems(wanted, call.params)) + bool(call.refused)
 
 
 def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
     if call.params is None:
         return [f"{wanted.tool}: its arguments are not a JSON object"]
-    return [f"{wanted.tool}: {problem}" for problem in argument_problems(wanted, call.params)]
+    problems = argument_problems(wanted, call.params) or [call.refused]
+    return [f"{wanted.tool}: {problem}" for problem in problems]
+
+
+def _not_again(wanted: ExpectedCall, call: _Call) -> list[str]:
+    if _distance(wanted, call):
+        return _argument_sentences(wanted, call)
+    return [f"{_named([call])} failed, as the case wants, and was not called again"]
 
 
 def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
@@ -265,73 +252,3 @@ def _written(call: _Call) -> str:
         return "…"
     shortened = [f"{name}={shown(value, 40)}" for name, value in list(call.params.items())[:5]]
     return ", ".join(shortened) + (", …" if len(call.params) > 5 else "")
-
-
-def _check_problems(name: str, value: Any, check: ArgumentCheck) -> list[str]:
-    problems = []
-    if check.one_of is not None and not any(json_equal(value, wanted) for wanted in check.one_of):
-        options = ", ".join(shown(wanted, 40) for wanted in check.one_of[:10])
-        problems.append(f"{name} is {shown(value)}, expected one of {options}")
-    if check.regex is not None:
-        if not isinstance(value, str):
-            problems.append(f"{name} is {shown(value)}, expected a text")
-        else:
-            wrong = _pattern_problem(check.regex, value)
-            problems += [f"{name} is {shown(value)}, {wrong}"] if wrong else []
-    if check.near is not None and not _is_near(value, check.near, check.within):
-        most = f" (at most {check.within:g} away)" if check.within > 1e-6 else ""
-        problems.append(f"{name} is {shown(value)}, expected {check.near:g}{most}")
-    if check.schema is not None:
-        problems += _schema_problems(name, value, check.schema)
-    return problems
-
-
-def _is_near(value: Any, near: float, within: float) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    try:
-        return abs(value - near) <= within
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _pattern_problem(pattern: str, text: str) -> str | None:
-    from ..config.patterns import PatternError, compile_pattern
-
-    try:
-        found = compile_pattern(pattern).found_in(text[:_LONGEST_SEARCH])
-    except PatternError as error:
-        return f"and its pattern cannot be used: {error}"
-    if found is None:
-        return "and searching it for the pattern took too long"
-    return None if found else f"expected a text with {shown(pattern)}"
-
-
-def _schema_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
-    from ..schema.engine import Engine, TooMuchWorkError
-    from ..schema.size import not_finite, size_problems
-    from ..schema.wording import sentence
-
-    try:
-        problems = size_problems({name: value}) or not_finite({name: value})
-        if problems:
-            return [*problems]
-        engine = Engine(schema)
-        engine.start()
-        errors = engine.errors(value)[:5]
-        for error in errors:
-            error.path.appendleft(name)
-        return [sentence(error) for error in errors]
-    except (TooMuchWorkError, RecursionError, ArithmeticError):
-        return [f"{name} is too large or too deep to be checked against its schema"]
-
-
-def _answer_problems(check: AnswerCheck, content: str) -> list[str]:
-    folded = content.casefold()
-    problems = [
-        f"the answer does not contain {shown(text)}" for text in check.contains if text.casefold() not in folded
-    ]
-    if check.regex is not None:
-        wrong = _pattern_problem(check.regex, content)
-        problems += [f"the answer is {shown(content)}, {wrong}"] if wrong else []
-    return problems

@@ -20,6 +20,7 @@ class Lane:
         queue: Attempts that are waiting, and the how manieth time each is made.
         limit: How many may be under way at once.
         workers: How many take from it.
+        cause: Why the service last failed, in its own words; empty if it has not.
     """
 
     service: str
@@ -27,6 +28,7 @@ class Lane:
     limit: int = 1
     workers: int = 0
     waiting: str = ""
+    cause: tuple[str, ...] = ()
     _paused_until: float = 0.0
     _slowed_at: float = 0.0
 

@@ -19,9 +19,10 @@ import attrs
 
 from ..config.cases import AnswerCheck, Case, CaseTool
 from ..errors import ConfigError, Problem
+from .case_files import read_text
 from .checking import Offered, flaws_of
 from .promptfoo_assertions import Wanted, complete, listed, read_assertion, table
-from .reading import Imported, read_text
+from .reading import Imported
 
 MISSING = "promptfoo's YAML needs a reader: pip install 'flexchat-core[yaml]'"
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import glob
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.cases import Case, CaseFile, ExpectedTurn, ValidationTable
+from ..config.cases import Case, ExpectedTurn, ValidationTable
+from ..config.wording import spoken_path
 from ..errors import ConfigError, Problem, did_you_mean
-from .checking import Flaw, Offered, flaws_of
+from .case_files import Found, cases_in, named_files, rows_of
+from .checking import Offered, flaws_of
 
 if TYPE_CHECKING:
     from ..config.document import Document
     from ..config.model import Config
-
-SUFFIXES = (".toml", ".json", ".jsonl")
-"""What files of cases end in. A .jsonl has a case on each line, the others have them in a list ``cases``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -73,24 +70,40 @@ def read_cases(
     Raises:
         ConfigError: Everything that is wrong with them.
     """
+    cases, problems = usable_cases(chat_config, folder, files=files, tools=tools)
+    if problems:
+        raise ConfigError(problems)
+    return cases
+
+
+def usable_cases(
+    chat_config: Config,
+    folder: Path | None,
+    *,
+    files: Sequence[Path] = (),
+    tools: Collection[str] = (),
+    document: Document | None = None,
+) -> tuple[Cases, tuple[Problem, ...]]:
+    """Return those cases that can be used, and everything that is wrong with the others; as read_cases.
+
+    Args:
+        document: The configuration as it was written: problems then have its lines, and those cases of a table that
+            could not be read as a whole are looked at one by one.
+    """
     table: ValidationTable = chat_config.validation or ValidationTable()
     offered = Offered.of(chat_config, tools)
-    found: list[tuple[Case, Problem]] = []
-    problems: list[Problem] = []
-    for index, case in enumerate(table.cases):
-        path = f"validation.cases[{index}]"
-        found.append((case, Problem(path=path, text="")))
-        problems += [_problem_in_config(path, flaw) for flaw in flaws_of(case, offered)]
-    named, missing = _named_files(table.files, folder or Path())
+    found, problems = (
+        rows_of(document, ("validation", "cases"), offered) if document is not None else _of_code(table.cases, offered)
+    )
+    named, missing = named_files(table.files, folder or Path(), document)
     problems += missing
     for file in dict.fromkeys([*named, *files]):
-        in_file, wrong = _read_file(file, offered)
+        in_file, wrong = cases_in(file, offered)
         found += in_file
         problems += wrong
     problems += _twice(found)
-    if problems:
-        raise ConfigError(problems)
-    return Cases(cases=tuple(case for case, _ in found))
+    usable = {one.case.name: one.case for one in reversed(found) if one.usable}  # of two with one name the first
+    return Cases(cases=tuple(reversed(usable.values()))), tuple(problems)
 
 
 def check_cases(cases: Iterable[Case], chat_config: Config | None = None) -> list[str]:
@@ -143,140 +156,28 @@ def expects(case: Case) -> str:
     return "; then ".join(said)
 
 
-def read_text(file: Path) -> str:
-    """Return a file's text.
-
-    Raises:
-        ConfigError: It is missing, unreadable, too large or no UTF-8.
-    """
-    from ..config.document import MAX_BYTES
-
-    try:
-        with file.open("rb") as source:
-            raw = source.read(MAX_BYTES + 1)
-        text = raw.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise _failed(file, "there is no such file") from None
-    except IsADirectoryError:
-        raise _failed(file, "this is a folder, not a file") from None
-    except UnicodeDecodeError:
-        raise _failed(file, "the file is not UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise _failed(file, f"the file cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise _failed(file, f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")
-    return text
-
-
-def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return the objects of a file with one JSON object on each line, each with its line; empty lines are left out.
-
-    Raises:
-        ConfigError: It cannot be read, with every line that is no JSON object.
-    """
-    from ..config.document import document_of
-
-    rows: list[tuple[int, dict[str, Any]]] = []
+def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[Found], list[Problem]]:
+    found: list[Found] = []
     problems: list[Problem] = []
-    for number, line in enumerate(read_text(file).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ValueError("expected an object: {…}")
-            document = document_of(row)
-        except ConfigError as error:
-            problems += [attrs.evolve(p, source=str(file), line=number) for p in error.problems]
-        except (ValueError, RecursionError) as error:
-            text = "nested too deeply" if isinstance(error, RecursionError) else _json_problem(error)
-            problems.append(
-                Problem(path="", text=f"this line is not a JSON object: {text}", source=str(file), line=number)
-            )
-        else:
-            problems += [attrs.evolve(p, source=str(file), line=number) for p in document.problems]
-            rows.append((number, row))
-    if problems:
-        raise ConfigError(problems)
-    return rows
-
-
-def _json_problem(error: Exception) -> str:
-    return f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
-
-
-def _failed(file: Path, text: str) -> ConfigError:
-    return ConfigError([Problem(path="", text=text, source=str(file))])
-
-
-def _named_files(patterns: Iterable[str], folder: Path) -> tuple[list[Path], list[Problem]]:
-    files: list[Path] = []
-    problems = []
-    for index, pattern in enumerate(patterns):
-        found = [Path(name) for name in sorted(glob.glob(str(folder / pattern), recursive=True))]
-        found = [path for path in found if path.is_file()]
-        files += found
-        if not found:
-            path = f"validation.files[{index}]"
-            problems.append(Problem(path=path, text=f"there is no such file: {folder / pattern}"))
-    return files, problems
-
-
-def _read_file(file: Path, offered: Offered) -> tuple[list[tuple[Case, Problem]], list[Problem]]:
-    from ..config.structure import structure
-
-    try:
-        document = _document(file)
-    except ConfigError as error:
-        return [], list(error.problems)
-    problems = list(document.problems)
-    rows = document.data.get("cases", [])
-    listed = isinstance(rows, list)
-    _, wrong = structure({**document.data, **({"cases": []} if listed else {})}, CaseFile)
-    problems += [document.problem(flaw.place, flaw.text, flaw.at) for flaw in wrong]
-    found = []
-    for index, row in enumerate(rows if listed else ()):
-        here = ("cases", index)
-        case, flaws = structure(row, Case)
+    for index, case in enumerate(cases):
+        path = f"validation.cases[{index}]"
+        flaws = [*flaws_of(case, offered)]
+        found.append(Found(case, Problem(path=path, text=""), usable=not flaws))
         for flaw in flaws:
-            at = None if flaw.at is None else (*here, *flaw.at)
-            problems.append(document.problem((*here, *flaw.place), flaw.text, at))
-        if case is not None:
-            found.append((case, document.problem((*here, "name"), "")))
-            problems += [document.problem((*here, *flaw.place), flaw.text) for flaw in flaws_of(case, offered)]
+            inner = spoken_path(flaw.place)
+            problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text))
     return found, problems
 
 
-def _document(file: Path) -> Document:
-    from ..config.document import Document, read_document
-
-    if file.suffix.lower() not in SUFFIXES:
-        raise _failed(file, f"a file of cases ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
-    if file.suffix.lower() != ".jsonl":
-        return read_document(file)
-    rows = json_lines(file)
-    return Document(
-        source=str(file),
-        data={"cases": [row for _, row in rows]},
-        lines={("cases", index): number for index, (number, _) in enumerate(rows)},
-    )
-
-
-def _problem_in_config(path: str, flaw: Flaw) -> Problem:
-    from ..config.wording import spoken_path
-
-    inner = spoken_path(flaw.place)
-    return Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text)
-
-
-def _twice(found: Iterable[tuple[Case, Problem]]) -> Iterator[Problem]:
+def _twice(found: Iterable[Found]) -> Iterator[Problem]:
     first: dict[str, Problem] = {}
-    for case, where in found:
-        if case.name in first:
-            before = first[case.name]
+    for one in found:
+        name = one.case.name
+        if name in first:
+            before = first[name]
             place = f"{before.source}:{before.line}" if before.line else before.source or before.path
-            yield attrs.evolve(where, text=f"another case is called '{case.name}' already: {place}")
-        first.setdefault(case.name, where)
+            yield attrs.evolve(one.where, text=f"another case is called '{name}' already: {place}")
+        first.setdefault(name, one.where)
 
 
 def _expected(turn: ExpectedTurn) -> str:

@@ -13,7 +13,8 @@ import attrs
 
 from ..config.cases import Case, ExpectedCall, ExpectedTurn, ToolMock
 from ..domain import AssistantMessage, ConversationTurn, ToolCall, ToolMessage, UserMessage
-from .judging import NOT_RUN, json_equal
+from .arguments import json_equal
+from .judging import NOT_RUN
 from .reading import Imported
 
 

@@ -19,6 +19,7 @@ from ..app import FlexChat
 from ..config.cases import Case, ValidationTable
 from ..domain import DEFAULT_TENANT
 from ..errors import ChatRequestError, ProviderError, ProviderOverloadedError, ProviderRateLimitError, did_you_mean
+from ..services.breaker import OPEN
 from .attempts import Attempt, ModelKey
 from .fingerprint import case_hashes, model_keys, stale_reasons
 from .lane import Lane
@@ -73,7 +74,7 @@ class ValidationRun:
         self._tasks = {(task.model_id, task.case.name, task.repetition): task for task in plan.tasks()}
         self._counts: Counter[str] = Counter()
         self._tokens, self._cost, self._unpriced = [0, 0], 0.0, dict[str, None]()
-        self._made = 0
+        self._made, self._made_s = 0, 0.0  # and how long that took
         self._began: float | None = None
         self._ended: float | None = None
         self._lanes: list[Lane] = []
@@ -190,9 +191,16 @@ class ValidationRun:
             cost=self._cost,
             unpriced=tuple(self._unpriced),
             elapsed_s=elapsed,
-            eta_s=None if over or not self._made or done >= planned else elapsed / self._made * (planned - done),
+            eta_s=None if over or done >= planned else self._left_s(elapsed, planned - done),
             waiting="" if over else "; ".join(lane.waiting for lane in self._lanes if lane.paused_s() > 0),
         )
+
+    def _left_s(self, elapsed: float, missing: int) -> float | None:
+        """Return how long the rest takes at the pace so far: less while one waits; None once that has passed."""
+        if not self._made:
+            return None
+        left = self._made_s / self._made * missing - (elapsed - self._made_s)
+        return left if left > 0 else None
 
     async def events(self) -> AsyncGenerator[Attempt | Progress, None]:
         """Make the attempts that are missing; yield each as it is done, and how far the run is.
@@ -285,6 +293,7 @@ class ValidationRun:
                     run=self.run.id,
                     repetition=task.repetition,
                 )
+                found = _with_its_cause(found, lane)
                 wait_s = self._wait_s(found, round_)
                 if wait_s is not None:
                     lane.queue.appendleft((task, round_ + 1))
@@ -316,6 +325,7 @@ class ValidationRun:
         await self._store.add(attempt)
         self._count(attempt)
         self._made += 1
+        self._made_s = time.monotonic() - self._began if self._began is not None else 0.0
         model_id = attempt.key.model_id
         if attempt.outcome != "error":
             self._errors_in_a_row[model_id] = 0
@@ -351,6 +361,16 @@ class ValidationRun:
         key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
         named = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+def _with_its_cause(found: Tried, lane: Lane) -> Tried:
+    """Tell why a service fails where its breaker only says that it is not asked for now."""
+    if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
+        return found
+    if found.error.code != OPEN:
+        lane.cause = found.attempt.problems
+    problems = lane.cause or found.attempt.problems
+    return attrs.evolve(found, attempt=attrs.evolve(found.attempt, problems=problems))
 
 
 def _is_busy(found: Tried) -> bool:

@@ -31,6 +31,7 @@ LINE = 0.8
 MOST_MORE = 10_000
 """Above so many further tests, nobody is told a number."""
 
+_LINE = f"{LINE * 100:.0f} %"
 _Z = 1.959964  # 97.5 % quantile of the normal distribution
 _WRONG = 0.025  # on each side
 _GRID = 20
@@ -48,6 +49,7 @@ class Verdict:
         more: Further tests that would decide it if the rate stays as it is; None if it is decided, without tests, on
             the line, and if there would have to be more than MOST_MORE.
         reason: For people, a sentence without a full stop.
+        lacking: Its part that says why nothing is decided; empty if something is, or without tests.
     """
 
     status: Status
@@ -58,6 +60,12 @@ class Verdict:
     high: float
     more: int | None
     reason: str
+    lacking: str = ""
+
+    def undecided(self, lacking: str) -> Verdict:
+        """Return it as one that proves nothing, and that no number of such tests would decide."""
+        found = _found(self.successes, self.tests, self.low, self.high)
+        return attrs.evolve(self, status="undecided", more=None, lacking=lacking, reason=f"{found}: {lacking}")
 
 
 def interval(successes: float, tests: float) -> tuple[float, float]:
@@ -91,6 +99,7 @@ def verdict(successes: int, tests: int, *, planned: int | None = None, planned_s
     status = _status(successes, tests, planned, first)
     more = _more(successes, tests, planned, first) if status == "undecided" and tests else None
     low, high = interval(successes, tests)
+    lacking = _lacking(successes, tests, more, fixed=tests == planned) if status == "undecided" and tests else ""
     return Verdict(
         status=status,
         successes=successes,
@@ -99,7 +108,8 @@ def verdict(successes: int, tests: int, *, planned: int | None = None, planned_s
         low=low,
         high=high,
         more=more,
-        reason=_reason(status, successes, tests, low, high, more),
+        reason=_reason(status, successes, tests, more, lacking),
+        lacking=lacking,
     )
 
 
@@ -174,17 +184,24 @@ def _more(successes: int, tests: int, planned: int | None, first: Status) -> int
     return found
 
 
-def _reason(status: Status, successes: int, tests: int, low: float, high: float, more: int | None) -> str:
+def _lacking(successes: int, tests: int, more: int | None, *, fixed: bool) -> str:
+    if more is None:
+        return f"too near to {_LINE} to be told from it"
+    side = _LINE if successes > LINE * tests else f"less than {_LINE}"
+    low, high = interval(successes, tests)
+    if not fixed and (low >= LINE or high < LINE):
+        return f"their number was not fixed beforehand, so they are not enough to be sure of {side}"
+    return f"too few to be sure of {side}"
+
+
+def _reason(status: Status, successes: int, tests: int, more: int | None, lacking: str) -> str:
     if not tests:
         return "not tested"
-    line = f"{LINE:.0%}".replace("%", " %")
-    found = f"{successes} of {tests} right; at least {math.floor(low * 100)} %, at most {math.ceil(high * 100)} %"
+    found = _found(successes, tests, *interval(successes, tests))
     if status != "undecided":
-        return f"{found}: {'above' if status == 'validated' else 'below'} the line of {line}"
-    if more is None:
-        return f"{found}: too near to {line} to be told from it"
-    side = line if successes > LINE * tests else f"less than {line}"
-    lacking = (
-        "their number was not fixed beforehand, so they are not enough" if low >= LINE or high < LINE else "too few"
-    )
-    return f"{found}: {lacking} to be sure of {side}, {more} more like these would do"
+        return f"{found}: {'above' if status == 'validated' else 'below'} the line of {_LINE}"
+    return f"{found}: {lacking}" + (f", {more} more like these would do" if more is not None else "")
+
+
+def _found(successes: int, tests: int, low: float, high: float) -> str:
+    return f"{successes} of {tests} right; at least {math.floor(low * 100)} %, at most {math.ceil(high * 100)} %"

@@ -16,6 +16,8 @@ from .store import Run
 FEW_CASES = 10
 """With fewer different cases, a verdict says little of questions that are not among them."""
 
+NO_CALL_EXPECTED = "no case expects a call, so this says nothing about calling tools"
+
 _MOST_PROBLEMS = 5
 
 
@@ -47,7 +49,8 @@ class ModelSummary:
     """What is known of one model.
 
     Attributes:
-        verdict: Of all results that are valid now; if there are none, of the last that were.
+        verdict: Of all results that are valid now; if there are none, of the last that were. Without a test in which a
+            call was expected it never says "validated".
         aspects: For each of ASPECTS that was judged.
         cells: For each case, in the order of the cases.
         stale: No result is valid any longer.
@@ -158,10 +161,11 @@ def summarise(
 
 def matrix(summaries: Sequence[ModelSummary], cases: Iterable[str]) -> dict[str, Any]:
     """Return models × cases as JSON data: models, cases, cells, aspects."""
+    names = dict.fromkeys(cases)
     return {
         "models": [summary.status() for summary in summaries],
-        "cases": list(cases),
-        "cells": [cell.to_dict() for summary in summaries for cell in summary.cells],
+        "cases": [*names],
+        "cells": [cell.to_dict() for summary in summaries for cell in summary.cells if cell.case in names],
         "aspects": [aspect for summary in summaries for aspect in summary.aspect_dicts()],
     }
 
@@ -193,16 +197,20 @@ def _summary(
     by_case: dict[str | None, list[Attempt]] = {}
     for attempt in attempts:
         by_case.setdefault(attempt.case, []).append(attempt)
+    overall = _verdict([counts(a) for a in told], [counts(a) for a in first])
+    if overall.tests and overall.status != "not_validated" and not any(map(_expects_a_call, told)):
+        overall = overall.undecided(NO_CALL_EXPECTED)
+    aspects = {
+        aspect: _verdict(found, _aspect(first, aspect)) for aspect in ASPECTS if (found := _aspect(told, aspect))
+    }
+    if is_stale:
+        overall, aspects = _of_before(overall), {aspect: _of_before(found) for aspect, found in aspects.items()}
     costs = [a.cost for a in told if a.cost is not None]
     usages = [a.usage for a in told if a.usage is not None]
     return ModelSummary(
         model_id=model_id,
-        verdict=_verdict([counts(a) for a in told], [counts(a) for a in first]),
-        aspects={
-            aspect: _verdict(_aspect(told, aspect), _aspect(first, aspect))
-            for aspect in ASPECTS
-            if _aspect(told, aspect)
-        },
+        verdict=overall,
+        aspects=aspects,
         cells=tuple(
             _cell(model_id, name, by_case.get(name, []), stale) for name in (names if cases is None else cases)
         ),
@@ -240,9 +248,10 @@ def _of_the_last_key(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _first_run(attempts: Sequence[Attempt], runs: Mapping[str, Run]) -> list[Attempt]:
     """Return the attempts of the model's first run, if it is complete: then, and only then, their number was fixed.
 
-    A later run does not do: who may begin anew until a run looks well is not bound by any plan.
+    A later run does not do: who may begin anew until a run looks well is not bound by any plan. One in which nothing
+    came to anything, for want of a key, has shown nothing that could be liked or not.
     """
-    first = next((a.run for a in attempts if a.run is not None), None)
+    first = next((a.run for a in attempts if a.run is not None and counts(a)[1]), None)
     run = runs.get(first) if first is not None else None
     if run is None or run.state != "finished":
         return []
@@ -255,6 +264,17 @@ def _verdict(found: Sequence[tuple[int, int]], planned: Sequence[tuple[int, int]
     if not planned:
         return verdict(successes, tests)
     return verdict(successes, tests, planned=sum(n for _, n in planned), planned_successes=sum(s for s, _ in planned))
+
+
+def _expects_a_call(attempt: Attempt) -> bool:
+    """Return whether an attempt counts for calling tools; a test without a case was recorded as one that does."""
+    return bool(counts(attempt)[1]) and (attempt.case is None or "right_tool" in attempt.aspects)
+
+
+def _of_before(found: Verdict) -> Verdict:
+    """Return a verdict as that of results which are not valid any longer: more of their like would decide nothing."""
+    reason = f"{found.successes} of {found.tests} right, which does not count any longer"
+    return attrs.evolve(found, more=None, reason=reason, lacking="")
 
 
 def _aspect(attempts: Iterable[Attempt], aspect: str) -> list[tuple[int, int]]:

@@ -16,18 +16,16 @@ from ..config.model import ResponseRule, RuleTools
 from ..domain import ChatResponse, Message, ToolDefinition, Usage
 from ..domain.masking import Mask
 from ..errors import (
-    ChatRequestError,
     ContentFilterError,
     ContextLengthError,
     FlexChatError,
     ModelNotFoundError,
     ProviderRequestError,
-    UnknownNameError,
-    did_you_mean,
 )
 from .attempts import Attempt, CallMade, Judgement, ModelKey
 from .fingerprint import case_hash
 from .judging import judge
+from .model_ids import split_model_id
 from .reading import aspects_of
 from .stand_ins import offered_tools
 
@@ -50,17 +48,7 @@ def split_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
         UnknownNameError: No such service is configured.
         ChatRequestError: No model is named.
     """
-    service, _, model = model_id.partition("/")
-    entry = chat.config.llms.get(service)
-    if entry is None:
-        known = ", ".join(chat.config.llms) or "none"
-        raise UnknownNameError(
-            f"model '{model_id}': no service is called '{service}'{did_you_mean(service, chat.config.llms)}; a model "
-            f"is named SERVICE/MODEL, and the services are: {known}"
-        )
-    if not (model or entry.default_model):
-        raise ChatRequestError(f"model '{model_id}': {service} has no default_model; write {service}/MODEL")
-    return service, model or entry.default_model or ""
+    return split_model_id(chat.config.llms, model_id)
 
 
 async def try_case(
@@ -109,11 +97,11 @@ async def tried(
         error = trouble
         judged = Judgement(
             passed=False,
-            aspects=dict.fromkeys(aspects_of(case), False) if _is_the_models(trouble) else {},
+            aspects=dict.fromkeys(aspects_of(case), False) if is_the_models(trouble) else {},
             problems=(_sentence(trouble),),
         )
     usage = _sum(response.usage for response in responses)
-    passed, failed = judged.passed, error is None or _is_the_models(error)
+    passed, failed = judged.passed, error is None or is_the_models(error)
     return Tried(
         attempt=Attempt(
             id=uuid.uuid4().hex,
@@ -162,7 +150,7 @@ async def _converse(
         history += response.messages
 
 
-def _is_the_models(error: Exception) -> bool:
+def is_the_models(error: Exception) -> bool:
     """Return whether an error says something of the model: it does not take what a case must send it."""
     if isinstance(error, (ContextLengthError, ContentFilterError)):
         return True

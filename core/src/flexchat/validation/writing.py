@@ -14,7 +14,7 @@ from ..config.cases import Case
 from ..domain.text import scrub
 from ..errors import ConfigError, Problem
 from ..storage import replacing
-from .reading import read_text
+from .case_files import read_text
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WIDE = 100

@@ -21,7 +21,7 @@ from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
 from .operations import Call, Event, Operation, Reply
 from .problems import ApiError
-from .sending import Send, ended, send_problem, send_reply
+from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
 from .serving import Serving, Settings
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class WebApp:
 
     Attributes:
         serving: The chat in force, and what the operator allows.
+        streams: The answers of server-sent events that are under way.
         operations: What it can do, in the order of the documents.
     """
 
@@ -75,6 +76,7 @@ class WebApp:
         from .config.connections import OPERATIONS as CONNECTIONS
 
         self.serving = serving
+        self.streams = Streams()
         self.operations: tuple[Operation, ...] = (
             *API,
             *CONFIG,
@@ -97,7 +99,8 @@ class WebApp:
         await self._guard(scope, receive, send)
 
     async def aclose(self) -> None:
-        """Close what is open: stores, connections, the watch over the file."""
+        """Close what is open: streams, stores, connections, the watch over the file."""
+        self.streams.stop()
         if self._watching is not None:
             await ended(self._watching)
         await self.serving.aclose()
@@ -144,8 +147,8 @@ class WebApp:
             finally:
                 await ended(gone)
                 await ended(work)
-        except GoneError:
-            pass
+        except (GoneError, SlowReaderError):
+            pass  # nobody is there to be answered
         except ApiError as problem:
             await send_problem(problem, send, openai=operation.openai_errors, head_only=head)
 
@@ -158,7 +161,7 @@ class WebApp:
                 return Event(None, problem.to_openai())
             return Event("error", problem.to_dict())
 
-        await send_reply(reply, send, head_only=head_only, failed=failed)
+        await send_reply(reply, send, head_only=head_only, failed=failed, streams=self.streams)
 
     async def _checked(self, route: Route, parameters: dict[str, str], scope: Scope, receive: Any) -> Call:
         operation, settings = route.operation, self.serving.settings
@@ -180,17 +183,23 @@ class WebApp:
             may_edit=settings.edit,
             wants_stream="text/event-stream" in headers.get("accept", ""),
             base=scope.get("root_path", "") or "",
+            secure=scope.get("scheme") == "https",
         )
 
     async def _page(self, path: str, scope: Scope, receive: Any, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
             raise ApiError(405, "this path can only be read", headers={"allow": "GET, HEAD"})
         name = "index.html" if path == "/" else path.removeprefix("/static/")
+        refused = "flexchat.refused" in scope
+        if refused:
+            scope = {**scope, "headers": []}  # it is shown, not found to be unchanged
         try:
             response = await self._static.get_response(name, {**scope, "root_path": "", "path": f"/{name}"})
         except (HTTPException, ValueError, OSError):
             raise ApiError(404, "there is no such file") from None
         response.headers["cache-control"] = "no-cache"
+        if refused:
+            response.status_code = 401
         await response(scope, receive, send)
 
 

@@ -6,25 +6,25 @@ Sec-Fetch-Site tell), or by a name of its own that it lets point here (then Host
 
 from __future__ import annotations
 
-import hmac
 import logging
 import re
 import secrets
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from flexchat.domain import DEFAULT_TENANT
 
 from .problems import ApiError
 from .sending import Send, send_problem
 from .serving import Settings
+from .signing_in import cookie, given_token, tenant_of
 
 log = logging.getLogger(__name__)
 
-COOKIE = "flexchat_token"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_FOREIGN = ("cross-site", "same-site")
 CORS_METHODS = "GET, POST, PUT, PATCH, DELETE"
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::([0-9]{1,5}))?")
@@ -96,16 +96,12 @@ class Guard:
         if not self._settings.tokens:
             scope["flexchat.tenant"] = DEFAULT_TENANT
             return True
-        if path == "/" and await self._signed_in(scope, send):
+        if path == "/" and await self._signed_in(scope, headers, send):
             return False
-        tenant = self._tenant(headers)
+        given = given_token(headers)
+        tenant = tenant_of(given, self._settings.tokens)
         if tenant is None and not self._is_open(scope["method"], path):
-            raise ApiError(
-                401,
-                "this server asks for a token: send the header Authorization: Bearer TOKEN",
-                kind="token",
-                headers={"www-authenticate": "Bearer"},
-            )
+            raise _refused(given)
         scope["flexchat.tenant"] = tenant if tenant is not None else DEFAULT_TENANT
         return True
 
@@ -139,34 +135,29 @@ class Guard:
             return False
         # A link to the page itself may stand anywhere.
         to_the_page = method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not to_the_page:
+        if headers.get("sec-fetch-site") in _FOREIGN and not to_the_page:
             raise ApiError(403, "pages of other sites may not call this server", kind="origin")
         return False
 
-    def _tenant(self, headers: Mapping[str, str]) -> str | None:
-        kind, _, bearer = headers.get("authorization", "").partition(" ")
-        given = bearer.strip() if kind.lower() == "bearer" else _cookie(headers.get("cookie", ""))
-        return self._tenant_of(given)
+    async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
+        """Turn the token of a link, /?token=…, into a cookie, and take it out of the address.
 
-    def _tenant_of(self, given: str) -> str | None:
-        found = None
-        for token, tenant in self._settings.tokens.items():  # all of them, so that the time tells nothing
-            if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
-                found = tenant
-        return found
-
-    async def _signed_in(self, scope: Scope, send: Send) -> bool:
-        """Turn the token of a link, /?token=…, into a cookie, and take it out of the address."""
+        Not where the link stands on a page of another site, which could sign one in as somebody else, who then reads
+        along. The page asks for the token there.
+        """
         query = scope.get("query_string", b"").decode("latin-1")
         given = next((value for name, value in parse_qsl(query) if name == "token"), None)
         if given is None:
             return False
-        if self._tenant_of(given) is None:
-            raise ApiError(401, "this token is not known", kind="token", headers={"www-authenticate": "Bearer"})
         base = scope.get("root_path", "") or ""
-        secure = "; Secure" if scope.get("scheme") == "https" else ""
-        cookie = f"{COOKIE}={quote(given, safe='')}; Path={base or '/'}; HttpOnly; SameSite=Strict{secure}"
-        await _empty(send, 303, {"location": f"{base}/", "set-cookie": cookie})
+        if tenant_of(given, self._settings.tokens) is None:
+            scope["flexchat.refused"] = True  # the page says so, and asks for another
+            return False
+        if headers.get("sec-fetch-site") in _FOREIGN:
+            await _empty(send, 303, {"location": f"{base}/"})
+        else:
+            kept = cookie(given, base=base, secure=scope.get("scheme") == "https")
+            await _empty(send, 303, {"location": f"{base}/", "set-cookie": kept})
         return True
 
     def _response_headers(self, headers: Mapping[str, str], path: str) -> list[tuple[bytes, bytes]]:
@@ -220,12 +211,12 @@ def _same_origin(origin: str, host: str) -> bool:
     return (parts.hostname, port or usual) == (found[1].strip("[]").lower(), int(found[2] or usual))
 
 
-def _cookie(header: str) -> str:
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return unquote(value)
-    return ""
+def _refused(given: str) -> ApiError:
+    if not given:
+        said, challenge = "this server asks for a token: send the header Authorization: Bearer TOKEN", "Bearer"
+    else:
+        said, challenge = "this token is not one of the server's: ask who runs it", 'Bearer error="invalid_token"'
+    return ApiError(401, said, kind="token", headers={"www-authenticate": challenge})
 
 
 async def _empty(send: Send, status: int, headers: Mapping[str, str]) -> None:

@@ -25,6 +25,7 @@ class Call:
         may_edit: Whether it may change the configuration.
         wants_stream: Whether the client asks for server-sent events in its Accept header.
         base: Path under which the application is mounted; empty at the root.
+        secure: Whether it came by https.
     """
 
     serving: Serving
@@ -35,6 +36,7 @@ class Call:
     may_edit: bool = False
     wants_stream: bool = False
     base: str = ""
+    secure: bool = False
 
 
 @attrs.frozen

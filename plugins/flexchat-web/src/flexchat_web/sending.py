@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .operations import Event, Json, Reply, Stream
@@ -54,18 +54,49 @@ def event_bytes(event: Event) -> bytes:
     return ("\n".join(lines) + "\n\n").encode("utf-8", "replace")
 
 
-async def send_reply(reply: Reply, send: Send, *, head_only: bool, failed: Callable[[Exception], Event]) -> None:
+class Streams:
+    """The streams that are open: so that all can be told that the server ends, and end themselves."""
+
+    def __init__(self) -> None:
+        self._told: set[asyncio.Future[None]] = set()
+
+    def __len__(self) -> int:
+        """Return how many are open."""
+        return len(self._told)
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[asyncio.Future[None]]:
+        """Count one more; what is lent is done once it has to end."""
+        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._told.add(told)
+        try:
+            yield told
+        finally:
+            self._told.discard(told)
+
+    def stop(self) -> None:
+        """Have all of them end."""
+        for told in self._told:
+            if not told.done():
+                told.set_result(None)
+
+
+async def send_reply(
+    reply: Reply, send: Send, *, head_only: bool, failed: Callable[[Exception], Event], streams: Streams
+) -> None:
     """Send an answer.
 
     Args:
         head_only: Whether the request was HEAD.
         failed: Makes the last event of a stream that raised.
+        streams: Those that are open; this one joins them.
 
     Raises:
         ApiError: A stream raised it before its first event: nothing has been sent yet.
     """
     if isinstance(reply, Stream):
-        await _Streaming(reply, send, failed).run(head_only=head_only)
+        with streams.open() as stopped:
+            await _Streaming(reply, send, failed).run(stopped, head_only=head_only)
     elif isinstance(reply, Json):
         await _send(send, reply.status, "application/json", encoded(reply.data), reply.headers, head_only=head_only)
     else:
@@ -103,7 +134,7 @@ class _Streaming:
         self._begun = False
         self._sent = 0
 
-    async def run(self, *, head_only: bool) -> None:
+    async def run(self, stopped: asyncio.Future[None], *, head_only: bool) -> None:
         if head_only:
             await self._stream.events.aclose()
             await self._begin()
@@ -112,15 +143,24 @@ class _Streaming:
         # The generator runs in one task from its first line to its last: what it holds may be bound to the task.
         pump = asyncio.create_task(self._pump())
         try:
-            while not pump.done():
+            while not pump.done() and not stopped.done():
                 before = self._sent
-                await asyncio.wait({pump}, timeout=KEEP_ALIVE_SECONDS)
-                if not pump.done() and self._sent == before:
+                await asyncio.wait({pump, stopped}, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if not pump.done() and not stopped.done() and self._sent == before:
                     await self._piece(b": keep-alive\n\n")
-            pump.result()
+            if pump.done():
+                pump.result()
         finally:
             await ended(pump)
+        if pump.cancelled() or pump.exception() is not None:
+            await self._stopped()
         await self._send({"type": "http.response.body", "body": b""})
+
+    async def _stopped(self) -> None:
+        problem = ApiError(503, "the server is being stopped; ask again once it is back", kind="server-stopped")
+        if not self._begun:
+            raise problem
+        await self._piece(event_bytes(self._failed(problem)))
 
     async def _pump(self) -> None:
         async with contextlib.aclosing(self._stream.events) as events:

@@ -33,7 +33,7 @@ class Settings:
         tokens: Tenant of each token; empty: no token is asked for, and everybody is the default tenant.
         hosts: Names a request's Host may have, without port; None for loopback's own, "*" among them for any.
         origins: Origins of other pages that may call the API: "https://app.example".
-        edit: Whether the configuration may be changed.
+        edit: Whether the configuration may be changed; where nothing is said, only if hosts is None.
         max_body_bytes: Of a request.
         body_seconds: How long a body may take to arrive.
         allow_env: Environment variables that a configuration which comes with a request may use.
@@ -42,10 +42,14 @@ class Settings:
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
-    edit: bool = True
+    edit: bool = attrs.field()
     max_body_bytes: int = 8 * 1024 * 1024
     body_seconds: float = 30.0
     allow_env: frozenset[str] = frozenset()
+
+    @edit.default
+    def _on_this_machine(self) -> bool:
+        return self.hosts is None
 
 
 @attrs.define(eq=False)
@@ -102,6 +106,11 @@ class Serving:
         finally:
             lent.holders -= 1
             await self._close_if_done(lent)
+
+    @property
+    def folder(self) -> Path:
+        """The folder from which a configuration's relative paths are meant."""
+        return self.source.absolute().parent if isinstance(self.source, Path) else Path.cwd()
 
     @property
     def notes(self) -> tuple[Problem, ...]:
@@ -181,6 +190,10 @@ class Serving:
                 count = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
                 first = self.mask(str(error.problems[0]))
                 log.warning("the changed configuration has %s, the old one goes on serving: %s", count, first)
+            except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
+                self._seen = seen
+                problem = self.mask(f"{type(error).__name__}: {error}")
+                log.error("the changed configuration cannot be used, the old one goes on serving: %s", problem)
             else:
                 log.warning("the changed configuration serves")
 

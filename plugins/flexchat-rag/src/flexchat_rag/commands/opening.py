@@ -20,6 +20,8 @@ _PAGE = 500
 class RagCommandError(FlexChatError):
     """A command cannot do what it was asked; the text says what to do instead."""
 
+    exit_status = 2
+
 
 @attrs.frozen(kw_only=True)
 class OpenStore:

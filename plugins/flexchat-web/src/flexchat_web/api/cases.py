@@ -3,52 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import os
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from flexchat import ConfigError, FlexChat, Problem
+from flexchat.validation.fingerprint import case_hashes
 
 from ..problems import ApiError
-from .records import Records
 
 if TYPE_CHECKING:
-    from flexchat.config.cases import Case
+    from flexchat.config.cases import Case, ValidationTable
     from flexchat.validation.reading import Cases
 
     from ..serving import Serving
 
 
-async def read(serving: Serving, chat: FlexChat) -> Cases:
-    """Return the cases.
-
-    Raises:
-        ConfigError: Everything that is wrong with them.
-    """
-    from flexchat.validation.reading import read_cases
-
-    return await asyncio.to_thread(read_cases, chat.config, Records.of(serving).folder)
-
-
 async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
-    """Return the cases, or none and what is wrong with them."""
-    from flexchat.validation.reading import Cases
+    """Return the cases that can be used, and what is wrong with the others."""
+    from flexchat.validation.reading import usable_cases
 
-    try:
-        return await read(serving, chat), ()
-    except ConfigError as error:
-        return Cases(), error.problems
+    cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder)
+    return cases, tuple(_from_the_folder(problem, f"{serving.folder}{os.sep}") for problem in problems)
 
 
-def chosen(cases: Cases, *, names: Iterable[str] = (), tags: Iterable[str] = ()) -> tuple[Case, ...]:
+async def wanted(
+    serving: Serving, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
+) -> tuple[Case, ...]:
     """Return those with one of these names and one of these tags; none given: all.
 
     Raises:
+        ConfigError: What is wrong with cases that may be among those that are wanted.
         ApiError: 404: there is no case of that name, or none with that tag.
     """
+    found, problems = await readable(serving, chat)
+    if problems and not (names and {case.name for case in found.cases} >= {*names}):
+        raise ConfigError(problems)
     try:
-        return cases.chosen(names, tags)
+        return found.chosen(names, tags)
     except ConfigError as error:
         raise ApiError(404, "; ".join(problem.text for problem in error.problems), kind="unknown-case") from None
+
+
+async def hashes(serving: Serving, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
+    """Return the hashes of the cases, whose results count; None if there are no cases: then those of any do."""
+    found, _ = await readable(serving, chat)
+    tools = chat.tools.get_registry().list()
+    return await asyncio.to_thread(case_hashes, found.cases, tools, table) or None
 
 
 def told(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
@@ -57,3 +59,8 @@ def told(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
         {"path": ": ".join(filter(None, (p.source, p.path))), "text": serving.mask(p.text), "line": p.line}
         for p in problems
     ]
+
+
+def _from_the_folder(problem: Problem, folder: str) -> Problem:
+    """Return a problem without the folder of the configuration: where that is is none of a client's business."""
+    return attrs.evolve(problem, source=problem.source.replace(folder, ""), text=problem.text.replace(folder, ""))

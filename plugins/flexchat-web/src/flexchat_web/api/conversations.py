@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import quote
 
 from flexchat import ConversationInfo, ConversationTurn, UnknownConversationError
 from flexchat.domain.message_json import turn_to_dict
@@ -16,6 +17,9 @@ from ..problems import ApiError
 from .shapes import CONVERSATION_ID, COUNT, TABLE, TEXT, listed, record, taken
 
 NOT_KEPT = "no conversations are kept; a table [conversations] in the configuration keeps them"
+
+# What some system does not take in a file's name, control characters, and what turns the direction of writing.
+_NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 _INFO = {"id": TEXT, "title": TEXT, "turns": COUNT, "topic": TEXT, "created_at": TEXT, "updated_at": TEXT}
 
@@ -62,16 +66,23 @@ async def _delete(call: Call) -> Reply:
 async def _export(call: Call) -> Reply:
     id, as_json = call.path["id"], call.query["format"] == "json"
     async with _own(call) as conversations:
+        title = (await conversations.get(id)).title
         if as_json:
             text = json.dumps(await conversations.export_json(id), indent=2)
         else:
             text = await conversations.export_markdown(id)
-    name = f"{id}.{'json' if as_json else 'md'}".replace(":", "-")
     return Text(
         text,
         media_type="application/json" if as_json else "text/markdown",
-        headers={"content-disposition": f'attachment; filename="{name}"'},
+        headers={"content-disposition": _attachment(title or id, "json" if as_json else "md")},
     )
+
+
+def _attachment(title: str, kind: str) -> str:
+    """Return the header for a file with a conversation's title as its name. Source: RFC 6266, section 5."""
+    name = _NO_FILE_NAME.sub(" ", title)[:80].strip(" .") or "conversation"
+    plain = name.encode("ascii", "replace").decode().replace("?", "_")
+    return f"attachment; filename=\"{plain}.{kind}\"; filename*=UTF-8''{quote(f'{name}.{kind}', safe='')}"
 
 
 def _info(info: ConversationInfo) -> dict[str, Any]:

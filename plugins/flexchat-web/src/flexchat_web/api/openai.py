@@ -183,7 +183,7 @@ _MESSAGE = {
     "required": ["role"],
 }
 _FRACTION = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-_LIMIT = {"type": ["integer", "null"], "minimum": 1}
+_LIMIT = {"type": ["integer", "null"], "minimum": 1, "maximum": 2**31 - 1}
 _FORM = {
     "type": ["object", "null"],
     "properties": {
@@ -217,7 +217,7 @@ _COMPLETIONS = {
         "temperature": {"type": ["number", "null"], "minimum": 0, "maximum": 2},
         "top_p": _FRACTION,
         "stop": {"anyOf": [TEXT, {"type": "null"}, {"type": "array", "items": TEXT, "maxItems": 4}]},
-        "seed": {"type": ["integer", "null"]},
+        "seed": {"type": ["integer", "null"], "minimum": -(2**63), "maximum": 2**63 - 1},
         "reasoning_effort": {"enum": [None, "none", "minimal", "low", "medium", "high", "xhigh", "max"]},
         "response_format": _FORM,
         "n": {"enum": [None, 1]},

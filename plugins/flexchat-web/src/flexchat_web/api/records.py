@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 from flexchat import FlexChat, ModelInfo, ProviderError
 from flexchat.config.cases import ValidationTable
 from flexchat.errors import UnknownNameError, did_you_mean
-from flexchat.validation.attempts import ModelKey
-from flexchat.validation.fingerprint import tools_hash
+from flexchat.validation.fingerprint import Keys
 from flexchat.validation.store import ValidationStore
 from flexchat.validation.tracker import ModelValidationTracker
+
+from . import cases as case_files
 
 if TYPE_CHECKING:
     from ..serving import Serving
@@ -39,7 +40,6 @@ class Records:
         self._serving = serving
         self._stores: dict[Path | None, ValidationStore] = {}
         self._lists: WeakKeyDictionary[FlexChat, tuple[float, Lists]] = WeakKeyDictionary()
-        self._tools: WeakKeyDictionary[FlexChat, str] = WeakKeyDictionary()
         self._listing = asyncio.Lock()
 
     @classmethod
@@ -50,21 +50,15 @@ class Records:
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store the configuration names."""
         named = validation_table(chat).store
-        path = self.folder / Path(named).expanduser() if named else None
+        path = self._serving.folder / Path(named).expanduser() if named else None
         if path not in self._stores:
             self._stores[path] = ValidationStore(path)
         return self._stores[path]
 
-    @property
-    def folder(self) -> Path:
-        """The folder from which a configuration's relative paths are meant."""
-        source = self._serving.source
-        return source.absolute().parent if isinstance(source, Path) else Path.cwd()
-
     async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
-        """Return a tracker over the store, whose results go stale with the models and tools of this chat."""
-        keys = await self.keys(chat)
-        return ModelValidationTracker(self.store(chat), current=keys)
+        """Return a tracker over the store, whose results go stale with the models, tools and cases of this chat."""
+        keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, validation_table(chat))
+        return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
     async def lists(self, chat: FlexChat, *, refresh: bool = False) -> Lists:
         """Return the models of each service, or why it does not list them; a minute old at most."""
@@ -76,37 +70,12 @@ class Records:
 
     async def keys(self, chat: FlexChat) -> Keys:
         """Return what says of a model what its results are valid for now."""
-        listed = await self.lists(chat)
-        if chat not in self._tools:
-            self._tools[chat] = tools_hash(chat.tools.get_registry().list())
-        digests = {
-            f"{service}/{model.id}": model.digest
-            for service, models in listed.items()
-            if not isinstance(models, ProviderError)
-            for model in models
-        }
-        return Keys(digests, chat.packages, self._tools[chat])
+        return Keys(chat, await self.lists(chat))
 
     async def aclose(self) -> None:
         """Close the stores."""
         while self._stores:
             await self._stores.popitem()[1].aclose()
-
-
-class Keys:
-    """Says what results of a model are valid for."""
-
-    def __init__(self, digests: Mapping[str, str | None], packages: Mapping[str, str], tools: str) -> None:
-        self._digests, self._packages, self._tools = digests, packages, tools
-
-    def __call__(self, model_id: str) -> ModelKey:
-        """Return it for "SERVICE/MODEL"."""
-        return ModelKey(
-            model_id=model_id,
-            digest=self._digests.get(model_id),
-            package=self._packages.get(model_id.partition("/")[0], ""),
-            tools=self._tools,
-        )
 
 
 def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:

@@ -1,129 +1,31 @@
-"""Validation runs: work of the server's own, which goes on when the client goes, and can be watched from anywhere."""
+"""Operations on validation runs: begun, watched, cancelled, resumed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import attrs
-from flexchat import FlexChat
+from flexchat import ConfigError, FlexChat
 from flexchat.validation.attempt_json import attempt_to_dict
-from flexchat.validation.attempts import Attempt
 from flexchat.validation.running import Plan, ValidationRun
 from flexchat.validation.store import Run, Tally, ValidationStore
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
 from ..problems import ApiError
-from ..serving import Serving
 from . import cases as case_files
+from .background import Live, Runs
 from .records import Records, chosen_model, named_models, validation_table
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, listed, record, taken
-
-log = logging.getLogger(__name__)
 
 MOST_TRIES = 100_000
 """Tries a run may plan."""
 
 _SECONDS_BETWEEN = 1.0
 """How often a run is told at most while it goes on."""
-
-Begin = Callable[[FlexChat, ValidationStore], Awaitable[ValidationRun]]
-
-
-@attrs.define(eq=False)
-class Live:
-    """A run under way.
-
-    Attributes:
-        made: The attempts since it was begun or resumed.
-        changed: Set when there is more to tell; whoever waits takes the one that is there.
-    """
-
-    models: tuple[str, ...]
-    made: list[Attempt] = attrs.field(factory=list)
-    changed: asyncio.Event = attrs.field(factory=asyncio.Event)
-    run: ValidationRun | None = None
-    task: asyncio.Task[None] | None = None
-    over: bool = False
-
-    def tell(self) -> None:
-        """Wake those who watch."""
-        changed, self.changed = self.changed, asyncio.Event()
-        changed.set()
-
-
-class Runs:
-    """The runs of a server. When it ends they are interrupted, and can be resumed."""
-
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
-        self._live: dict[str, Live] = {}
-        self._beginning: set[Live] = set()
-
-    @classmethod
-    def of(cls, serving: Serving) -> Runs:
-        """Return the one of a server."""
-        Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
-        return serving.kept(cls, lambda: cls(serving))
-
-    async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
-        """Begin a run of a tenant in the background, or go on with one; return its record.
-
-        Raises:
-            ApiError: 409: one of its models is being tried by another run.
-        """
-        live = Live(models)
-        for other in {*self._live.values(), *self._beginning}:
-            if not other.over and (shared := set(models) & set(other.models)):
-                run = other.run.run if other.run is not None else None
-                under_way = f" ({run.id})" if run is not None and run.tenant == tenant else ""
-                text = f"a run{under_way} is trying {', '.join(sorted(shared))} already; wait for it, or cancel it"
-                raise ApiError(409, text, kind="run-under-way")
-        self._beginning.add(live)
-        begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # who asked may have gone
-        live.task = asyncio.create_task(self._work(live, make, begun))
-        return await asyncio.shield(begun)
-
-    def live(self, id: str) -> Live | None:
-        """Return a run that is under way; None if it is not."""
-        return self._live.get(id)
-
-    async def aclose(self) -> None:
-        """Interrupt what is under way."""
-        tasks = [live.task for live in {*self._live.values(), *self._beginning} if live.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _work(self, live: Live, make: Begin, begun: asyncio.Future[Run]) -> None:
-        try:
-            async with self._serving.chat() as chat:
-                live.run = run = await make(chat, Records.of(self._serving).store(chat))
-                self._live[run.run.id] = live
-                self._beginning.discard(live)
-                begun.set_result(run.run)
-                async with contextlib.aclosing(run.events()) as events:
-                    async for event in events:
-                        if isinstance(event, Attempt):
-                            live.made.append(event)
-                        live.tell()
-        except Exception as error:  # noqa: BLE001  told to who asked, or kept with the run, and in the log
-            if not begun.done():
-                begun.set_exception(error)
-            else:
-                log.error("validation run: %s", self._serving.mask(f"{type(error).__name__}: {error}"))
-        finally:
-            begun.cancel()
-            live.over = True
-            self._beginning.discard(live)
-            if live.run is not None:
-                self._live.pop(live.run.run.id, None)
-            live.tell()
 
 
 async def _start(call: Call) -> Reply:
@@ -144,9 +46,7 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
     """
     body = call.body or {}
     table = validation_table(chat)
-    found = case_files.chosen(
-        await case_files.read(call.serving, chat), names=body.get("cases", ()), tags=body.get("tags", ())
-    )
+    found = await case_files.wanted(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
     if not found:
         raise ApiError(422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
     wanted = body.get("models") or table.models or [*named_models(chat)]
@@ -165,7 +65,9 @@ async def _resume(call: Call) -> Reply:
         raise ApiError(409, f"run {earlier.id} {under_way}", kind="not-resumable")
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
-        found = await case_files.read(call.serving, chat)
+        found, problems = await case_files.readable(call.serving, chat)
+        if problems and not {case.name for case in found.cases} >= {*earlier.cases}:
+            raise ConfigError(problems)
         return await ValidationRun.resume(chat, earlier.id, found.cases, store)
 
     return await _under_way(call, await Runs.of(call.serving).begin(earlier.models, make, call.tenant))

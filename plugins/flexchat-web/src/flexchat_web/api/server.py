@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LONGEST_MARKDOWN = 100_000
-"""Characters of a text that is rendered; a longer one is shown as it is."""
+"""Characters that one request has rendered; the texts beyond are shown as they are."""
 
 _SCHEMES = ("http:", "https:", "mailto:")
 _COLLECTIONS_S = 5.0
@@ -47,6 +48,7 @@ async def _ui_config(call: Call) -> Reply:
                 "title": "FlexChat",
                 "version": flexchat.__version__,
                 "read_only": not call.may_edit,
+                "asks_for_token": bool(serving.settings.tokens),
                 "config": {
                     "name": source.name if source is not None else "demo",
                     "format": source.suffix.removeprefix(".") if source is not None else None,
@@ -85,18 +87,24 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
 
 
 async def _markdown(call: Call) -> Reply:
-    return Json({"html": await asyncio.to_thread(lambda: [rendered(text) for text in call.body["texts"]])})
+    return Json({"html": await asyncio.to_thread(lambda: [*_all_rendered(call.body["texts"])])})
+
+
+def _all_rendered(texts: Iterable[str]) -> Iterator[str]:
+    from markdown_it.common.utils import escapeHtml
+
+    left = LONGEST_MARKDOWN
+    for text in texts:
+        left -= len(text)
+        yield rendered(text) if left >= 0 else f"<pre>{escapeHtml(text)}</pre>\n"
 
 
 def rendered(text: str) -> str:
     """Return CommonMark with tables as HTML that is safe whatever the text says.
 
-    Raw HTML is shown, not obeyed; images are not loaded; links lead to the web or to mail, in a page of their own.
+    Raw HTML is shown, not obeyed; of an image there is a link to it; links lead to the web or to mail, in a page of
+    their own.
     """
-    if len(text) > LONGEST_MARKDOWN:
-        from markdown_it.common.utils import escapeHtml
-
-        return f"<pre>{escapeHtml(text)}</pre>\n"
     html: str = _renderer().render(text)
     return html
 
@@ -104,10 +112,11 @@ def rendered(text: str) -> str:
 @cache
 def _renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt
+    from markdown_it.common.utils import escapeHtml
 
     # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" is no stack overflow.
     renderer = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
-    renderer.enable(["table", "strikethrough"]).disable(["image", "html_block", "html_inline"])
+    renderer.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
     renderer.validateLink = lambda url: url.strip().lower().startswith(_SCHEMES)  # type: ignore[method-assign]
 
     def link_open(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
@@ -116,7 +125,15 @@ def _renderer() -> MarkdownIt:
         opened: str = self.renderToken(tokens, index, options, env)
         return opened
 
+    def image(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        address = escapeHtml(str(tokens[index].attrGet("src") or ""))
+        alt = escapeHtml(self.renderInlineAsText(tokens[index].children, options, env))
+        text = f"{alt or address} (image)"
+        within = sum(token.nesting for token in tokens[:index] if token.type in ("link_open", "link_close"))
+        return text if within else f'<a href="{address}" rel="noopener noreferrer" target="_blank">{text}</a>'
+
     renderer.add_render_rule("link_open", link_open)
+    renderer.add_render_rule("image", image)
     return renderer
 
 
@@ -154,6 +171,7 @@ OPERATIONS = (
                     "title": TEXT,
                     "version": TEXT,
                     "read_only": SWITCH,
+                    "asks_for_token": SWITCH,
                     "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
                     "services": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
                     "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),

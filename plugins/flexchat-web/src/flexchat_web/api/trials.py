@@ -12,14 +12,8 @@ import attrs
 from flexchat import FlexChat, Turn
 from flexchat.config.document import document_of
 from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.errors import (
-    ChatRequestError,
-    ContentFilterError,
-    ContextLengthError,
-    ModelNotFoundError,
-    ProviderRequestError,
-    UnknownServiceError,
-)
+from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownServiceError
+from flexchat.validation.trying import is_the_models
 
 from ..config.permitted import refused
 from ..operations import Call, Event, Json, Operation, Reply, Stream
@@ -104,9 +98,7 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     if not call.may_edit:
         raise ApiError(403, "a service of a request's own needs the right to edit (flexchat serve --edit)", kind="edit")
     settings, registry = call.body["provider_config"], call.body.get("registry")
-    provider = settings.get("provider") or settings.get("type")
-    if not isinstance(provider, str) or not provider:
-        raise ChatRequestError("provider_config names its provider: openai, ollama, gemini, …")
+    provider = settings.get("provider") or settings["type"]
     entry = {**{key: value for key, value in settings.items() if key != "type"}, "provider": provider}
     _refuse_variables(entry)
     tables: dict[str, Any] = {
@@ -172,8 +164,7 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
 
 async def _record_refusal(call: Call, trial: Trial, error: ProviderRequestError) -> None:
     """Record that a model does not take what a test sends it; a service that is away says nothing of its models."""
-    says_something = isinstance(error, (ContextLengthError, ContentFilterError)) or error.kind is None
-    if says_something and not isinstance(error, ModelNotFoundError) and error.status not in (404, 409):
+    if is_the_models(error):
         await _recorded(call, trial, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
 
@@ -196,6 +187,12 @@ def _missing(body: Any) -> str | None:
 
 
 _SAID = {"type": "string", "pattern": "\\S"}
+_SERVICE = {
+    "type": "object",
+    "description": "A service of the request's own, as the configuration has it; needs the right to edit.",
+    "properties": {name: {"type": "string", "minLength": 1} for name in ("provider", "type")},
+    "anyOf": [{"required": ["provider"]}, {"required": ["type"]}],
+}
 
 OPERATIONS = (
     Operation(
@@ -209,13 +206,14 @@ OPERATIONS = (
             **taken(
                 {"query": _SAID, "model": _SAID},
                 llm={**TEXT, "description": "The service; else it stands before the model: SERVICE/MODEL."},
-                provider_config={**TABLE, "description": "A service of the request's own; needs the right to edit."},
+                provider_config=_SERVICE,
                 registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
                 record={**SWITCH, "description": "false: leaves the model's record alone."},
                 stream=SWITCH,
             ),
             "not": {"required": ["llm", "provider_config"]},
             "dependentRequired": {"registry": ["provider_config"]},
+            "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
         },
         refusal=_missing,
         answers={

@@ -70,7 +70,8 @@ async def _matrix(call: Call) -> Reply:
     def made() -> dict[str, Any]:
         hashes = case_hashes(cases, tools, table)
         ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
-        return matrix(summarise(attempts, {id: keys(id) for id in ids}, hashes, runs=runs), hashes)
+        counting = hashes if found.cases else None  # as for a model's record
+        return matrix(summarise(attempts, {id: keys(id) for id in ids}, counting, runs=runs), hashes)
 
     return Json({**await asyncio.to_thread(made), "problems": case_files.told(problems, call.serving)})
 
@@ -205,7 +206,11 @@ OPERATIONS = (
         summary="Add results that were exported, here or by the Node original; what is there already is not added.",
         tag="validation",
         handle=_import,
-        body={"type": ["object", "array"]},
+        body={
+            "type": ["object", "array"],
+            "description": "What the export answers, or a file of the Node original.",
+            "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
+        },
         answers={200: record({"imported": COUNT})},
         problems=(422, 503),
         edits=True,

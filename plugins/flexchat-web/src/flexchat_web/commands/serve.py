@@ -26,6 +26,14 @@ SHORTEST_TOKEN = 16
 class ServeError(FlexChatError):
     """The server cannot be started as it was asked to; the text says what to do."""
 
+    exit_status = 2
+
+
+class ListenError(ServeError):
+    """The port cannot be had; the text says what to do."""
+
+    exit_status = 1
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what serve takes."""
@@ -84,13 +92,17 @@ def run(args: argparse.Namespace) -> int:
 
         def started() -> None:
             args.terminal.out(f"FlexChat at {url}/ (config: {name})")
+            if not _is_loopback(args.host):
+                for line in _for_others(args, listening.getsockname()[1]):
+                    args.terminal.say(line)
             if args.open:
                 import webbrowser
 
                 webbrowser.open(f"{url}/")
 
         with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(Server(app, started, verbose=args.verbose).serve(sockets=[listening]))
+            server = Server(app, started, verbose=args.verbose, waiting=lambda text: args.terminal.say(text, "dim"))
+            asyncio.run(server.serve(sockets=[listening]))
     finally:
         listening.close()
     return 0
@@ -189,12 +201,12 @@ def _listen(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ServeError(
+            raise ListenError(
                 f"port {port} is in use, maybe by another flexchat serve: --port 0 takes any free one"
             ) from None
         if error.errno == errno.EACCES:
-            raise ServeError(f"port {port} may not be used by you: take one from 1024, --port 8000") from None
-        raise ServeError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+            raise ListenError(f"port {port} may not be used by you: take one from 1024, --port 8000") from None
+        raise ListenError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
     return listening
 
 
@@ -203,6 +215,17 @@ def _url(listening: socket.socket) -> str:
     if host in ("0.0.0.0", "::"):
         host = "localhost"
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _for_others(args: argparse.Namespace, port: int) -> list[str]:
+    """Return who else can reach a server that listens to the network, by which names, and how they sign in."""
+    names = [name for name in _hosts(args.host, args.allow_host) if not _is_loopback(name) and name != "*"]
+    places = " or ".join(f"http://{f'[{name}]' if ':' in name else name}:{port}/" for name in names)
+    token = f"a token of {args.token_file}" if args.token_file else "the token in FLEXCHAT_TOKEN"
+    return [
+        f"others on the network can reach it: {places} (--allow-host adds a name or an address)",
+        f"they sign in on the page with {token}; programs send Authorization: Bearer TOKEN",
+    ]
 
 
 SERVE = Command(name="serve", summary="serve the HTTP API and the web page", add_arguments=add_arguments, run=run)

@@ -5,19 +5,34 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 
 from .protocol import HeadTimeoutProtocol
 
+if TYPE_CHECKING:
+    from ..app import WebApp
+
 SHUTDOWN_SECONDS = 2
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server. When it listens, it calls ``started``; requests have 2 seconds when it ends."""
+    """uvicorn's server. When it ends, streams end with an event that says so, and other requests have 2 seconds.
 
-    def __init__(self, app: Any, started: Callable[[], None], *, verbose: bool) -> None:
+    Args:
+        started: Called when it listens.
+        waiting: Called when it ends and something is still open, with what that is.
+    """
+
+    def __init__(
+        self,
+        app: WebApp,
+        started: Callable[[], None],
+        *,
+        verbose: bool,
+        waiting: Callable[[str], None] = lambda _: None,
+    ) -> None:
         logging.getLogger("uvicorn").setLevel(logging.INFO if verbose else logging.CRITICAL)
         logging.getLogger("uvicorn.access").addFilter(without_query)
         super().__init__(
@@ -36,13 +51,27 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             )
         )
-        self._told = started
+        self._app, self._started, self._waiting = app, started, waiting
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
         await super().startup(sockets)
         if not self.should_exit:
-            self._told()
+            self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, wait for the rest, and stop listening."""
+        streams, others = len(self._app.streams), len(self.server_state.tasks) - len(self._app.streams)
+        said = [_count(streams, "stream is open", "streams are open")] if streams else []
+        said += [_count(others, "request is under way", "requests are under way")] if others > 0 else []
+        if said:
+            self._waiting(f"stopping: {', '.join(said)}")
+        self._app.streams.stop()
+        await super().shutdown(sockets)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def without_query(record: logging.LogRecord) -> bool:

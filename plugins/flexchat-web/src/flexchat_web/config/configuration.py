@@ -14,6 +14,7 @@ from flexchat import ConfigError, FlexChat, Problem
 from flexchat.assembly import config_schema
 from flexchat.config.document import Document, copied, document_of
 from flexchat.errors import PluginError
+from flexchat.validation.model_ids import wrong_models
 
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
@@ -50,12 +51,13 @@ async def show(call: Call) -> Reply:
     text, problems = _shown(call.serving, file)
     return Json(
         {
-            "name": file.name,
+            "name": file.name if file.path is not None else _in_no_file(call.serving),
             "format": file.format,
             "text": text,
             "config": tables_of(text, file.format),
             "version": file.version,
             "editable": call.may_edit and file.path is not None,
+            "in_force": _serves(call.serving, file),
             "problems": flaws_as_data(problems or call.serving.config_problems),
             "notes": flaws_as_data(call.serving.notes),
         }
@@ -76,7 +78,8 @@ async def validate(call: Call) -> Reply:
         flaws = flaws_as_data(error.problems)
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
-    return Json({"valid": True, "errors": [], "warnings": flaws_as_data(chat.notes), "config": tables})
+    warnings = [*flaws_as_data(chat.notes), *await _of_cases(call.serving, chat)]
+    return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
 
 
 async def change(call: Call) -> Reply:
@@ -173,6 +176,16 @@ def _shown(serving: Serving, file: ConfigFile) -> tuple[str, tuple[Problem, ...]
     return shown(file.text, document, serving.plugins, serving.mask), ()
 
 
+def _in_no_file(serving: Serving) -> str:
+    return "in memory" if isinstance(serving.source, Path) else "demo"
+
+
+def _serves(serving: Serving, file: ConfigFile) -> bool:
+    with contextlib.suppress(ConfigError):
+        return file.path is None or file.parse(file.text).data == serving.written
+    return False
+
+
 def _readable(serving: Serving, file: ConfigFile) -> Mapping[str, Any]:
     """Return the file's data; those of the configuration in force where the file cannot be read."""
     try:
@@ -201,16 +214,17 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
         now = _readable(serving, file)
     posted = file.parse(body["text"])
     values, problems = behind_masks(posted, now, serving.plugins, serving.mask)
-    # What serves from memory came with a request, too: a reference that stands there was never expanded.
-    expanded = now if file.path is not None else {}
-    problems += refused(posted, now, allow_env=serving.settings.allow_env, expanded=expanded)
-    if problems:
-        raise ConfigError(problems)
     text = body["text"]
     with contextlib.suppress(ConfigError):  # the file cannot be read: its comments stay as they were posted
         text = with_comments(text, file.text, file.parse(file.text), serving.plugins, serving.mask)
     text = set_values(text, posted.source, values) if values else text
-    return _Posted(text=text, document=file.parse(text))
+    document = file.parse(text)
+    # What serves from memory came with a request, too: a reference that stands there was never expanded.
+    expanded = now if file.path is not None else {}
+    problems += refused(document, now, allow_env=serving.settings.allow_env, expanded=expanded)
+    if problems:
+        raise ConfigError(problems)
+    return _Posted(text=text, document=document)
 
 
 def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,17 +234,16 @@ def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
         ConfigError: It holds what may not come through the server.
     """
     serving = call.serving
-    posted = document_of(tables)
-    values, problems = behind_masks(posted, serving.written, serving.plugins, serving.mask)
-    problems += refused(posted, serving.written, allow_env=(), expanded=None)
-    if problems:
-        raise ConfigError(problems)
+    values, problems = behind_masks(document_of(tables), serving.written, serving.plugins, serving.mask)
     data: dict[str, Any] = copied(tables)
     for place, value in values.items():
         holder: Any = data
         for key in place[:-1]:
             holder = holder[key]
         holder[place[-1]] = value
+    problems += refused(document_of(data), serving.written, allow_env=(), expanded=None)
+    if problems:
+        raise ConfigError(problems)
     return data
 
 
@@ -240,6 +253,21 @@ async def _built(call: Call, posted: _Posted) -> FlexChat:
         return await asyncio.to_thread(FlexChat.from_config, source, plugins=call.serving.plugins)
     except ConfigError as error:
         raise ConfigError(_masked(call.serving, error.problems)) from None
+
+
+async def _of_cases(serving: Serving, chat: FlexChat) -> list[dict[str, Any]]:
+    """Return what is wrong with the validation cases and their models: that keeps nobody from serving.
+
+    Files that a request names are those of the operator's file, or it would have been refused.
+    """
+    from ..api.cases import readable, told
+
+    if chat.config.validation is None:
+        return []
+    _, problems = await readable(serving, chat)
+    problems = (*problems, *wrong_models(chat.config))
+    # A line is one of the text that was posted, and these are told without it.
+    return [{**flaw, "line": None} for flaw in told(problems, serving)]
 
 
 def _tables(call: Call) -> Any:
@@ -284,6 +312,7 @@ OPERATIONS = (
                     "config": TABLES,
                     "version": TEXT,
                     "editable": {"type": "boolean"},
+                    "in_force": {"type": "boolean", "description": "Whether this is what serves now."},
                     "problems": FLAWS,
                     "notes": FLAWS,
                 }

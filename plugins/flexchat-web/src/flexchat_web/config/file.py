@@ -70,7 +70,7 @@ def current_file(serving: Serving) -> ConfigFile:
 def written_as(data: Mapping[str, Any], format: Format) -> str:
     """Return tables as the text of a file."""
     if format == "json":
-        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"  # TOML has dates, too
     return tomlkit.dumps(_without_null(data))
 
 

@@ -6,6 +6,7 @@ that sent a posted ``${KEY}`` to a posted address.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,8 @@ SAFE_IMPLEMENTATIONS = ("builtin", "internal", "mock")
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _FILE_WORDS = {"path", "paths", "file", "files", "folder", "directory", "command", "args", "env", "cwd"}
+_SENT_BY_LIBPQ = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGSSLKEY")
+_FILES_OF_LIBPQ = re.compile(r"(?i)\b(?:passfile|service|servicefile|sslkey|sslcert|sslrootcert|sslcrl|sslcrldir)\s*=")
 _BY_HAND = "edit the file by hand"
 
 
@@ -37,7 +40,12 @@ def refused(
         expanded: The configuration whose references to the environment are replaced already, and may stay; None if
             none will be replaced in the posted one.
     """
-    found = [*_code(posted, file), *_classes(posted, file), *_paths(posted, file)]
+    found = [
+        *_code(posted, file),
+        *_classes(posted, file),
+        *_paths(posted, file),
+        *_databases(posted, file, allow_env),
+    ]
     return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
 
 
@@ -117,6 +125,27 @@ def _paths(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
             continue
         if _names_file(place) and value not in (None, at(file, place)):
             yield posted.problem(place, f"a file's place cannot be added or changed here: {_BY_HAND}")
+
+
+def _databases(posted: Document, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
+    """Yield a problem for each new address of a PostgreSQL that would be sent what its client finds by itself.
+
+    Source: libpq's documentation, "Environment Variables" and "Parameter Key Words".
+    """
+    for place, value in walk(posted.data):
+        if not isinstance(value, str) or value in (MASKED, at(file, place)):
+            continue
+        if place[-1] != "dsn" and not value.startswith(("postgres://", "postgresql://")):
+            continue
+        if _FILES_OF_LIBPQ.search(value):
+            yield posted.problem(place, f"a file's place cannot be added or changed here: {_BY_HAND}")
+        for name in _SENT_BY_LIBPQ:
+            if name in os.environ and name not in allow_env:
+                yield posted.problem(
+                    place,
+                    f"{name} of the environment would be sent there: {_BY_HAND}, or start the server with "
+                    f"--allow-env {name}",
+                )
 
 
 def _names_file(place: Place) -> bool:

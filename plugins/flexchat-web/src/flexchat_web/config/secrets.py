@@ -38,18 +38,18 @@ _TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-
 _SHORTEST = 6
 
 
-def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[Place, str]:
+def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[Place, Any]:
     """Return the places whose values are not shown, with the values.
 
     These are the settings that a plugin marks as secret, keys named like one, what services are sent as headers, and
     whatever holds a secret of the environment or one that stands elsewhere in the configuration, or looks like a key
     or a password.
     """
-    found: dict[Place, str] = {}
+    found: dict[Place, Any] = {}
     for place, value in walk(data):
-        if isinstance(value, str) and _named_secret(place, data, plugins) and _is_literal(value):
+        if _is_literal(value) and _named_secret(place, data, plugins):
             found[place] = value
-    known = {value for value in {*found.values(), *secrets_of_environment()} if len(value) >= _SHORTEST}
+    known = {value for value in map(str, (*found.values(), *secrets_of_environment())) if len(value) >= _SHORTEST}
     for place, value in walk(data):
         if not isinstance(value, str) or place in found or value == MASKED:
             continue
@@ -77,7 +77,7 @@ def _lines(text: str, document: Document, plugins: PluginHost, mask: Callable[[s
     """Yield each line of a text without the secrets of its values, and the same without those of its comments."""
     places = secret_places(document.data, plugins, mask)
     masked = set_values(text, document.source, dict.fromkeys(places, MASKED)) if places else text
-    secrets = {value for value in (*places.values(), *secrets_of_environment()) if len(value) >= _SHORTEST}
+    secrets = {value for value in map(str, (*places.values(), *secrets_of_environment())) if len(value) >= _SHORTEST}
 
     def hide(line: str) -> str:
         for secret in sorted(secrets, key=len, reverse=True):
@@ -109,10 +109,10 @@ def shown_unread(text: str, mask: Callable[[str], str]) -> str:
 
 def behind_masks(
     posted: Document, file: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]
-) -> tuple[dict[Place, str], list[Problem]]:
+) -> tuple[dict[Place, Any], list[Problem]]:
     """Return the file's secrets for the masks in a posted configuration; a problem for each that may not be used."""
     secrets = secret_places(file, plugins, mask)
-    values: dict[Place, str] = {}
+    values: dict[Place, Any] = {}
     problems = []
     for place, value in walk(posted.data):
         if value != MASKED:
@@ -128,7 +128,7 @@ def behind_masks(
 
 
 def same_target(
-    data: Mapping[str, Any], file: Mapping[str, Any], place: Place, secrets: Mapping[Place, str] | None = None
+    data: Mapping[str, Any], file: Mapping[str, Any], place: Place, secrets: Mapping[Place, Any] | None = None
 ) -> bool:
     """Return whether the entry around a place speaks to whom it speaks to in the file: its provider, and all settings.
 
@@ -162,7 +162,7 @@ def at(data: Any, place: Place) -> Any:
     return data
 
 
-def _facts(data: Mapping[str, Any], entry: Place, secrets: Mapping[Place, str]) -> dict[Place, Any]:
+def _facts(data: Mapping[str, Any], entry: Place, secrets: Mapping[Place, Any]) -> dict[Place, Any]:
     """Return what decides whom an entry speaks to."""
     table = at(data, entry)
     if not isinstance(table, dict):
@@ -223,8 +223,13 @@ def _marked_of(cls: type[Any]) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def _is_literal(value: str) -> bool:
-    """Return whether a text is more than references to the environment: "Bearer ${KEY}" is not."""
+def _is_literal(value: Any) -> bool:
+    """Return whether a value is written out, and no reference to the environment: "Bearer ${KEY}" is one.
+
+    A number may be a password without quotes; a short one counts something.
+    """
+    if not isinstance(value, str):
+        return isinstance(value, (int, float)) and len(str(value)) >= _SHORTEST
     rest = _SCHEME.sub("", value)
     left = _REFERENCE.sub("", rest)
     return bool(left) if left == rest else len(left.strip()) >= _SHORTEST

@@ -36,11 +36,16 @@ export async function* watch(path, options) {
   yield* told(await request("GET", path, undefined, { ...options, accept: "text/event-stream" }));
 }
 
+const STOPPED = "urn:flexchat:problem:server-stopped";
+
 async function* told(response) {
   try {
-    yield* events(response);
+    for await (const one of events(response)) {
+      if (one.event === "error" && one.data?.type === STOPPED) throw new ApiError(0, { ...one.data, title: "Cut off" });
+      yield one;
+    }
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error.name === "AbortError" || error instanceof ApiError) throw error;
     throw new ApiError(0, { title: "Cut off", detail: "The connection to the server broke. Is it still running?" });
   }
 }

@@ -1,11 +1,12 @@
 // Dialogs and toasts.
 //   if (await confirmed({ title: "Delete?", text: "…", action: "Delete", danger: true })) …
-//   const name = await askText({ title: "Rename", label: "Title", value, action: "Rename" })      null: cancelled
+//   await askText({ title: "Rename", label: "Title", value, action: "Rename", maxLength: 200, save: (name) => … })
 //   const dialog = openDialog({ title, content: node, actions: [button(…)], wide: true, onClose })   dialog.close()
 //   toast("Saved", { kind: "ok" });  toast("Deleted", { action: ["Undo", () => …], seconds: 8 })
+//   closeDialogs()   the page they belong to is left
 
 import { h, icon, uid } from "./dom.js";
-import { button, iconButton } from "./elements.js";
+import { busy, button, iconButton } from "./elements.js";
 
 /** Open a dialog over the page; Escape and the cross close it. */
 export function openDialog({ title, content, actions = [], wide = false, onClose, className = "" }) {
@@ -31,45 +32,49 @@ export function openDialog({ title, content, actions = [], wide = false, onClose
   return node;
 }
 
+/** Close what is open, as Escape does. */
+export function closeDialogs() {
+  for (const node of [...document.querySelectorAll("dialog[open]")].reverse()) node.close();
+}
+
 /** Ask yes or no. */
-export function confirmed({ title, text, action = "OK", danger = false }) {
+export function confirmed({ title, text, action = "OK", keep = "Cancel", danger = false }) {
   return new Promise((resolve) => {
     let answer = false;
     const yes = button(action, { kind: danger ? "danger" : "primary", onClick: () => ((answer = true), dialog.close()) });
     const dialog = openDialog({
       title,
       content: typeof text === "string" ? h("p", {}, text) : text,
-      actions: [button("Cancel", { onClick: () => dialog.close() }), yes],
+      actions: [button(keep, { onClick: () => dialog.close() }), yes],
       onClose: () => resolve(answer),
     });
     yes.focus();
   });
 }
 
-/** Ask for a line of text; null if it was cancelled. */
-export function askText({ title, label, value = "", action = "OK" }) {
-  return new Promise((resolve) => {
-    let answer = null;
-    const id = uid("ask");
-    const input = h("input", { id, type: "text", value, class: "input", required: true });
-    const form = h("form", { id: `${id}-form`, class: "field" }, h("label", { for: id }, label), input);
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      answer = input.value.trim();
-      if (answer) dialog.close();
-    });
-    const dialog = openDialog({
-      title,
-      content: form,
-      actions: [
-        button("Cancel", { onClick: () => dialog.close() }),
-        button(action, { kind: "primary", type: "submit", form: `${id}-form` }),
-      ],
-      onClose: () => resolve(answer || null),
-    });
-    input.focus();
-    input.select();
+/** Ask for a line of text and save it; the dialog stays, with what is wrong, until that works or is cancelled. */
+export function askText({ title, label, value = "", action = "OK", maxLength, save }) {
+  const id = uid("ask");
+  const input = h("input", { id, type: "text", dir: "auto", value, class: "input", required: true, maxlength: maxLength, "aria-describedby": `${id}-problem` });
+  const problem = h("p", { class: "field-problem", id: `${id}-problem`, role: "alert" });
+  const form = h("form", { id: `${id}-form`, class: "field" }, h("label", { for: id }, label), input, problem);
+  const yes = button(action, { kind: "primary", type: "submit", form: form.id });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = input.value.trim();
+    if (!text) return;
+    problem.textContent = "";
+    try {
+      await busy(yes, save(text));
+      dialog.close();
+    } catch (error) {
+      problem.textContent = error.message;
+      input.focus();
+    }
   });
+  const dialog = openDialog({ title, content: form, actions: [button("Cancel", { onClick: () => dialog.close() }), yes] });
+  input.focus();
+  input.select();
 }
 
 /** Say something at the page's edge for some seconds. */

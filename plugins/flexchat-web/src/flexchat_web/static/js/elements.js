@@ -2,10 +2,12 @@
 //   pageHead("Tools", "What models may call.", button(…))   the page's h1 and its actions
 //   button("Run", { icon: "play", kind: "primary" | "quiet" | "danger", onClick, … })   iconButton("trash", "Delete", onClick)
 //   badge("validated", "ok", "check")   spinner("Loading")   emptyState("No cases yet", …nodes)
-//   errorCard(error, { retry })   an ApiError (or any error) with what is wrong, each problem, and a button
+//   errorCard(error, { retry, reading })   an ApiError (or any error) with what is wrong, each problem, and a button
 //   alert(kind, …children)   busy(button, promise)   copyButton(text)   ms(1234.5) "1.2 s"   when("2026-…") "5 min ago"
 
+import { reachable } from "./attention.js";
 import { announce, h, icon } from "./dom.js";
+import { signInForm } from "./sign_in.js";
 
 /** The head of a page. */
 export function pageHead(title, lead, ...actions) {
@@ -48,28 +50,23 @@ export function alert(kind, ...children) {
   return h("div", { class: ["alert", kind], role: kind === "bad" ? "alert" : "note" }, icon(picture), h("div", { class: "alert-text" }, children));
 }
 
-/** What went wrong, and a button to try again. */
-export function errorCard(error, { retry, title } = {}) {
-  if (error.status === 401) return signIn();
+/**
+ * What went wrong, and a button to try again. reading: trying again changes nothing, so it is done by itself once a server
+ * that could not be reached can be.
+ */
+export function errorCard(error, { retry, title, reading = false } = {}) {
+  if (error.status === 401) return signInForm();
   const problems = (error.problems || []).slice(0, 20);
-  return alert(
+  const waits = reading && error.status === 0;
+  const card = alert(
     "bad",
     h("p", {}, h("strong", {}, title || error.problem?.title || "Something went wrong")),
-    h("p", {}, error.message || String(error)),
+    h("p", {}, error.message || String(error), waits && " The page tries again by itself."),
     problems.length > 0 && h("ul", { class: "problems" }, problems.map((one) => h("li", {}, one.path && h("code", {}, one.path), one.path && " ", one.text))),
     retry && h("p", {}, button("Try again", { icon: "retry", onClick: retry })),
   );
-}
-
-/** The server keeps a token it knows in a cookie, and takes it out of the address. */
-function signIn() {
-  return h(
-    "form",
-    { class: "card sign-in", action: "./", method: "get" },
-    h("h2", {}, "This server asks for a token"),
-    h("div", { class: "field" }, h("label", { for: "token" }, "Token"), h("input", { class: "input", id: "token", name: "token", type: "password", required: true, autocomplete: "current-password" })),
-    h("div", {}, button("Sign in", { kind: "primary", type: "submit" })),
-  );
+  if (waits) reachable().then(() => card.isConnected && retry());
+  return card;
 }
 
 /** Disable a button, and turn a circle in it, until a promise is settled. Return the promise. */

@@ -1,10 +1,12 @@
 // Where the page begins: navigation, theme, and the pages by name.
 
+import { reachable } from "./attention.js";
 import { h, icon, keyed } from "./dom.js";
-import { badge } from "./elements.js";
+import { badge, button } from "./elements.js";
 import { toast } from "./dialog.js";
+import { signOut } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
-import { go, setTitle, start } from "./router.js";
+import { go, placeOf, setServer, start } from "./router.js";
 import { uiConfig } from "./api.js";
 
 const PAGES = [
@@ -22,7 +24,11 @@ function navigate(current) {
     PAGES,
     ([name]) => name,
     ([name, label]) => link(name, label, name === current),
-    (node, [name]) => (name === current ? node.setAttribute("aria-current", "page") : node.removeAttribute("aria-current")),
+    (node, [name]) => {
+      if (name === current) node.setAttribute("aria-current", "page");
+      else node.removeAttribute("aria-current");
+      node.setAttribute("href", name === "chat" && name !== current ? placeOf(name) : `#/${name}`); // back to the conversation
+    },
   );
 }
 
@@ -34,7 +40,7 @@ async function tellServer() {
   const server = await uiConfig();
   if (server.title) {
     document.getElementById("brand").textContent = server.title;
-    setTitle(server.title);
+    setServer(server.title);
   }
   if (server.config_problem) {
     toast("The configuration's file has errors; what was read before still answers.", { kind: "warn", seconds: 20, action: ["Show", () => go("config")] });
@@ -43,6 +49,10 @@ async function tellServer() {
   place.prepend(
     h("p", { class: "server-facts" }, h("span", { title: server.config?.name }, server.config?.name || "demo"), server.read_only && badge("read-only", "", "lock")),
   );
+  if (server.asks_for_token) {
+    const leave = () => signOut().catch((error) => toast(error.message, { kind: "bad" }));
+    place.append(button("Sign out", { icon: "leave", kind: "quiet small", class: "sign-out", onClick: leave }));
+  }
 }
 
 navigate("chat");
@@ -51,5 +61,5 @@ document.querySelector(".skip-link").addEventListener("click", (event) => {
   event.preventDefault(); // the hash is the page's address
   document.getElementById("main").focus();
 });
-tellServer().catch(() => {});
+tellServer().catch((error) => error.status === 0 && reachable().then(tellServer));
 start(document.getElementById("main"), Object.fromEntries(PAGES.map(([name, , load]) => [name, load])), navigate);

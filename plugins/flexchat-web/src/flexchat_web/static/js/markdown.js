@@ -17,6 +17,8 @@ export async function markdown(text) {
       known.set(text, html[0]);
     }
     box.append(trusted(known.get(text)));
+    // Each part by itself is written from the left or from the right.
+    for (const part of box.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th, blockquote")) part.dir = "auto";
     // A wide table scrolls by itself, also with the keyboard.
     for (const wide of box.querySelectorAll("table, pre")) {
       const scroller = h("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": wide.tagName === "PRE" ? "Code" : "Table" });

@@ -1,6 +1,6 @@
 // Pages by the address's hash: #/tools, #/chat/ID, #/explain?prompt=….
 //   A page is a module in pages/ that exports
-//     title: string
+//     title: string; setPlace("…") names in the window's title what of the page is shown
 //     async mount(root, { rest, query }) -> undefined, or { unmount(), canLeave() -> bool or a promise of one }
 //   rest: what follows the page's name, split at "/"; query: URLSearchParams. root is empty and in the document.
 //   go("chat", id) changes the address; go("explain", "", { prompt }) with a query.
@@ -8,24 +8,36 @@
 // instead of being built again.
 
 import { ApiError } from "./api.js";
-import { errorCard } from "./elements.js";
-import { replace } from "./dom.js";
+import { closeDialogs } from "./dialog.js";
+import { emptyState, errorCard } from "./elements.js";
+import { h, replace } from "./dom.js";
 
 let pages = {};
 let main;
 let shown = null; // { name, hash, page, handle }
-let title = "FlexChat";
+let server = "FlexChat";
+let named = ""; // what of it is shown
+const places = new Map(); // page → where it was left
 
 /** Show the page the address names, from now on. loaders: name → () => import(…); the first is the usual one. */
 export function start(element, loaders, onShow) {
   main = element;
   pages = loaders;
-  const follow = () => show(onShow).catch((error) => broken(error));
+  const follow = () => show(onShow).catch((error) => broken(error, again));
+  const again = () => {
+    shown = null;
+    follow();
+  };
   addEventListener("hashchange", follow);
   addEventListener("beforeunload", (event) => {
     if (shown?.handle?.unsaved?.()) event.preventDefault();
   });
-  return show(onShow).catch((error) => broken(error));
+  return follow();
+}
+
+/** Return the address at which a page was left. */
+export function placeOf(name) {
+  return places.get(name) || `#/${name}`;
 }
 
 /** Change the address. */
@@ -42,18 +54,26 @@ export function rename(name, rest = "") {
 }
 
 /** Name the server in the window's title. */
-export function setTitle(name) {
-  title = name;
+export function setServer(name) {
+  server = name;
+  setPlace(named);
+}
+
+/** Name what of a page is shown in the window's title. */
+export function setPlace(name) {
+  named = name;
+  document.title = name ? `${name} · ${server}` : server;
 }
 
 async function show(onShow) {
   if (!location.hash.startsWith("#/") && location.hash) return; // a link within the page
   const [path, query] = location.hash.slice(2).split("?");
   const [wanted, ...rest] = path.split("/").map(decoded);
-  const name = Object.hasOwn(pages, wanted) ? wanted : Object.keys(pages)[0];
-  const place = { rest: name === wanted ? rest : [], query: new URLSearchParams(query) };
+  const name = wanted || Object.keys(pages)[0];
+  const place = { rest, query: new URLSearchParams(query) };
   if (shown?.hash === location.hash && shown.name === name) return;
   const previous = shown;
+  closeDialogs();
   if (previous?.name === name && previous.handle?.update?.(place)) {
     shown = { ...previous, hash: location.hash };
     return;
@@ -62,15 +82,17 @@ async function show(onShow) {
     history.replaceState(null, "", previous.hash);
     return;
   }
+  closeDialogs();
   const now = { name, hash: location.hash, handle: null };
   shown = now;
-  const page = await pages[name]();
+  if (previous) places.set(previous.name, previous.hash);
+  onShow?.(name);
+  const page = Object.hasOwn(pages, name) ? await loaded(pages[name]) : nowhere(name);
   if (shown !== now) return;
   previous?.handle?.unmount?.();
-  document.title = `${page.title} · ${title}`;
-  onShow?.(name);
+  setPlace(page.title);
   const root = document.createElement("div");
-  root.className = `page page-${name}`;
+  root.className = `page page-${Object.hasOwn(pages, name) ? name : "nowhere"}`;
   replace(main, root);
   if (previous) main.focus({ preventScroll: true });
   scrollTo(0, 0);
@@ -88,10 +110,28 @@ function decoded(text) {
   }
 }
 
-function broken(error) {
+function nowhere(name) {
+  return {
+    title: "No such page",
+    mount(root) {
+      const lead = h("p", {}, "There is no page ", h("code", {}, name.slice(0, 100)), " here.");
+      root.append(emptyState("No such page", lead, h("p", {}, h("a", { href: `#/${Object.keys(pages)[0]}` }, "To the chat"))));
+    },
+  };
+}
+
+function broken(error, again) {
   if (!(error instanceof ApiError)) console.error(error);
-  const wrapped = document.createElement("div");
-  wrapped.className = "page";
-  wrapped.append(errorCard(error, { retry: () => location.reload() }));
-  replace(main, wrapped);
+  const card = errorCard(error, { retry: error.part ? () => location.reload() : again, reading: true });
+  replace(main, h("div", { class: "page" }, card));
+}
+
+async function loaded(load) {
+  try {
+    return await load();
+  } catch (error) {
+    if (error instanceof SyntaxError) throw error;
+    // Browsers do not ask twice for a module they could not have.
+    throw Object.assign(new ApiError(0, { title: "No connection", detail: "The server cannot be reached. Is it still running?" }), { part: true });
+  }
 }

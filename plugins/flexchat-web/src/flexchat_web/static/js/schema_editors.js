@@ -121,7 +121,9 @@ function objectEditor(schema, path, value, context, required) {
   const others = schema.additionalProperties;
   const open = typeof others === "object" && others !== null;
   if (!properties.length && !open) {
-    return others === false ? { node: h("p", { class: "field-hint" }, "Takes nothing."), get: () => ({}) } : rawEditor(schema, path, value, context, required);
+    // All of a form: an object for which nothing is described is one in which nothing is filled in.
+    const nothing = others === false || (!path.length && others !== true && !schema.patternProperties);
+    return nothing ? { node: h("p", { class: "field-hint" }, "There is nothing to fill in."), get: () => value ?? {} } : rawEditor(schema, path, value, context, required);
   }
   const mustHave = new Set(schema.required || []);
   const editors = new Map();

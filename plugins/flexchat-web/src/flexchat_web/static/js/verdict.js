@@ -2,7 +2,7 @@
 //   verdictBadge(status)      "validated", "not validated", "undecided", "not tested", as a badge
 //   modelMark(model)          { icons, text, kind, plain } of the seed's mark: wrench and tick, wrench and warning, or null
 //   intervalBar(status)       the rate, its 95 % interval and the 80 % line, as a picture with a sentence
-//   sentence(status)          the same in words
+//   sentence(status)          the same in words      range(status)  the interval alone
 
 import { h, icon, svg } from "./dom.js";
 import { badge } from "./elements.js";
@@ -15,10 +15,10 @@ const VERDICTS = {
   undecided: ["undecided", "warn", "warning"],
 };
 
-/** Return the verdict as a badge. */
+/** Return the verdict as a badge, without its colour where it rests on stale results. */
 export function verdictBadge(status) {
   const [text, kind, picture] = (status?.tested ?? status?.tests > 0) ? VERDICTS[status.verdict] || VERDICTS.undecided : ["not tested", "", "info"];
-  return badge(text, kind, picture);
+  return badge(text, status?.stale ? "" : kind, picture);
 }
 
 /** Return that results are from another model, other tools or another package; null if they are not. */
@@ -28,11 +28,12 @@ export function staleBadge(status) {
 
 /** Return what a model's mark says; null for a model that does not claim to call tools. */
 export function modelMark({ capabilities = [], validation }) {
-  if (validation?.validated || validation?.verdict === "validated") {
+  if (validation?.validated) {
     return { icons: ["wrench", "check"], text: "validated", kind: "ok", plain: "✓ validated" };
   }
   if (!capabilities.includes("function-calling")) return null;
-  return { icons: ["wrench", "warning"], text: "claims tools, not validated", kind: "warn", plain: "⚠ not validated" };
+  const text = validation?.stale ? "claims tools, results are stale" : "claims tools, not validated";
+  return { icons: ["wrench", "warning"], text, kind: "warn", plain: "⚠ not validated" };
 }
 
 /** Return a model's mark as a badge with words. */
@@ -43,14 +44,19 @@ export function markBadge(model) {
 }
 
 /** Return a share in per cent. */
-export function percent(share) {
-  return share === null || share === undefined ? "–" : `${Math.round(share * 100)} %`;
+export function percent(share, whole = Math.round) {
+  return share === null || share === undefined ? "–" : `${whole(share * 100)} %`;
+}
+
+/** Return an interval in words, rounded outwards: 79.6 % is not at the line. */
+export function range({ low, high }) {
+  return `${percent(low, Math.floor)} to ${percent(high, Math.ceil)}`;
 }
 
 /** Return what is known, in a sentence. */
 export function sentence({ test_count: all, tests = all, success_count: good, successes = good, low, high, rate = tests ? successes / tests : null }) {
   if (!tests) return "Not tested yet.";
-  return `${successes} of ${tests} passed (${percent(rate)}); with 95 % confidence the true rate is between ${percent(low)} and ${percent(high)}. The line is at 80 %.`;
+  return `${successes} of ${tests} passed (${percent(rate)}); with 95 % confidence the true rate is from ${range({ low, high })}. The line is at 80 %.`;
 }
 
 /** Return the rate as a dot, its interval as a bar, and the line. */

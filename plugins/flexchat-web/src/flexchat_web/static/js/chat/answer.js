@@ -1,6 +1,7 @@
 // An answer: its texts, its tool calls as they run, and where it came from.
 //   const answer = answerView();  list.append(answer.node)
 //   answer.take({ event, data }) for each event of a turn; answer.finish(turn) | answer.fail(error, retry) | answer.stop(retry)
+//   interruptedAnswer(retry): one that was cut off by leaving the page
 //   storedAnswer(turn): the same for a turn of a kept conversation
 // A node goes on being written to while it is out of the document: another session may be shown meanwhile.
 
@@ -26,7 +27,7 @@ export function answerView({ prompt = "" } = {}) {
   function textAt(index) {
     const key = `${answers}:${index}`;
     if (!texts.has(key)) {
-      const one = { answer: answers, node: h("div", { class: "markdown plain" }) };
+      const one = { answer: answers, node: h("div", { class: "markdown plain", dir: "auto" }) };
       texts.set(key, one);
       body.append(one.node);
     }
@@ -36,7 +37,7 @@ export function answerView({ prompt = "" } = {}) {
   function thoughtAt(index) {
     const key = `${answers}:${index}`;
     if (!thoughts.has(key)) {
-      const text = h("div", { class: "thought-text" });
+      const text = h("div", { class: "thought-text", dir: "auto" });
       thoughts.set(key, text);
       body.append(h("details", { class: "thought" }, h("summary", {}, icon("right"), "Reasoning"), text));
     }
@@ -100,13 +101,20 @@ export function answerView({ prompt = "" } = {}) {
     async stop(retry) {
       calls.stop();
       ended();
-      replace(
-        foot,
-        h("div", { class: "row" }, badge("stopped", "warn", "stop"), h("span", { class: "muted small-text" }, "This turn is not kept."), button("Ask again", { icon: "retry", kind: "quiet small", onClick: retry })),
-      );
+      replace(foot, cutShort(badge("stopped", "warn", "stop"), "This turn is not kept.", retry));
       await render();
     },
   };
+}
+
+/** Return the element of an answer that was being written when the page was left. */
+export function interruptedAnswer(retry) {
+  const said = cutShort(badge("interrupted", "warn", "warning"), "This answer was interrupted, and is not kept.", retry);
+  return h("article", { class: "message answer", "aria-label": "Answer" }, h("div", { class: "answer-foot" }, said));
+}
+
+function cutShort(mark, text, retry) {
+  return h("div", { class: "row" }, mark, h("span", { class: "muted small-text" }, text), button("Ask again", { icon: "retry", kind: "quiet small", onClick: retry }));
 }
 
 /** Return the element of a turn of a kept conversation. */
@@ -123,7 +131,7 @@ export function storedAnswer(turn) {
     content = parts.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("");
     for (const part of parts) {
       if ((part.type === "text" || part.type === "refusal") && part.text.trim()) {
-        const place = h("div", { class: "markdown plain" }, part.text);
+        const place = h("div", { class: "markdown plain", dir: "auto" }, part.text);
         body.append(place);
         markdown(part.text).then((rendered) => place.replaceWith(rendered));
       } else if (part.type === "tool_call") {

@@ -10,7 +10,7 @@ export function collectionChoice(collections) {
   const boxes = collections.map(() => h("input", { type: "checkbox", checked: true, onChange: () => tell() }));
   const tell = () => {
     const count = boxes.filter((box) => box.checked).length;
-    word.textContent = `Documents: ${count === boxes.length ? "all" : count ? `${count} of ${boxes.length}` : "none"}`;
+    word.textContent = `Collections: ${count === boxes.length ? "all" : count ? `${count} of ${boxes.length}` : "none"}`;
   };
   tell();
   const node = h(

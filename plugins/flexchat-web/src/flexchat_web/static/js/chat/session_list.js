@@ -4,8 +4,8 @@ import { h, icon, keyed, replace } from "../dom.js";
 import { button, errorCard, when } from "../elements.js";
 import { sessions } from "./sessions.js";
 
-/** Return { node, show(current) }. onPick is called when one was chosen. */
-export function sessionList({ onPick }) {
+/** Return { node, show(current) }. keeps: whether the server keeps them. onPick is called when one was chosen. */
+export function sessionList({ keeps, onPick }) {
   const list = h("ul", { class: "session-items" });
   const note = h("div", { class: "session-note" });
   let timer;
@@ -36,19 +36,25 @@ export function sessionList({ onPick }) {
       keyed(list, items, (one) => one.id, (one) => item(one, current, onPick), (element, one) => update(element, one, current));
       replace(
         note,
-        sessions.problem && errorCard(sessions.problem, { retry: () => sessions.load() }),
+        sessions.problem && errorCard(sessions.problem, { retry: () => sessions.load(), reading: true }),
         !items.length && !sessions.problem && h("p", { class: "muted small-text" }, sessions.search ? "Nothing found." : "Conversations appear here."),
+        !keeps && items.length > 0 && notKept(),
         sessions.hasMore && button("Show more", { kind: "small", onClick: () => sessions.more() }),
       );
     },
   };
 }
 
+/** Say that nothing is kept, and what would keep it. */
+export function notKept() {
+  return h("p", { class: "muted small-text not-kept" }, "Conversations end with this page: nothing is kept. A table ", h("code", {}, "[conversations]"), " in the configuration keeps them.");
+}
+
 function item(session, current, onPick) {
   const node = h(
     "li",
     {},
-    h("a", { class: "session-link", href: `#/chat/${encodeURIComponent(session.id)}`, onClick: onPick }, h("span", { class: "session-title" }), h("span", { class: "session-time" })),
+    h("a", { class: "session-link", href: `#/chat/${encodeURIComponent(session.id)}`, onClick: onPick }, h("span", { class: "session-title", dir: "auto" }), h("span", { class: "session-time" })),
   );
   update(node, session, current);
   return node;

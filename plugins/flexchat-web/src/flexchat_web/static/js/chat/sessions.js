@@ -1,11 +1,13 @@
 // The conversations the page knows: those the server keeps, and those that exist only here. They outlive the page
 // Chat: an answer goes on being written in its own session while another page or session is shown.
 //   sessions.on(() => …)      something changed      sessions.load()  sessions.more()  sessions.find(id)  sessions.fresh()
-//   session.send(text, collections)  session.stop()  session.open()  session.rename(title)  session.remove()
+//   session.send(text, collections)  session.stop()  session.open()  session.refresh()  session.rename(title)
+//   session.remove()
 
 import { h, announce } from "../dom.js";
 import { ApiError, del, get, patch, stream, uiConfig } from "../api.js";
-import { answerView, storedAnswer } from "./answer.js";
+import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
+import { drafts } from "./drafts.js";
 
 const PAGE = 50;
 
@@ -13,15 +15,28 @@ class Session {
   constructor(id, title = "") {
     this.id = id;
     this.title = title;
-    this.updated = null;
+    this.updated = null; // as the server lists it
+    this.seen = null; // the same when its turns were last read
     this.kept = false; // the server has it
     this.loaded = true;
+    this.missing = false; // the server has it no longer, or never had it
     this.problem = null; // why it could not be opened
-    this.nodes = []; // what is shown of it, in order
+    this.turns = []; // what is shown of it, in order: { id, text, nodes, done }; id null: the server does not have it
     this.said = []; // {role, content}, for a server that keeps nothing
     this.topic = null;
-    this.draft = "";
     this.running = null; // AbortController
+  }
+
+  get nodes() {
+    return this.turns.flatMap((turn) => turn.nodes);
+  }
+
+  get draft() {
+    return drafts.text(this.id);
+  }
+
+  set draft(text) {
+    drafts.write(this.id, text);
   }
 
   /** Have the turns the server keeps, once. */
@@ -29,33 +44,100 @@ class Session {
     if (this.loaded) return;
     this.problem = null;
     try {
-      const whole = await get(`api/conversations/${encodeURIComponent(this.id)}`);
-      this.title = whole.title;
-      this.loaded = this.kept = true;
-      this.topic = whole.turns.at(-1)?.topic || null;
-      this.nodes = whole.turns.flatMap((turn) => [...askedNodes(turn), storedAnswer(turn)]);
+      await this.#read();
     } catch (error) {
-      this.problem = error;
+      if (error.status !== 404) this.problem = error;
+      else if (drafts.asked(this.id)) this.loaded = true; // its first question was never answered
+      else this.missing = true;
+    }
+    if (this.loaded) this.#showInterrupted();
+    sessions.changed();
+  }
+
+  /** Have what others did with it meanwhile. */
+  async refresh() {
+    const same = sessions.listed.includes(this.id) && this.updated === this.seen;
+    if (same || !this.kept || !this.loaded || this.running || this.missing) return;
+    await this.#sync();
+  }
+
+  async #sync() {
+    try {
+      await this.#read();
+    } catch (error) {
+      if (error.status !== 404) return; // it is asked again soon enough
+      this.missing = true;
     }
     sessions.changed();
+  }
+
+  async #read() {
+    const whole = await get(`api/conversations/${encodeURIComponent(this.id)}`);
+    this.title = whole.title;
+    this.seen = this.updated = whole.updated_at;
+    this.loaded = this.kept = true;
+    if (!this.running) this.topic = whole.turns.at(-1)?.topic || null;
+    this.#merge(whole.turns);
+  }
+
+  /** Take the server's turns; what is shown of them already stays, and so does what only the page has. */
+  #merge(turns) {
+    const rest = [...this.turns];
+    const merged = [];
+    for (const turn of turns) {
+      const found = rest.findIndex((one) => one.id === turn.id || (!one.id && one.done && one.text === textOf(turn)));
+      const passed = rest.splice(0, found + 1);
+      const shown = passed.pop() || { text: textOf(turn), nodes: [...askedNodes(turn), storedAnswer(turn)], done: true };
+      merged.push(...passed.filter((one) => !one.id), Object.assign(shown, { id: turn.id }));
+    }
+    this.turns = [...merged, ...rest.filter((one) => !one.id)];
+  }
+
+  /** Show what was asked when the page was left, unless it was answered after all. */
+  #showInterrupted() {
+    const asked = drafts.asked(this.id);
+    if (!asked || this.running) return;
+    if (this.turns.slice(asked.after).some((one) => one.text === asked.text)) {
+      drafts.ask(this.id, null);
+      return;
+    }
+    const again = () => {
+      if (this.running) return;
+      this.turns = this.turns.filter((one) => one !== turn);
+      this.send(asked.text, asked.collections);
+    };
+    const turn = { id: null, text: asked.text, nodes: [askedNode(asked.text), interruptedAnswer(again)] };
+    this.title ||= titleOf(asked.text);
+    this.turns.push(turn);
   }
 
   /** Ask something; the answer is written to this session whatever is shown. */
   async send(text, collections = null) {
     const { keeps_conversations: keeps } = await uiConfig();
     const answer = answerView({ prompt: text });
-    const asked = askedNode(text);
     const controller = new AbortController();
-    this.nodes.push(asked, answer.node);
+    const shown = { id: null, text, nodes: [askedNode(text), answer.node], done: false };
+    this.turns.push(shown);
     this.running = controller;
-    this.title ||= text.trim().split("\n")[0].slice(0, 80);
+    this.title ||= titleOf(text);
     this.draft = "";
+    drafts.ask(this.id, { text, collections, after: this.turns.filter((one) => one.done).length });
     sessions.add(this);
+    const forget = () => (this.turns = this.turns.filter((one) => one !== shown));
     const again = () => {
       if (this.running) return;
-      this.nodes = this.nodes.filter((node) => node !== asked && node !== answer.node);
+      forget();
       this.send(text, collections);
     };
+    if (this.kept) await this.#sync(); // else what was deleted elsewhere would begin anew with this turn
+    if (this.missing) {
+      forget();
+      this.running = null;
+      this.draft = text;
+      drafts.ask(this.id, null);
+      sessions.changed();
+      return;
+    }
     let turn;
     let problem;
     try {
@@ -64,11 +146,13 @@ class Session {
       problem = error;
     }
     this.running = null; // before a button offers to ask again
+    drafts.ask(this.id, null);
     sessions.changed();
     if (turn) {
       this.topic = turn.topic || null;
       this.said.push({ role: "user", content: text }, { role: "assistant", content: turn.content });
       this.kept ||= Boolean(turn.conversation);
+      shown.done = true;
       await answer.finish(turn);
       announce(`Answer: ${turn.content.slice(0, 300)}`);
     } else if (controller.signal.aborted) {
@@ -78,7 +162,7 @@ class Session {
       if (!(problem instanceof ApiError)) console.error(problem);
       await answer.fail(problem, again);
     }
-    if (this.kept) sessions.load().catch(() => {});
+    if (this.kept) await Promise.all([this.#sync(), sessions.load()]);
   }
 
   async #turn(text, collections, keeps, signal, answer) {
@@ -135,7 +219,7 @@ class Sessions {
   get list() {
     const wanted = this.search.trim().toLowerCase();
     const here = [...this.known.values()].filter(
-      (one) => !this.listed.includes(one.id) && one.nodes.length && (!wanted ? !one.kept || one.running : one.title.toLowerCase().includes(wanted)),
+      (one) => !this.listed.includes(one.id) && one.turns.length && !one.missing && (!wanted ? !one.kept || one.running : one.title.toLowerCase().includes(wanted)),
     );
     return [...here.reverse(), ...this.listed.map((id) => this.known.get(id)).filter(Boolean)];
   }
@@ -188,17 +272,21 @@ class Sessions {
 
   /** Return the session that is to begin. */
   fresh() {
-    this.blank ||= new Session(newId());
+    this.blank ||= new Session(drafts.blank(newId));
     return this.blank;
   }
 
   add(session) {
-    if (this.blank === session) this.blank = null;
+    if (this.blank === session) {
+      this.blank = null;
+      drafts.begun();
+    }
     this.known.set(session.id, session);
     this.changed();
   }
 
   drop(session) {
+    session.draft = "";
     this.known.delete(session.id);
     this.listed = this.listed.filter((id) => id !== session.id);
     this.changed();
@@ -209,12 +297,20 @@ function newId() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+function titleOf(text) {
+  return text.trim().split("\n")[0].slice(0, 80);
+}
+
 function askedNode(text) {
-  return h("article", { class: "message asked", "aria-label": "You" }, h("p", {}, text));
+  return h("article", { class: "message asked", "aria-label": "You" }, h("p", { dir: "auto" }, text));
 }
 
 function askedNodes(turn) {
   return turn.messages.filter((one) => one.role === "user" && one.content).map((one) => askedNode(one.content));
+}
+
+function textOf(turn) {
+  return turn.messages.find((one) => one.role === "user")?.content;
 }
 
 export const sessions = new Sessions();

@@ -1,20 +1,24 @@
-// Applying a draft: what would change is shown first; who changed the file meanwhile is not overwritten.
+// Applying a draft: what would change is shown first; what somebody else wrote meanwhile is not overwritten unseen.
 
 import { h, announce } from "../dom.js";
 import { ApiError, uiConfig } from "../api.js";
-import { button, alert, errorCard, busy, copyButton } from "../elements.js";
+import { button, errorCard, busy } from "../elements.js";
 import { openDialog, toast } from "../dialog.js";
+
+const MEANWHILE = "urn:flexchat:problem:config-version";
 
 /** Show the difference, and apply the draft if wanted. */
 export async function reviewAndApply(draft, opener) {
   let diff;
   try {
+    await busy(opener, draft.look());
+    if (draft.theirs || !draft.changed) return; // the page says so
     diff = await busy(opener, draft.diff());
   } catch (error) {
     toast(error.message, { kind: "bad" });
     return;
   } finally {
-    opener.disabled = !draft.changed || draft.status !== "valid";
+    opener.disabled = !draft.changed || Boolean(draft.theirs) || draft.status !== "valid";
   }
   const trouble = h("div", { class: "stack tight" });
   const yes = button("Apply", { kind: "primary", onClick: () => go() });
@@ -35,30 +39,10 @@ export async function reviewAndApply(draft, opener) {
       announce("The configuration is applied.");
       uiConfig(true).catch(() => {});
     } catch (error) {
-      if (error instanceof ApiError && error.status === 409) conflict(error);
-      else trouble.append(errorCard(error, { title: "Not applied" }));
-    }
-  }
-
-  function conflict(error) {
-    yes.disabled = true;
-    const mine = draft.text;
-    trouble.append(
-      alert(
-        "bad",
-        h("p", {}, h("strong", {}, "Not applied: the file was changed meanwhile."), " ", error.message),
-        h("p", {}, "Nothing was overwritten. Copy your text if you need it, then read the file again."),
-        h("div", { class: "row" }, button("Read the file again", { icon: "retry", onClick: () => reread() }), copyButton(() => mine, "Copy my text")),
-      ),
-    );
-  }
-
-  async function reread() {
-    try {
-      await draft.reload();
-      dialog.close();
-    } catch (error) {
-      trouble.append(errorCard(error));
+      if (error instanceof ApiError && error.problem.type === MEANWHILE) {
+        dialog.close();
+        draft.look().catch((problem) => toast(problem.message, { kind: "bad" }));
+      } else trouble.append(errorCard(error, { title: "Not applied" }));
     }
   }
 }

@@ -1,4 +1,4 @@
-// The conditions of a handler: field, comparison, value; all must hold.
+// The conditions of a rule: field, comparison, value; all must hold.
 
 import { h, replace, uid } from "../dom.js";
 import { button, iconButton } from "../elements.js";
@@ -12,7 +12,7 @@ export function conditionsEditor(draft, path) {
   const known = matchProperties(draft);
   const fields = Object.keys(known).filter((key) => !/_(contains|regexp)$/.test(key));
   const list = h("div", { class: "stack tight" });
-  const none = h("p", { class: "field-hint" }, "No condition: this handler takes every message that reaches it.");
+  const none = h("p", { class: "field-hint" }, "No condition: this rule takes every message that reaches it.");
   const add = button("Add a condition", { icon: "plus", kind: "small", disabled: !draft.editable, onClick: () => append() });
   const legend = h("legend", {}, "Conditions, all of which must hold");
   const node = h("fieldset", { class: "field conditions" }, legend, none, list, h("div", {}, add));

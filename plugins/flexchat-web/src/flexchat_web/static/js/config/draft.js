@@ -4,8 +4,10 @@
 //   await draft.change([…])     the form changed something: the server rewrites the text, keeping its comments
 //   draft.errors, draft.warnings [{ path, text, line, place }]
 //   draft.status: "clean" (as saved), "changed" (not checked yet), "checking", "valid", "invalid"
+//   await draft.look()          did somebody else change the file? draft.theirs: its answer, while the text is changed
+//                               here, too; then draft.takeTheirs() or draft.keepMine(). draft.inForce: the file serves
 
-import { get, post, put, ApiError } from "../api.js";
+import { get, post, put, uiConfig, ApiError } from "../api.js";
 import { toast } from "../dialog.js";
 import { at, parsePath } from "./paths.js";
 
@@ -24,6 +26,7 @@ class Draft {
   #timer = null;
   #checks = 0;
   #queue = Promise.resolve();
+  #saving = false;
 
   constructor(answer, schema) {
     this.schema = schema;
@@ -31,7 +34,7 @@ class Draft {
   }
 
   #take(answer) {
-    Object.assign(this, { name: answer.name, format: answer.format || "toml", text: answer.text, saved: answer.text, version: answer.version, editable: answer.editable });
+    Object.assign(this, { name: answer.name, format: answer.format || "toml", text: answer.text, saved: answer.text, version: answer.version, editable: answer.editable, inForce: answer.in_force, theirs: null });
     this.notes = answer.notes || [];
     this.data = answer.config ?? null;
     this.savedData = this.data;
@@ -156,14 +159,59 @@ class Draft {
 
   /** Write the text into the file, and serve it. ApiError 409: the file was changed by somebody else. */
   async apply() {
-    const answer = await put("api/config", { text: this.text, version: this.version });
-    await this.reload();
-    return answer;
+    this.#saving = true;
+    try {
+      const answer = await put("api/config", { text: this.text, version: this.version });
+      await this.reload();
+      return answer;
+    } finally {
+      this.#saving = false;
+    }
+  }
+
+  /** Look whether somebody else changed the file, or put it in force. */
+  async look() {
+    const { version } = this;
+    const answer = await get("api/config");
+    if (this.#saving || version !== this.version) return; // it was this page itself
+    const newer = answer.version !== version;
+    if (!newer && answer.in_force === this.inForce) {
+      if (this.theirs) this.#keep(null);
+    } else if (!this.changed || answer.text === this.text) {
+      await this.#put(answer);
+      uiConfig(true).catch(() => {}); // other services, other collections
+    } else if (newer && this.theirs?.version !== answer.version) {
+      this.#keep(answer);
+    } else if (!newer) {
+      this.inForce = answer.in_force;
+      this.#tell("status");
+    }
+  }
+
+  #keep(theirs) {
+    this.theirs = theirs;
+    this.#tell("status");
+  }
+
+  /** Put the other text in place of this one. */
+  takeTheirs() {
+    return this.#put(this.theirs);
+  }
+
+  /** Go on with this text: it is now meant to replace the other. */
+  keepMine() {
+    const { version, text, config, in_force: inForce } = this.theirs;
+    Object.assign(this, { version, saved: text, savedData: config ?? null, inForce, theirs: null });
+    return this.check();
   }
 
   /** Read the file again; what was not applied is lost. */
   async reload() {
-    this.#take(await get("api/config"));
+    await this.#put(await get("api/config"));
+  }
+
+  async #put(answer) {
+    this.#take(answer);
     this.#tell("text");
     await this.check();
   }

@@ -1,4 +1,4 @@
-// The sections Providers and Documents: services by name, each with its settings and a test of the connection.
+// The sections Model services and Document services: services by name, each with its settings and a test of the connection.
 
 import { h, keyed, replace, uid } from "../dom.js";
 import { button, iconButton, alert, busy } from "../elements.js";
@@ -14,8 +14,8 @@ const FIRST = {
   rag_services: ["provider", "description", "path", "url", "dsn", "collection", "embedding"],
 };
 const KINDS = {
-  llms: { type: "llm", noun: "provider", schema: "LLMEntry", lead: "Services that run models.", none: "No provider yet: without one nothing can answer." },
-  rag_services: { type: "rag", noun: "document store", schema: "RagServiceEntry", lead: "Where retrieval searches.", none: "No document store: answers come from the model alone." },
+  llms: { type: "llm", noun: "model service", schema: "LLMEntry", lead: "Services that run models (LLMs). In the text: ", none: "No model service yet: without one nothing can answer." },
+  rag_services: { type: "rag", noun: "document service", schema: "RagServiceEntry", lead: "Where documents are searched (RAG). In the text: ", none: "No document service: answers come from the model alone." },
 };
 
 /** Return a section: { node, update }. place: "llms" or "rag_services". */
@@ -25,7 +25,7 @@ export function servicesSection(draft, place) {
   const list = h("div", { class: "stack tight" });
   const none = h("p", { class: "muted" }, kind.none);
   const add = button(`Add a ${kind.noun}`, { icon: "plus", disabled: !draft.editable, onClick: () => addService(draft, place, kind, cards) });
-  const node = h("div", { class: "stack" }, h("p", { class: "muted" }, kind.lead), list, none, h("div", {}, add));
+  const node = h("div", { class: "stack" }, h("p", { class: "muted" }, kind.lead, h("code", {}, place), "."), list, none, h("div", {}, add));
 
   function update(what) {
     const names = Object.keys(draft.at([place]) || {});
@@ -102,7 +102,7 @@ async function models(draft, place, name) {
 
 async function removeService(draft, place, name) {
   const users = place === "llms" ? (draft.at(["responses"]) || []).filter((rule) => rule?.llm === name).length : 0;
-  const sure = !users || (await confirmed({ title: `Delete ${name}?`, text: `${users === 1 ? "A handler uses" : `${users} handlers use`} it and will not work without it.`, action: "Delete", danger: true }));
+  const sure = !users || (await confirmed({ title: `Delete ${name}?`, text: `${users === 1 ? "A rule uses" : `${users} rules use`} it and will not work without it.`, action: "Delete", danger: true }));
   if (!sure) return;
   const before = draft.text;
   if (await draft.change([{ path: [place, name], remove: true }])) toast(`${name} is deleted from the text.`, { action: ["Undo", () => draft.restore(before)], seconds: 8 });

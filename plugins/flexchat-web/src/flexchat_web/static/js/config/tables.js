@@ -5,11 +5,11 @@ import { entryForm } from "./entry_form.js";
 import { foldCard } from "./fold_card.js";
 import { problemMarks } from "./marks.js";
 import { promptField } from "./prompt_field.js";
-import { withChoices } from "./handlers.js";
+import { withChoices } from "./rules.js";
 
 /** Return the section of phase 1. */
 export function topicSection(draft) {
-  return together("What each message is about. Without a provider, the topic is cut from the message.", [
+  return together("What each message is about. Without a model, the topic is cut from the message.", [
     entryForm(draft, ["topic"], { $ref: "#/$defs/TopicTable" }, { keys: ["provider", "max_tokens"], adapt: (whole, value) => withChoices(draft, whole, value) }),
     promptField(draft, ["topic", "prompt"], { label: "Prompt of your own", hint: "Empty: the built-in one.", variables: ["currentTopic", "conversationContext", "userMessage"] }),
   ]);
@@ -17,7 +17,7 @@ export function topicSection(draft) {
 
 /** Return the section of phase 3. */
 export function intentSection(draft) {
-  return together("What the user wants, as one of your categories: handlers can ask for it.", [
+  return together("What the user wants, as one of your categories: rules can ask for it.", [
     entryForm(draft, ["intent"], { $ref: "#/$defs/IntentTable" }, { adapt: (whole, value) => withChoices(draft, whole, value) }),
   ]);
 }

@@ -1,12 +1,13 @@
 // Chat: conversations at the left, one of them with its messages, and the field to write in.
 
 import { h, icon, replace } from "../dom.js";
-import { button, errorCard, iconButton, spinner } from "../elements.js";
+import { alert, button, emptyState, errorCard, iconButton, spinner } from "../elements.js";
 import { address, get, uiConfig } from "../api.js";
+import { onReturn } from "../attention.js";
 import { askText, confirmed, openDialog, toast } from "../dialog.js";
-import { go, rename } from "../router.js";
+import { go, rename, setPlace } from "../router.js";
 import { sessions } from "../chat/sessions.js";
-import { sessionList } from "../chat/session_list.js";
+import { notKept, sessionList } from "../chat/session_list.js";
 import { collectionChoice } from "../chat/collections.js";
 
 export const title = "Chat";
@@ -14,16 +15,17 @@ export const title = "Chat";
 export async function mount(root, { rest }) {
   const server = await uiConfig();
   const choice = collectionChoice(server.collections);
-  const list = sessionList({ onPick: () => drawer?.close() });
+  const keeps = server.keeps_conversations;
+  const list = sessionList({ keeps, onPick: () => drawer?.close() });
   let session = null;
   let drawer = null;
 
-  const heading = h("h1", { class: "conversation-title" });
+  const heading = h("h1", { class: "conversation-title", dir: "auto" });
   const tools = h("div", { class: "conversation-tools" });
   const messages = h("div", { class: "messages" });
   const log = h("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Messages" }, messages);
   const latest = button("Latest", { icon: "down", kind: "small latest", hidden: true, onClick: () => toEnd() });
-  const input = h("textarea", { class: "input", id: "message", rows: "1", placeholder: "Write a message", maxlength: "100000" });
+  const input = h("textarea", { class: "input", id: "message", dir: "auto", rows: "1", placeholder: "Write a message", maxlength: "100000" });
   const send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send" }, icon("send"));
   const stop = iconButton("stop", "Stop", () => session.stop(), { class: "send stop" });
   const composer = h(
@@ -70,18 +72,26 @@ export async function mount(root, { rest }) {
     following = true;
     show();
     if (matchMedia("(min-width: 761px)").matches) input.focus();
-    await session.open();
+    await (session.loaded ? session.refresh() : session.open());
+  }
+
+  async function look() {
+    await sessions.load();
+    await session?.refresh();
   }
 
   function show() {
     list.show(session);
-    heading.textContent = session.title || "New conversation";
-    replace(tools, session.nodes.length > 0 && actions());
+    heading.textContent = session.title || (session.missing ? "Conversation" : "New conversation");
+    setPlace(session.title || title);
+    replace(tools, session.nodes.length > 0 && !session.missing && actions());
+    composer.hidden = session.missing;
     send.hidden = Boolean(session.running);
     stop.hidden = !session.running;
     send.disabled = !input.value.trim();
     composer.classList.toggle("busy", Boolean(session.running));
-    if (session.problem) replace(messages, errorCard(session.problem, { retry: () => session.open() }));
+    if (session.problem) replace(messages, errorCard(session.problem, { retry: () => session.open(), reading: true }));
+    else if (session.missing) sync(messages, [...session.nodes, session.nodes.length ? deleted : absent]);
     else if (!session.loaded) replace(messages, spinner("Opening"));
     else if (!session.nodes.length) replace(messages, welcome);
     else sync(messages, session.nodes);
@@ -91,9 +101,9 @@ export async function mount(root, { rest }) {
   function actions() {
     const file = (format) => address(`api/conversations/${encodeURIComponent(session.id)}/export`, { format });
     return [
-      iconButton("pencil", "Rename", async () => {
-        const name = await askText({ title: "Rename the conversation", label: "Title", value: session.title, action: "Rename" });
-        if (name) attempt(session.rename(name));
+      iconButton("pencil", "Rename", () => {
+        const renamed = session;
+        askText({ title: "Rename the conversation", label: "Title", value: session.title, action: "Rename", maxLength: 200, save: (name) => renamed.rename(name) });
       }),
       session.kept && h("a", { class: "icon-button", href: file("markdown"), download: "", "aria-label": "Export as Markdown", title: "Export as Markdown" }, icon("download")),
       iconButton("trash", "Delete", async () => {
@@ -103,22 +113,16 @@ export async function mount(root, { rest }) {
           action: "Delete",
           danger: true,
         });
-        if (yes && (await attempt(session.remove()))) {
+        if (!yes) return;
+        try {
+          await session.remove();
           toast("The conversation is deleted.", { kind: "ok" });
           go("chat");
+        } catch (error) {
+          toast(error.message, { kind: "bad" });
         }
       }),
     ];
-  }
-
-  async function attempt(work) {
-    try {
-      await work;
-      return true;
-    } catch (error) {
-      toast(error.message, { kind: "bad" });
-      return false;
-    }
   }
 
   function ask(text) {
@@ -128,6 +132,15 @@ export async function mount(root, { rest }) {
     following = true;
     session.send(text, choice.value);
     if (begun) rename("chat", session.id);
+  }
+
+  function another() {
+    const begin = () => {
+      const next = sessions.fresh();
+      next.draft ||= session.draft;
+      go("chat");
+    };
+    return button("New conversation", { icon: "plus", onClick: begin });
   }
 
   composer.addEventListener("submit", (event) => {
@@ -145,10 +158,14 @@ export async function mount(root, { rest }) {
     }
   });
 
-  const welcome = h("div", { class: "welcome" }, h("h2", {}, "What can I do for you?"), h("div", { class: "welcome-examples" }));
-  examples(server, (text) => ask(text)).then((nodes) => replace(welcome.lastElementChild, nodes), () => {});
+  const offered = h("div", { class: "welcome-examples" });
+  const welcome = h("div", { class: "welcome" }, h("h2", {}, "What can I do for you?"), offered, !keeps && notKept());
+  examples(server, (text) => ask(text)).then((nodes) => replace(offered, nodes), () => {});
+  const absent = emptyState("This conversation is not kept", keeps ? h("p", {}, "It was deleted, or was never answered.") : notKept(), another());
+  const deleted = alert("warn", h("p", {}, h("strong", {}, "This conversation was deleted elsewhere."), " What is shown here is kept nowhere any more."), h("p", {}, another()));
 
   const forget = sessions.on(show);
+  const stopLooking = onReturn(() => look().catch(() => {}));
   await Promise.all([pick(rest[0]), sessions.load()]);
   return {
     update({ rest: next }) {
@@ -157,6 +174,7 @@ export async function mount(root, { rest }) {
     },
     unmount() {
       forget();
+      stopLooking();
       grown.disconnect();
       drawer?.close();
     },

@@ -1,26 +1,29 @@
 // Config: the configuration as a form and as its text, always in step, checked as it changes, applied after a look.
 
 import { h, replace, announce, uid } from "../dom.js";
-import { uiConfig } from "../api.js";
+import { post, uiConfig } from "../api.js";
+import { onReturn } from "../attention.js";
 import { pageHead, button, badge, alert, spinner, copyButton, busy } from "../elements.js";
 import { confirmed, toast } from "../dialog.js";
 import { openDraft } from "../config/draft.js";
 import { textEditor } from "../config/text_editor.js";
 import { servicesSection } from "../config/services.js";
-import { handlersSection } from "../config/handlers.js";
+import { rulesSection } from "../config/rules.js";
 import { toolsSection } from "../config/tools.js";
 import { topicSection, intentSection, restSection } from "../config/tables.js";
 import { reviewAndApply } from "../config/applying.js";
 
 export const title = "Config";
 
+const LOOK_MS = 4000;
+
 const SECTIONS = [
-  ["llms", "Providers", (draft) => servicesSection(draft, "llms"), (data) => count(data.llms)],
-  ["responses", "Handlers", handlersSection, (data) => count(data.responses)],
+  ["llms", "Model services", (draft) => servicesSection(draft, "llms"), (data) => count(data.llms)],
+  ["responses", "Rules", rulesSection, (data) => count(data.responses)],
   ["tools", "Tools", toolsSection, (data) => count(data.tools?.registry)],
   ["topic", "Topic", topicSection, () => null],
   ["intent", "Intent", intentSection, (data) => count(data.intent?.detection)],
-  ["rag_services", "Documents", (draft) => servicesSection(draft, "rag_services"), (data) => count(data.rag_services)],
+  ["rag_services", "Document services", (draft) => servicesSection(draft, "rag_services"), (data) => count(data.rag_services)],
   ["", "More", restSection, () => null],
 ];
 
@@ -48,6 +51,7 @@ export async function mount(root) {
   const tabs = h("div", { class: "config-tabs", role: "tablist", "aria-label": "Sections" });
   const panel = h("div", { class: "config-panel", role: "tabpanel", id: uid("panel"), tabindex: "-1" });
   const unread = alert("warn", h("p", {}, h("strong", {}, "The form waits."), " The text cannot be read; mend it first, the line is marked."));
+  const outside = h("div", { class: "config-outside", data: { state: "" } });
   const problems = h("section", { class: "config-problems", "aria-label": "Problems" });
   const views = h("fieldset", { class: "segmented config-views" }, h("legend", { class: "visually-hidden" }, "Show"), view("form", "Form", true), view("text", "Text", false));
   const panes = h("div", { class: "config-panes", data: { view: "form" } }, h("section", { class: "config-form", "aria-label": "Form" }, tabs, unread, panel), h("section", { class: "config-text", "aria-label": "Text" }, editor.node, problems));
@@ -55,10 +59,14 @@ export async function mount(root) {
   root.replaceChildren(
     pageHead("Config", h("span", {}, h("code", {}, draft.name), " ", state), copyButton(() => draft.text, "Copy the text"), exportMenu(), discard, apply),
     ...[reasons(draft, server)].filter(Boolean),
+    outside,
     views,
     panes,
   );
   const stop = draft.subscribe((what) => refresh(what));
+  const look = () => draft.look().catch(() => {}); // what is wrong with the connection is told where something is done
+  const stopLooking = onReturn(look);
+  const looking = setInterval(() => document.hidden || look(), LOOK_MS);
   editor.text = draft.text;
   open(current);
   for (const what of ["data", "problems", "status"]) refresh(what);
@@ -82,9 +90,43 @@ export async function mount(root) {
       if (told) announce(`${STATES[draft.status][0]}. ${draft.errors.length ? number(draft.errors.length, "problem") : ""}`);
       told = draft.status;
     }
-    apply.disabled = !draft.editable || !draft.changed || draft.status !== "valid";
-    apply.title = !draft.editable ? "Nothing can be changed here." : !draft.changed ? "Nothing was changed." : draft.status === "invalid" ? "Mend the problems first." : "";
+    showOutside();
+    apply.disabled = !draft.editable || !draft.changed || Boolean(draft.theirs) || draft.status !== "valid";
+    apply.title = !draft.editable ? "Nothing can be changed here." : draft.theirs ? "The file was changed meanwhile: choose a text first." : !draft.changed ? "Nothing was changed." : draft.status === "invalid" ? "Mend the problems first." : "";
     discard.disabled = !draft.changed;
+  }
+
+  /** Say what others did to the file, where that matters here. */
+  function showOutside() {
+    const state = draft.theirs ? "theirs" : draft.inForce ? "" : draft.status === "invalid" && !draft.changed ? "broken" : draft.status === "checking" ? outside.dataset.state : "waiting";
+    if (outside.dataset.state === state) return;
+    outside.dataset.state = state;
+    replace(outside, state && alert("warn", ...said(state)));
+    if (state) announce(outside.textContent);
+  }
+
+  function said(state) {
+    const all = {
+      theirs: () => [
+        h("p", {}, h("strong", {}, `${draft.name} was changed meanwhile by somebody else.`), " Nothing of it is lost, nor of your text."),
+        h("div", { class: "row" }, button("Take the file's text", { kind: "small", onClick: (event) => act(event, draft.takeTheirs()) }), button("Keep my text", { kind: "small", onClick: (event) => act(event, draft.keepMine()) }), copyButton(() => draft.text, "Copy my text")),
+        h("p", { class: "small-text" }, "If you keep yours, applying it replaces the other; the difference is shown first."),
+      ],
+      broken: () => [h("p", {}, h("strong", {}, "This text cannot be used."), " What was read before still serves.")],
+      waiting: () => [
+        h("p", {}, h("strong", {}, `${draft.name} was changed and does not serve yet.`), " What was read before still does."),
+        draft.editable && h("div", {}, button("Put the file in force", { kind: "small", icon: "retry", onClick: (event) => act(event, post("api/config/reload", {}).then(() => draft.look())) })),
+      ],
+    };
+    return all[state]();
+  }
+
+  async function act({ currentTarget }, work) {
+    try {
+      await busy(currentTarget, work);
+    } catch (error) {
+      toast(error.message, { kind: "bad", seconds: 8 });
+    }
   }
 
   function showTabs() {
@@ -96,13 +138,13 @@ export async function mount(root) {
     replace(
       tabs,
       SECTIONS.map(([key, label, , counted]) => {
-        const number = draft.data ? counted(draft.data) : null;
+        const entries = draft.data ? counted(draft.data) : null;
         return h(
           "button",
           { type: "button", role: "tab", class: "config-tab", "aria-selected": String(key === current), "aria-controls": panel.id, tabindex: key === current ? "0" : "-1", data: { section: key }, onClick: () => open(key), onKeydown: (event) => step(event, key) },
           label,
-          number > 0 && h("span", { class: "config-count" }, String(number)),
-          wrong.has(key) && h("span", { class: "config-wrong" }, h("span", { "aria-hidden": "true" }, String(wrong.get(key))), h("span", { class: "visually-hidden" }, ` ${wrong.get(key)} problems`)),
+          entries > 0 && h("span", { class: "config-count" }, String(entries)),
+          wrong.has(key) && h("span", { class: "config-wrong" }, h("span", { "aria-hidden": "true" }, String(wrong.get(key))), h("span", { class: "visually-hidden" }, ` ${number(wrong.get(key), "problem")}`)),
         );
       }),
     );
@@ -179,6 +221,8 @@ export async function mount(root) {
     unsaved: () => draft.changed,
     unmount() {
       stop();
+      stopLooking();
+      clearInterval(looking);
       draft.close();
     },
   };

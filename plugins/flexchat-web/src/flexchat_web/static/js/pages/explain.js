@@ -17,8 +17,8 @@ const MEANING = {
 };
 
 export async function mount(root, { query }) {
-  const prompt = h("textarea", { class: "input", id: "explain-message", rows: "2", placeholder: "What is 17% of 230?", value: query.get("prompt") || "" });
-  const topic = h("input", { class: "input", id: "explain-topic", type: "text", autocomplete: "off" });
+  const prompt = h("textarea", { class: "input", id: "explain-message", dir: "auto", rows: "2", placeholder: "What is 17% of 230?", value: query.get("prompt") || "" });
+  const topic = h("input", { class: "input", id: "explain-topic", dir: "auto", type: "text", autocomplete: "off" });
   const run = button("Explain", { icon: "explain", kind: "primary", type: "submit" });
   const out = h("div", { class: "stack" });
   const problem = h("p", { class: "field-problem", id: "explain-problem", role: "alert" });
@@ -55,7 +55,7 @@ export async function mount(root, { query }) {
 }
 
 function verdictView({ rule, rules: all }) {
-  if (rule === null) return alert("bad", h("p", {}, h("strong", {}, "No rule fits."), " Add one without conditions at the end of the responses."));
+  if (rule === null) return alert("bad", h("p", {}, h("strong", {}, "No rule fits."), " Add one without conditions at their end."));
   const { llm, model } = all[rule];
   return alert("ok", h("p", {}, h("strong", {}, `Rule ${rule} answers`), `, with ${llm}${model && model !== llm ? ` (${model})` : ""}.`));
 }
@@ -76,7 +76,7 @@ function timeline(phases) {
           h(
             "div",
             { class: "timeline-body" },
-            h("div", { class: "spread" }, h("h3", {}, one.phase), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, ms(one.elapsed_ms), tokens(one.usage))),
+            h("div", { class: "spread" }, h("h3", { title: one.phase === "rag collection" ? "The Node original calls it RAG collection." : null }, one.phase === "rag collection" ? "document search" : one.phase), one.skipped ? badge("not run") : h("span", { class: "muted small-text" }, ms(one.elapsed_ms), tokens(one.usage))),
             h("p", { class: "muted small-text" }, one.skipped ? `Not run: ${one.skipped}.` : MEANING[one.phase]),
             !one.skipped && h("p", {}, outcome(one)),
             one.warnings?.length > 0 && alert("warn", h("ul", {}, one.warnings.map((text) => h("li", {}, text)))),

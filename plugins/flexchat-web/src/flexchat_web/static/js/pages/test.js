@@ -23,7 +23,7 @@ export async function mount(root, { query }) {
   const chooser = uid("model");
   const select = h("select", { id: chooser, class: "input", disabled: true, onChange: () => tellModel() }, h("option", { value: "" }, "Loading models…"));
   const known = h("div", { class: "test-known", "aria-live": "polite" });
-  const text = h("textarea", { id: field, class: "input", rows: 3, placeholder: "For example: What's the weather in Paris?" });
+  const text = h("textarea", { id: field, class: "input", dir: "auto", rows: 3, placeholder: "For example: What's the weather in Paris?" });
   const missing = h("div", { class: "test-missing" });
   const results = h("section", { class: "stack test-results", "aria-label": "Results", hidden: true });
   const tools = h("section", { class: "stack", "aria-labelledby": "test-tools" }, h("h2", { id: "test-tools" }, "Tools"), spinner("Loading tools"));
@@ -72,7 +72,7 @@ export async function mount(root, { query }) {
       fillModels(found, select.value || query?.get("model") || "");
     } catch (error) {
       replace(select, h("option", { value: "" }, "No models"));
-      replace(known, errorCard(error, { retry: loadModels }));
+      replace(known, errorCard(error, { retry: loadModels, reading: true }));
     }
   }
 
@@ -107,7 +107,7 @@ export async function mount(root, { query }) {
     }
     running = new AbortController();
     busy(true);
-    const answer = h("p", { class: "test-answer plain" });
+    const answer = h("p", { class: "test-answer plain", dir: "auto" });
     const heading = h("h3", {}, "Tool calls");
     const made = h("div", { class: "stack tight" });
     const calls = liveCalls((card) => {
@@ -215,7 +215,7 @@ async function showTools(place) {
         : alert("warn", h("p", {}, enabled === false ? "Tools are switched off in the configuration, so no model can call one." : "The configuration has no tools, so no model can call one."), h("p", {}, h("a", { href: "#/config" }, "Add tools"))),
     );
   } catch (error) {
-    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place) }));
+    replace(place, h("h2", { id: "test-tools" }, "Tools"), errorCard(error, { retry: () => showTools(place), reading: true }));
   }
 }
 

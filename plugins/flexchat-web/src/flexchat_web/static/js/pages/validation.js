@@ -5,7 +5,7 @@ import { get, post, uiConfig } from "../api.js";
 import { pageHead, button, alert, emptyState, errorCard, spinner, busy } from "../elements.js";
 import { toast } from "../dialog.js";
 import { codeView } from "../json_view.js";
-import { modelCards } from "./validation_models.js";
+import { modelCards, otherModels } from "./validation_models.js";
 import { matrixTable } from "./validation_matrix.js";
 import { startDialog, runHistory, watchRun } from "./validation_runs.js";
 import { showAttempts } from "./validation_attempts.js";
@@ -57,20 +57,24 @@ export async function mount(root, { query }) {
       show(matrix, runs.runs);
       for (const run of runs.runs) if (run.state === "running") follow(run);
     } catch (error) {
-      if (turn === asked) replace(body, errorCard(error, { retry: refresh }));
+      if (turn === asked) replace(body, errorCard(error, { retry: refresh, reading: true }));
     }
   }
 
-  function show(matrix, runs) {
+  function show(whole, runs) {
     const known = new Map(cases.cases.map((one) => [one.name, one]));
+    const { own: matrix, others } = split(whole, server.services);
+    const attempts = (model, name) => showAttempts({ model, name, known: known.get(name) });
+    const foreign = others.models.length > 0 && otherModels(others, matrixTable(others, known, attempts, "Results of other models"));
     const problems = (cases.problems || []).length > 0 && alert("warn", h("p", {}, h("strong", {}, "Some cases cannot be used")), h("ul", { class: "problems" }, cases.problems.map((one) => h("li", {}, one.path && h("code", {}, one.path), " ", one.text, one.line ? ` (line ${one.line})` : ""))));
     if (!cases.cases.length && !matrix.cells.length) {
-      replace(body, problems, noCases(server), matrix.models.some((one) => one.tested) && modelCards(matrix), runHistory(runs, actions));
+      replace(body, problems, noCases(server), matrix.models.some((one) => one.tested) && modelCards(matrix), foreign, runHistory(runs, actions));
       return;
     }
     const scroll = body.querySelector(".matrix-scroll");
     const place = scroll && [scroll.scrollLeft, scroll.scrollTop];
     const focused = body.contains(document.activeElement) ? document.activeElement : null;
+    if (foreign) foreign.open = Boolean(body.querySelector(".other-models")?.open);
     replace(
       body,
       problems,
@@ -79,8 +83,9 @@ export async function mount(root, { query }) {
         "section",
         { class: "stack", "aria-labelledby": "matrix-title" },
         h("div", { class: "spread" }, h("h2", { id: "matrix-title" }, "Cases"), tagFilter()),
-        matrixTable(matrix, known, (model, name) => showAttempts({ model, name, known: known.get(name) })),
+        matrixTable(matrix, known, attempts),
       ),
+      foreign,
       runHistory(runs, actions),
     );
     if (place) body.querySelector(".matrix-scroll")?.scrollTo(...place);
@@ -151,6 +156,17 @@ export async function mount(root, { query }) {
 
   await refresh();
   return { unmount: () => stop.abort() };
+}
+
+/** Tell what is known of this configuration's models from what else is in the store, which others may share. */
+function split(matrix, services) {
+  const names = new Set((services || []).map((one) => one.name));
+  const isOwn = (id) => !services || names.has(id.split("/")[0]);
+  const part = (own) => {
+    const of = (list) => list.filter((one) => isOwn(one.model_id) === own);
+    return { ...matrix, models: of(matrix.models), aspects: of(matrix.aspects), cells: of(matrix.cells) };
+  };
+  return { own: part(true), others: part(false) };
 }
 
 function transfer(server, onImported) {

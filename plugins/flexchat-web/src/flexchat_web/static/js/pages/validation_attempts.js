@@ -20,7 +20,7 @@ export function showAttempts({ model, name, known, run }) {
         : await get("api/validation/attempts", { model_id: model, case: name, limit: SHOWN });
       fill(body, attempts, { known, several: Boolean(run) });
     } catch (error) {
-      replace(body, errorCard(error, { retry: load }));
+      replace(body, errorCard(error, { retry: load, reading: true }));
     }
   };
   load();
@@ -57,11 +57,11 @@ function attemptCard(attempt, several, open) {
       { class: "attempt-body" },
       attempt.problems.length > 1 && h("ul", {}, attempt.problems.map((one) => h("li", {}, one))),
       attempt.calls.length > 0 ? h("div", { class: "stack tight" }, attempt.calls.map((call) => toolCallCard.of(call))) : h("p", { class: "muted" }, "No tool was called."),
-      attempt.content && h("div", { class: "test-answer plain" }, attempt.content),
+      attempt.content && h("div", { class: "test-answer plain", dir: "auto" }, attempt.content),
     ),
   );
 }
 
 function fact(name, value) {
-  return value ? h("div", {}, h("dt", {}, name), h("dd", {}, value)) : null;
+  return value ? h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value)) : null;
 }

@@ -1,16 +1,16 @@
 // The table: cases in rows, models in columns.
 
 import { h, icon } from "../dom.js";
-import { verdictBadge, intervalBar, percent } from "../verdict.js";
+import { verdictBadge, staleBadge, intervalBar, percent } from "../verdict.js";
 
 /** Return the table. known: case's name → case; onOpen(model id, case's name). */
-export function matrixTable({ models, cases, cells }, known, onOpen) {
+export function matrixTable({ models, cases, cells }, known, onOpen, label = "Results by case and model") {
   const found = new Map(cells.map((cell) => [JSON.stringify([cell.model_id, cell.case]), cell]));
   const names = [...new Set([...cases, ...known.keys()].filter((name) => cases.includes(name)))];
   if (!names.length) return h("p", { class: "muted" }, "No case has this tag.");
   return h(
     "div",
-    { class: "matrix-scroll", tabindex: "0", role: "region", "aria-label": "Results by case and model" },
+    { class: "matrix-scroll", tabindex: "0", role: "region", "aria-label": label },
     h(
       "table",
       { class: "matrix" },
@@ -40,7 +40,7 @@ function columnHead(model) {
     "th",
     { scope: "col" },
     h("span", { class: "model-name" }, model.model_id),
-    h("span", { class: "row" }, verdictBadge(model), model.tested && h("span", { class: "muted" }, percent(model.rate))),
+    h("span", { class: "row" }, verdictBadge(model), staleBadge(model), model.tested && h("span", { class: "muted" }, percent(model.rate))),
     model.tested && intervalBar(model, { label: model.model_id }),
   );
 }

@@ -1,7 +1,7 @@
 // The models: verdict, rate and interval of each, and the same per aspect.
 
-import { h } from "../dom.js";
-import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent } from "../verdict.js";
+import { h, icon } from "../dom.js";
+import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent, range } from "../verdict.js";
 import { when } from "../elements.js";
 
 const ASPECTS = [
@@ -23,7 +23,23 @@ export function modelCards({ models, aspects }) {
   );
 }
 
-function card(model, aspects) {
+/** Return models that cannot be run here, folded away: those of services that the configuration does not have. */
+export function otherModels({ models, aspects }, table) {
+  return h(
+    "details",
+    { class: "other-models" },
+    h("summary", {}, icon("right"), h("h2", {}, `Other models in this store (${models.length})`)),
+    h(
+      "div",
+      { class: "stack" },
+      h("p", { class: "muted" }, "Their services are not in this configuration, so they cannot be run here. Other projects may keep their results in the same store."),
+      h("div", { class: "validation-models" }, models.map((model) => card(model, aspects.filter((one) => one.model_id === model.model_id), false))),
+      table,
+    ),
+  );
+}
+
+function card(model, aspects, runs = true) {
   const more = moreNeeded(model);
   return h(
     "article",
@@ -36,9 +52,10 @@ function card(model, aspects) {
           { class: "validation-rate" },
           h("p", {}, h("strong", { class: "rate" }, percent(model.rate)), h("span", { class: "muted" }, ` ${model.success_count} of ${model.test_count} passed`)),
           intervalBar(model, { label: model.model_id }),
-          h("p", { class: "muted small-text" }, `95 % interval: ${percent(model.low)} to ${percent(model.high)}`),
+          h("p", { class: "muted small-text" }, `95 % interval: ${range(model)}`),
         )
-      : h("p", { class: "muted" }, "No results that count. Run the cases."),
+      : h("p", { class: "muted" }, `No results that count.${runs ? " Run the cases." : ""}`),
+    model.tested && model.verdict === "undecided" && !model.stale && h("p", { class: "small-text" }, model.reason),
     (model.stale_reasons || []).length > 0 && h("ul", { class: "small-text" }, model.stale_reasons.map((one) => h("li", {}, one))),
     aspects.some((one) => one.tests) && h("table", { class: "aspects" }, h("caption", { class: "visually-hidden" }, `Aspects of ${model.model_id}`), h("tbody", {}, ASPECTS.map(([name, label]) => aspectRow(label, aspects.find((one) => one.aspect === name))))),
     model.last_tested && h("p", { class: "muted small-text" }, "Last tested ", when(model.last_tested)),
@@ -54,6 +71,6 @@ function legend() {
   return h(
     "p",
     { class: "muted small-text legend" },
-    "Bar: 95 % interval of the true rate. Dashed: the line at 80 %. Validated once the whole bar is beyond it.",
+    "Bar: 95 % interval of the true rate. Dashed: the line at 80 %. Validated once the whole bar is beyond it and there are enough tests that expect a call: where their number was not fixed beforehand, it takes more.",
   );
 }

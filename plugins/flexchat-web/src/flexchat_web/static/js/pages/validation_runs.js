@@ -54,7 +54,7 @@ export function startDialog({ cases, tag, onStarted }) {
       replace(modelList, boxes.length ? boxes.map((one) => one.node) : h("p", { class: "muted" }, "No service tells its models."));
       plan();
     } catch (error) {
-      replace(modelList, errorCard(error, { retry: fillModels }));
+      replace(modelList, errorCard(error, { retry: fillModels, reading: true }));
     }
   }
 
@@ -117,8 +117,9 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
   const bar = h("progress", { class: "run-bar", "aria-label": "Progress of the run" });
   const counts = h("p", { class: "run-counts" });
   const last = h("p", { class: "muted small-text run-last" });
+  const trouble = h("div", {});
   const cancel = button("Cancel", { icon: "stop", kind: "small", onClick: () => stop() });
-  const node = h("section", { class: "card run-live", "aria-label": "Run under way" }, h("div", { class: "spread" }, h("div", { class: "row" }, h("h2", {}, "Run"), state), cancel), bar, counts, last);
+  const node = h("section", { class: "card run-live", "aria-label": "Run under way" }, h("div", { class: "spread" }, h("div", { class: "row" }, h("h2", {}, "Run"), state), cancel), bar, counts, last, trouble);
   let now = run;
   let told = Date.now();
   show();
@@ -131,7 +132,7 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
     bar.max = now.planned || 1;
     bar.value = now.done || 0;
     const left = remaining(now);
-    replace(counts, `${now.done} of ${now.planned} tests: `, h("span", { class: "good" }, `${now.passed} passed`), ", ", h("span", { class: "poor" }, `${now.failed} failed`), now.errors ? `, ${now.errors} errors` : "", now.cost ? `, ${dollars(now.cost)}` : "", left > 0 && `, about ${ms(left)} left`);
+    replace(counts, `${now.done} of ${now.planned} tests: `, h("span", { class: "good" }, `${now.passed} passed`), ", ", h("span", { class: "poor" }, `${now.failed} failed`), now.errors ? `, ${now.errors} ${now.errors === 1 ? "error" : "errors"}` : "", now.cost ? `, ${dollars(now.cost)}` : "", left > 0 && `, about ${ms(left)} left`);
     cancel.hidden = now.state !== "running";
     if (now.problem) replace(last, now.problem);
   }
@@ -139,6 +140,7 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
   async function follow() {
     try {
       for await (const { event, data } of watch(`api/validation/runs/${encodeURIComponent(run.id)}/events`, { signal })) {
+        replace(trouble);
         if (event === "run") {
           now = data;
           show();
@@ -156,12 +158,15 @@ export function watchRun(run, { signal, onAttempts, onEnd }) {
       onEnd(now);
     } catch (error) {
       if (error.name === "AbortError" || signal.aborted) return;
-      replace(last, errorCard(error, { retry: follow, title: "The run cannot be watched" }));
+      // Whether it still runs, nobody knows.
+      replace(state, badge("not known", "warn", "warning"));
+      cancel.hidden = true;
+      replace(trouble, errorCard(error, { retry: follow, reading: true, title: "The run cannot be watched" }));
     }
   }
 
   async function stop() {
-    const sure = await confirmed({ title: "Cancel the run?", text: "Results so far are kept. The run can be resumed later.", action: "Cancel the run", danger: true });
+    const sure = await confirmed({ title: "Cancel the run?", text: "Results so far are kept. The run can be resumed later.", action: "Cancel the run", keep: "Keep running", danger: true });
     if (!sure) return;
     try {
       await busy(cancel, del(`api/validation/runs/${encodeURIComponent(run.id)}`));
@@ -184,13 +189,14 @@ export function runHistory(runs, { show, resume }) {
 
 function runRow(run, show, resume) {
   const [text, kind, picture] = STATES[run.state] || [run.state, "", null];
-  const open = ["cancelled", "interrupted", "failed"].includes(run.state) && run.done < run.planned;
+  // What came to nothing is done, and is tried again.
+  const open = ["cancelled", "interrupted", "failed"].includes(run.state) && run.passed + run.failed < run.planned;
   const again = button("Resume", { icon: "play", kind: "small", onClick: () => resume(run, again) });
   return h(
     "li",
     { class: "run" },
     h("div", { class: "run-what" }, h("div", { class: "row" }, badge(text, kind, picture), when(run.started_at)), h("p", { class: "small-text model-name" }, [run.models].flat().join(", ")), run.problem && h("p", { class: "small-text" }, run.problem)),
-    h("p", { class: "run-numbers" }, `${run.done}/${run.planned} tests, ${run.passed} passed, ${run.failed} failed`, run.errors ? `, ${run.errors} errors` : "", run.cost ? `, ${dollars(run.cost)}` : ""),
+    h("p", { class: "run-numbers" }, `${run.done}/${run.planned} tests, ${run.passed} passed, ${run.failed} failed`, run.errors ? `, ${run.errors} ${run.errors === 1 ? "error" : "errors"}` : "", run.cost ? `, ${dollars(run.cost)}` : ""),
     h("div", { class: "row" }, open && again, button("Attempts", { icon: "list", kind: "small quiet", onClick: () => show(run) })),
   );
 }

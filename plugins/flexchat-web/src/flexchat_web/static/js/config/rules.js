@@ -1,4 +1,4 @@
-// The section Handlers: the response rules in their order; the first that fits a message answers it.
+// The section Rules: the response rules in their order; the first that fits a message answers it.
 
 import { h, replace } from "../dom.js";
 import { button, iconButton, badge, alert } from "../elements.js";
@@ -14,10 +14,10 @@ const MODEL_KEYS = ["llm", "model", "max_tokens", "temperature"];
 const ELSEWHERE = [...MODEL_KEYS, "prompt", "match", "tools"];
 
 /** Return the section: { node, update }. */
-export function handlersSection(draft) {
-  const list = h("ol", { class: "stack tight handlers" });
-  const add = button("Add a handler", { icon: "plus", disabled: !draft.editable, onClick: () => insert() });
-  const node = h("div", { class: "stack" }, h("p", { class: "muted" }, "The first handler whose conditions hold answers. Keep one without conditions at the end."), list, h("div", {}, add));
+export function rulesSection(draft) {
+  const list = h("ol", { class: "stack tight rule-cards" });
+  const add = button("Add a rule", { icon: "plus", disabled: !draft.editable, onClick: () => insert() });
+  const node = h("div", { class: "stack" }, h("p", { class: "muted" }, "The first rule whose conditions hold answers: its response handler, as the Node original calls it. Keep one without conditions at the end. In the text: ", h("code", {}, "responses"), "."), list, h("div", {}, add));
   let cards = [];
 
   const rules = () => draft.at(["responses"]) || [];
@@ -41,7 +41,7 @@ export function handlersSection(draft) {
     const rule = rules()[index] || {};
     const tools = rule.tools && rule.tools.enabled !== false;
     return {
-      title: `${index + 1}. ${[rule.llm || "no provider", rule.model].filter(Boolean).join(" / ")}`,
+      title: `${index + 1}. ${[rule.llm || "no service", rule.model].filter(Boolean).join(" / ")}`,
       summary: conditionText(rule.match),
       marks: [tools && badge("tools", "accent", "wrench"), ...problemMarks(draft, ["responses", index])].filter(Boolean),
     };
@@ -49,10 +49,10 @@ export function handlersSection(draft) {
 
   function make(index) {
     const editable = draft.editable;
-    const up = iconButton("up", `Move handler ${index + 1} up`, () => move(index, index - 1));
-    const down = iconButton("down", `Move handler ${index + 1} down`, () => move(index, index + 1));
-    const copy = iconButton("copy", `Duplicate handler ${index + 1}`, () => duplicate(index), { disabled: !editable });
-    const remove = iconButton("trash", `Delete handler ${index + 1}`, () => drop(index));
+    const up = iconButton("up", `Move rule ${index + 1} up`, () => move(index, index - 1));
+    const down = iconButton("down", `Move rule ${index + 1} down`, () => move(index, index + 1));
+    const copy = iconButton("copy", `Duplicate rule ${index + 1}`, () => duplicate(index), { disabled: !editable });
+    const remove = iconButton("trash", `Delete rule ${index + 1}`, () => drop(index));
     const card = foldCard({ ...head(index), actions: [up, down, copy, remove], body: () => body(index) });
     return Object.assign(card, {
       item: h("li", {}, card.node),
@@ -90,7 +90,7 @@ export function handlersSection(draft) {
     const now = rules();
     const first = Object.keys(draft.at(["llms"]) || {})[0] || "";
     const last = now.length && !Object.keys(now.at(-1)?.match || {}).length;
-    const at = last ? now.length - 1 : now.length; // a handler for all the rest stays the last
+    const at = last ? now.length - 1 : now.length; // a rule for all the rest stays the last
     const rule = { llm: first, ...(last ? { match: { topic_contains: "…" } } : {}), prompt: "You are a helpful assistant." };
     if (await draft.change([{ path: ["responses"], insert: rule, before: at }])) show(at);
   }
@@ -112,7 +112,7 @@ export function handlersSection(draft) {
   async function drop(index) {
     const before = draft.text;
     for (let at = index; at + 1 < cards.length; at += 1) cards[at].open = cards[at + 1].open;
-    if (await draft.change([{ path: ["responses", index], remove: true }])) toast(`Handler ${index + 1} is deleted from the text.`, { action: ["Undo", () => draft.restore(before)], seconds: 8 });
+    if (await draft.change([{ path: ["responses", index], remove: true }])) toast(`Rule ${index + 1} is deleted from the text.`, { action: ["Undo", () => draft.restore(before)], seconds: 8 });
   }
 
   function show(index) {

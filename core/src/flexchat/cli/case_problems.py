@@ -1,0 +1,54 @@
+"""Everything that is wrong with a configuration's validation cases, and with the models it wants to be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from ..validation.reading import Cases
+
+
+def cases_and_problems(
+    file: Path, *, files: Sequence[Path] = (), tools: Collection[str] = ()
+) -> tuple[Cases, list[Problem]]:
+    """Return the cases of a configuration and of further files that can be used, and what is wrong, with lines.
+
+    Of a configuration whose other tables cannot be read nothing is known.
+
+    Args:
+        tools: Names of tools that are there beside those of the registry.
+    """
+    from ..config.cases import ValidationTable
+    from ..config.load import read_config
+    from ..validation.model_ids import wrong_models
+    from ..validation.reading import Cases, usable_cases
+
+    draft = read_config(file, tools=tools)
+    config = draft.config
+    if config is None:
+        return Cases(), []
+    if "validation" in draft.document.data:
+        table = draft.settings(("validation",), (), ValidationTable)
+        if table is None:  # its cases are read one by one below; what else it names can be looked at, too
+            written = draft.document.data["validation"]
+            table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
+        config = attrs.evolve(config, validation=table)
+    cases, problems = usable_cases(config, file.parent, files=files, tools=tools, document=draft.document)
+    of_the_table = [problem for problem in draft.problems if problem.path.startswith("validation")]
+    return cases, in_order([*of_the_table, *problems, *wrong_models(config, draft.document)])
+
+
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems by file and line, each once."""
+    return [*ConfigError([*dict.fromkeys(problems)]).problems]
+
+
+def _texts(table: Any, key: str) -> tuple[str, ...]:
+    items = table.get(key) if isinstance(table, dict) else None
+    return tuple(items) if isinstance(items, list) and all(isinstance(item, str) for item in items) else ()

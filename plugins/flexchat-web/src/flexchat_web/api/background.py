@@ -1,0 +1,114 @@
+"""Validation runs in the background: they go on when the client goes, and can be watched from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import attrs
+from flexchat import FlexChat
+from flexchat.validation.attempts import Attempt
+from flexchat.validation.running import ValidationRun
+from flexchat.validation.store import Run, ValidationStore
+
+from ..problems import ApiError
+from ..serving import Serving
+from .records import Records
+
+log = logging.getLogger(__name__)
+
+Begin = Callable[[FlexChat, ValidationStore], Awaitable[ValidationRun]]
+
+
+@attrs.define(eq=False)
+class Live:
+    """A run under way.
+
+    Attributes:
+        made: The attempts since it was begun or resumed.
+        changed: Set when there is more to tell; whoever waits takes the one that is there.
+    """
+
+    models: tuple[str, ...]
+    made: list[Attempt] = attrs.field(factory=list)
+    changed: asyncio.Event = attrs.field(factory=asyncio.Event)
+    run: ValidationRun | None = None
+    task: asyncio.Task[None] | None = None
+    over: bool = False
+
+    def tell(self) -> None:
+        """Wake those who watch."""
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+
+class Runs:
+    """The runs of a server. When it ends they are interrupted, and can be resumed."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._live: dict[str, Live] = {}
+        self._beginning: set[Live] = set()
+
+    @classmethod
+    def of(cls, serving: Serving) -> Runs:
+        """Return the one of a server."""
+        Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
+        return serving.kept(cls, lambda: cls(serving))
+
+    async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
+        """Begin a run of a tenant in the background, or go on with one; return its record.
+
+        Raises:
+            ApiError: 409: one of its models is being tried by another run.
+        """
+        live = Live(models)
+        for other in {*self._live.values(), *self._beginning}:
+            if not other.over and (shared := set(models) & set(other.models)):
+                run = other.run.run if other.run is not None else None
+                under_way = f" ({run.id})" if run is not None and run.tenant == tenant else ""
+                text = f"a run{under_way} is trying {', '.join(sorted(shared))} already; wait for it, or cancel it"
+                raise ApiError(409, text, kind="run-under-way")
+        self._beginning.add(live)
+        begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # who asked may have gone
+        live.task = asyncio.create_task(self._work(live, make, begun))
+        return await asyncio.shield(begun)
+
+    def live(self, id: str) -> Live | None:
+        """Return a run that is under way; None if it is not."""
+        return self._live.get(id)
+
+    async def aclose(self) -> None:
+        """Interrupt what is under way."""
+        tasks = [live.task for live in {*self._live.values(), *self._beginning} if live.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self, live: Live, make: Begin, begun: asyncio.Future[Run]) -> None:
+        try:
+            async with self._serving.chat() as chat:
+                live.run = run = await make(chat, Records.of(self._serving).store(chat))
+                self._live[run.run.id] = live
+                self._beginning.discard(live)
+                begun.set_result(run.run)
+                async with contextlib.aclosing(run.events()) as events:
+                    async for event in events:
+                        if isinstance(event, Attempt):
+                            live.made.append(event)
+                        live.tell()
+        except Exception as error:  # noqa: BLE001  told to who asked, or kept with the run, and in the log
+            if not begun.done():
+                begun.set_exception(error)
+            else:
+                log.error("validation run: %s", self._serving.mask(f"{type(error).__name__}: {error}"))
+        finally:
+            begun.cancel()
+            live.over = True
+            self._beginning.discard(live)
+            if live.run is not None:
+                self._live.pop(live.run.run.id, None)
+            live.tell()

@@ -1,0 +1,49 @@
+// When it is worth looking again at what others may have changed.
+//   const stop = onReturn(() => …)   the reader comes back to the page, or the network to the machine
+//   await reachable()                resolves once the server answers; asks it now and then until it does
+
+let waiting = null;
+
+/** Call a function whenever the page is looked at again; return a function that ends it. */
+export function onReturn(run) {
+  let last = 0;
+  const come = () => {
+    if (document.hidden || Date.now() - last < 100) return; // focus and visibility come together
+    last = Date.now();
+    run();
+  };
+  addEventListener("focus", come);
+  addEventListener("online", come);
+  document.addEventListener("visibilitychange", come);
+  return () => {
+    removeEventListener("focus", come);
+    removeEventListener("online", come);
+    document.removeEventListener("visibilitychange", come);
+  };
+}
+
+/** Return a promise that is kept when the server can be reached; all who wait share one. */
+export function reachable() {
+  waiting ||= answered().finally(() => (waiting = null));
+  return waiting;
+}
+
+async function answered() {
+  for (let seconds = 1; ; seconds = Math.min(30, seconds * 2)) {
+    await new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        stop();
+        resolve();
+      };
+      const timer = setTimeout(done, seconds * 1000);
+      const stop = onReturn(done);
+    });
+    try {
+      await fetch("health", { cache: "no-store" });
+      return;
+    } catch {
+      // Not yet.
+    }
+  }
+}

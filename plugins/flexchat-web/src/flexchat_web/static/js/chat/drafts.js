@@ -1,0 +1,50 @@
+// What is written and not sent, and what was asked and not answered, so that a reload loses neither. The browser keeps
+// it for this tab alone.
+//   drafts.text(id)  drafts.write(id, text)     drafts.asked(id)  drafts.ask(id, { text, collections, after } or null)
+//   drafts.blank(make)  the id of the conversation that is to begin      drafts.begun()  it has begun
+
+const KEY = "flexchat.chat";
+
+let leaving = false;
+addEventListener("beforeunload", () => {
+  leaving = true;
+  setTimeout(() => (leaving = false), 3000); // who is asked may stay
+});
+addEventListener("pageshow", () => (leaving = false));
+
+function read() {
+  try {
+    return { drafts: {}, asked: {}, ...JSON.parse(sessionStorage.getItem(KEY)) };
+  } catch {
+    return { drafts: {}, asked: {} };
+  }
+}
+
+function change(how) {
+  if (leaving) return; // the end of a page ends its requests, which is no answer
+  const all = read();
+  how(all);
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify(all));
+  } catch {
+    // A browser that keeps nothing.
+  }
+}
+
+function put(part, id, value) {
+  if (value) part[id] = value;
+  else delete part[id];
+}
+
+export const drafts = {
+  text: (id) => read().drafts[id] || "",
+  write: (id, text) => change((all) => put(all.drafts, id, text)),
+  asked: (id) => read().asked[id] || null,
+  ask: (id, question) => change((all) => put(all.asked, id, question)),
+  blank(make) {
+    const id = read().blank || make();
+    change((all) => (all.blank = id));
+    return id;
+  },
+  begun: () => change((all) => delete all.blank),
+};
