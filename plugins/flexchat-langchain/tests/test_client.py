@@ -232,3 +232,32 @@ async def test_leaving_a_stream_cancels_the_tools():
     with pytest.raises(asyncio.CancelledError):
         await reading
     assert ended.is_set()
+
+
+async def test_an_answer_that_only_looks_like_one_goes_on():
+    """Arguments that are no object, an id that is a number: the call is answered, and not run."""
+    odd = AIMessage("")
+    odd.tool_calls = [{"name": "double", "args": '{"n": 2}', "id": 7}]
+    asked = client(odd, AIMessage("So."))
+    answer = await asked.send("Double 2.")
+    assert answer.content == "So."
+    assert [m.tool_call_id for m in asked.chat_model.asked[-1] if isinstance(m, ToolMessage)] == ["7"]
+    assert not answer.tool_calls[0].result.success
+
+
+async def test_whatever_langchain_takes_for_a_message_is_one():
+    """Pairs and tables too, in the history as well; all else is told, and so is a model that is none."""
+    one = client(AIMessage("Hi."))
+    answer = await one.send([("user", "and?")], history=[{"role": "user", "content": "So"}, ("ai", "Hm.")])
+    assert [m.type for m in answer.messages] == ["human", "ai", "human", "ai"]
+    for message, history in ((None, ()), (7, ()), ([7], ()), ("Hi", [7])):
+        with pytest.raises(ChatRequestError, match="message"):
+            await one.send(message, history=history)
+    with pytest.raises(TypeError, match="not str"):
+        LangChainClient([double], "gpt")
+
+
+async def test_one_tool_may_be_named_by_itself():
+    """A text is a name, not a list of letters."""
+    one = client(AIMessage("Hi."))
+    assert (await one.send("Hi", tools="double")).content == "Hi."

@@ -117,3 +117,21 @@ def test_an_exception_that_cannot_be_shown_is_shown_by_its_class():
 
     assert "BrokenError" in str(made(BrokenError()))
     assert "<html" not in str(made(Exception("<html>Sign in</html>")))
+
+
+def test_a_key_that_is_missing_is_said_to_be_missing():
+    """ChatAnthropic without one sends an empty token, which its HTTP library calls a connection that failed."""
+    error = anthropic.APIConnectionError(request=httpx2.Request("POST", "http://h"))
+    error.__cause__ = httpx2.LocalProtocolError("Illegal header value b'Bearer '")
+    assert isinstance(made(error), ProviderAuthError)
+    error.__cause__ = httpx2.ConnectError("refused")
+    assert isinstance(made(error), ProviderConnectionError)
+
+
+def test_the_text_is_the_services_own():
+    """SDKs write the body as Python has it into theirs."""
+    body = {"type": "error", "error": {"type": "not_found_error", "message": "model: m"}}
+    error = raised("NotFoundError", f"Error code: 404 - {body}", status_code=404, body=body)
+    assert str(made(error)) == "ChatX: the service has no model m: model: m"
+    for odd in (None, "x", {"error": "gone"}, {"error": {"message": 3}}, [], 7):
+        assert str(made(raised("E", "the text", status_code=400, body=odd))).endswith(("the text", "gone"))

@@ -622,3 +622,16 @@ def test_calls_and_results_of_other_models_are_understood(model_of):
     assert shape(sent) == ["user", "assistant get_weather", "tool", "assistant", "user"]
     assert sent[2] == ToolMessage(tool_call_id="c1", name="get_weather", content="warm")
     assert isinstance(sent[1].parts[0], ToolCall)
+
+
+def test_a_result_with_a_wrong_id_is_told(model_of):
+    """The call gets an error in its place, and whoever wrote the id learns of it."""
+    model, service = model_of(says("Sorry."))
+    call = {"name": "get_weather", "args": {"city": "Rome"}, "id": "c1"}
+    answer = model.bind_tools([get_weather]).invoke(
+        [lc.HumanMessage("Rome?"), lc.AIMessage("", tool_calls=[call]), lc.ToolMessage("warm", tool_call_id="c2")]
+    )
+    told = answer.response_metadata["flexchat"]["warnings"]
+    assert any("had no result" in text for text in told)
+    assert any("belongs to no call" in text for text in told)
+    assert service.requests[-1].messages[-1].is_error

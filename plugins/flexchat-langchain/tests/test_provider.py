@@ -122,6 +122,18 @@ async def test_an_invalid_call_that_parses_is_still_not_run():
     assert found.error
 
 
+@pytest.mark.parametrize("args", ['{"n": 1}', [1], None, 7])
+async def test_a_call_whose_arguments_are_no_object_is_not_run(args):
+    """LangChain's class checks what it is made with, not what is assigned later."""
+    said = AIMessage(content="", tool_calls=[{"name": "f", "args": {}, "id": "c1"}])
+    said.tool_calls = [{"name": "f", "args": args, "id": 7}, {"name": "f", "args": {}, "id": "c2"}]
+    said.usage_metadata = {"input_tokens": "many", "output_tokens": 5, "output_token_details": []}
+    made, _ = provider(said)
+    result = await made.generate_chat(HI, "m", ChatOptions())
+    assert {call.wire_id: call.arguments for call in result.tool_calls} == {"7": None, "c2": {}}
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (None, 5)
+
+
 @pytest.mark.parametrize("word", ["length", "max_tokens", "MAX_TOKENS"])
 async def test_the_last_call_of_a_cut_answer_is_not_run(word):
     """LangChain makes a shorter object of a text that was cut: here it is an error, streamed or not."""
@@ -303,6 +315,20 @@ def test_a_class_that_cannot_be_used_is_told_when_the_config_is_read(path, words
         FlexChat.from_config(table)
 
 
+def test_a_misspelt_name_is_told_with_the_right_one():
+    """LangChain drops a setting it does not know, or hands it to the service; and nobody is sent to install a typo."""
+    for path, settings, words in (
+        ("langchain_core.language_models:GenericFakeChatModl", {}, "did you mean 'GenericFakeChatModel'"),
+        ("langchain_ollma:ChatOllama", {}, "did you mean 'langchain_ollama'"),
+        ("langchain_ollama:ChatOllama", {"baseurl": "http://h"}, "did you mean 'base_url'"),
+    ):
+        with pytest.raises(ValueError, match=words) as caught:
+            LangChainProvider(LangChainConfig(class_path=path, settings=settings))
+        assert "pip" not in str(caught.value)
+    with pytest.raises(ValueError, match="is no chat model"):
+        LangChainProvider(LangChainConfig(class_path="langchain_core.language_models:BaseChatModel"))
+
+
 async def test_settings_that_do_not_fit_are_told_without_the_key():
     """pydantic shows the value it refuses, which may be a key: it is masked."""
     settings = {"api_key": "sk-secret-0123456789", "max_tokens": "many sk-secret-0123456789"}
@@ -311,7 +337,7 @@ async def test_settings_that_do_not_fit_are_told_without_the_key():
         with pytest.raises(ProviderRequestError) as caught:
             await chat.respond("Hi")
     assert "sk-secret" not in f"{caught.value}{caught.value!r}{vars(caught.value)}"
-    assert "max_tokens" in str(caught.value)
+    assert str(caught.value).startswith("ChatAnthropic does not take these settings: max_tokens: Input should be")
 
 
 def test_secrets_are_in_no_repr():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,6 +73,7 @@ def assistant_message(
             and LangChain's is the wire_id.
         with_thoughts: Whether thoughts that stand beside a text are a part, the first one.
     """
+    answer = sound(answer)
     left = _calls(answer, origin, keep_ids)
     parts: list[AssistantPart] = []
     content = answer.content
@@ -86,6 +88,19 @@ def assistant_message(
     beside = _beside(answer)
     data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
     return AssistantMessage(parts=(*parts, *left), provider_data=data)
+
+
+def sound(answer: AIMessage) -> AIMessage:
+    """Return an answer whose calls are what LangChain's class promises: it does not check what is assigned later.
+
+    A call whose arguments are no object becomes one that could not be read.
+    """
+    calls = [_with_text_id(call) for call in answer.tool_calls]
+    good = [call for call in calls if isinstance(call.get("args"), dict) and isinstance(call.get("name"), str)]
+    if good == answer.tool_calls:
+        return answer
+    unread = [_refused(call) for call in calls if call not in good]
+    return answer.model_copy(update={"tool_calls": good, "invalid_tool_calls": [*answer.invalid_tool_calls, *unread]})
 
 
 def thought_beside(answer: AIMessage) -> str:
@@ -118,15 +133,20 @@ def usage_of(answer: AIMessage) -> Usage | None:
     told: Mapping[str, Any] | None = answer.usage_metadata
     if not told:
         return None
-    read, written = told.get("input_token_details") or {}, told.get("output_token_details") or {}
+    read, written = told.get("input_token_details"), told.get("output_token_details")
     return Usage(
-        input_tokens=told.get("input_tokens"),
-        output_tokens=told.get("output_tokens"),
-        reasoning_tokens=written.get("reasoning"),
-        cache_read_tokens=read.get("cache_read"),
-        cache_write_tokens=read.get("cache_creation"),
+        input_tokens=_count(told, "input_tokens"),
+        output_tokens=_count(told, "output_tokens"),
+        reasoning_tokens=_count(written, "reasoning"),
+        cache_read_tokens=_count(read, "cache_read"),
+        cache_write_tokens=_count(read, "cache_creation"),
         raw=plain(told),
     )
+
+
+def _count(table: object, key: str) -> int | None:
+    value = table.get(key) if isinstance(table, Mapping) else None
+    return value if type(value) is int and value >= 0 else None
 
 
 def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
@@ -151,6 +171,18 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
     if is_cut and calls:
         calls[-1] = ToolCall.from_text(calls[-1].name, calls[-1].raw_arguments, truncated=True, **_same(calls[-1]))
     return calls
+
+
+def _with_text_id(call: Mapping[str, Any]) -> dict[str, Any]:
+    id = call.get("id")
+    return {**call, "id": id if id is None or isinstance(id, str) else str(id)}
+
+
+def _refused(call: Mapping[str, Any]) -> dict[str, Any]:
+    args = call.get("args")
+    raw = args if isinstance(args, str) else json.dumps(args, default=str)
+    name = str(call.get("name") or "")
+    return {"type": "invalid_tool_call", "id": call.get("id"), "name": name, "args": raw, "error": "no object"}
 
 
 def _unread(call: Mapping[str, Any], rest: Mapping[str, Any]) -> ToolCall:

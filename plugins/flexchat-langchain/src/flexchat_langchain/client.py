@@ -23,9 +23,9 @@ from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
     BaseMessage,
-    HumanMessage,
     SystemMessage,
     ToolMessage,
+    convert_to_messages,
     message_chunk_to_message,
 )
 
@@ -83,6 +83,8 @@ class LangChainClient:
     ) -> None:
         if max_iterations is not None and max_iterations < 1:
             raise ChatRequestError(f"max_iterations must be at least 1, got {max_iterations}")
+        if not isinstance(chat_model, BaseChatModel):
+            raise TypeError(f"chat_model is a chat model of LangChain's, not {type(chat_model).__name__}")
         self.chat_model = chat_model
         self._tools = _manager(executor)
         self._limits = executor.config.limits if isinstance(executor, FlexChat) else LimitsTable()
@@ -228,6 +230,7 @@ class LangChainClient:
 
     def _offered(self, tools: Collection[str] | None) -> tuple[str, ...]:
         known = self._tools.get_registry().names()
+        tools = (tools,) if isinstance(tools, str) else tools
         for name in tools if tools is not None else ():
             if name not in known:
                 listed = ", ".join(known) or "none"
@@ -237,10 +240,13 @@ class LangChainClient:
     def _conversation(
         self, message: str | BaseMessage | Sequence[BaseMessage], history: Sequence[BaseMessage]
     ) -> list[BaseMessage]:
-        if isinstance(message, str):
-            message = HumanMessage(content=message)
-        new = [message] if isinstance(message, BaseMessage) else [*message]
-        messages = repaired([*history, *new])
+        if not isinstance(message, str | BaseMessage | Sequence):
+            raise ChatRequestError(f"a message is a text or LangChain's messages, not {type(message).__name__}")
+        new = [message] if isinstance(message, str | BaseMessage) else message
+        try:
+            messages = repaired(convert_to_messages([*history, *new]))
+        except (NotImplementedError, ValueError) as error:
+            raise ChatRequestError(f"the conversation holds what is no message of LangChain's: {error}") from None
         if self._prompt and not any(isinstance(known, SystemMessage) for known in messages):
             return [SystemMessage(content=self._prompt), *messages]
         return messages
@@ -341,7 +347,7 @@ def _chat_model(class_path: str, extra: str, model: str, settings: dict[str, Any
         name = package.replace("_", "-")
         raise ImportError(f"{name} is not installed: pip install 'flexchat-langchain[{extra}]'")
     try:
-        return make_model(load_class(class_path), model, {}, settings)
-    except Exception as error:  # noqa: BLE001  pydantic's error shows the settings, keys too
+        return make_model(load_class(class_path, settings), model, {}, settings)
+    except Exception as error:  # noqa: BLE001  an SDK may refuse them too, and its error may show a key
         text = Mask(secrets_of(settings))(str(error))
-    raise ValueError(f"{class_path.partition(':')[2]} does not take these settings: {text}")
+    raise ValueError(text)

@@ -61,10 +61,15 @@ _TOO_LONG = (
 )
 _FILTERED = ("content_filter", "content management policy", "content filtering policy", "responsibleaipolicy")
 _SPENT = ("insufficient_quota", "credit balance is too low", "insufficient balance", "billing")
-_KEY = ("api key not valid", "invalid api key", "incorrect api key", "invalid x-api-key", "could not resolve authentic")
+_KEY = (
+    *("api key not valid", "invalid api key", "incorrect api key", "invalid x-api-key", "could not resolve authentic"),
+    *("api_key client option must be set", "missing credentials"),  # the OpenAI SDK
+    "illegal header value b'bearer '",  # ChatAnthropic without a key: below a connection error
+)
 _OVERLOADED = ("overloaded_error", "api_error", "internal server error", "service unavailable")
 # In one of these an SDK keeps the HTTP status; Google's puts it into ``code``.
 _STATUS = ("status_code", "status", "http_status", "code")
+_DEEPEST = 5
 
 
 def provider_error(error: Exception, *, service: str, model: str | None, mask: Callable[[str], str]) -> ProviderError:
@@ -78,7 +83,8 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
     status = _status(error) or _status(response)
     headers = _headers(response)
     said = _said(error)
-    text = shortened("a web page" if said.lstrip().startswith("<") else said, mask) or type(error).__name__
+    shown = _message(getattr(error, "body", None)) or said
+    text = shortened("a web page" if shown.lstrip().startswith("<") else shown, mask) or type(error).__name__
     known: dict[str, Any] = {
         "provider": "langchain",
         "model": model,
@@ -148,7 +154,7 @@ def _by_class(error: Exception, text: str) -> str | None:
     kind = next((kind for kind, classes in _CLASSES.items() if not names.isdisjoint(classes)), None)
     if kind is None and any(words in text for words in _TOO_LONG):
         return "too_long"
-    if kind in (None, "connection") and any(words in text for words in _KEY):
+    if kind in (None, "connection") and any(words in f"{text} {_said_below(error)}".lower() for words in _KEY):
         return "auth"
     if kind is None and any(words in text for words in _OVERLOADED):
         return "overloaded"
@@ -170,7 +176,24 @@ def _headers(response: object) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
 
 
-def _said(error: Exception) -> str:
+def _message(body: object) -> str:
+    """Return the service's own words in the body that an SDK's error keeps; empty where it keeps none."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    text = inner.get("message") if isinstance(inner, Mapping) else inner
+    return text if isinstance(text, str) else ""
+
+
+def _said_below(error: BaseException) -> str:
+    """Return what the exceptions say that led to this one."""
+    said: list[str] = []
+    below = error.__cause__ or error.__context__
+    while below is not None and len(said) < _DEEPEST:
+        said.append(_said(below))
+        below = below.__cause__ or below.__context__
+    return " ".join(said)
+
+
+def _said(error: BaseException) -> str:
     try:
         return str(error)
     except Exception:  # noqa: BLE001  an exception's class may be as broken as what it tells of

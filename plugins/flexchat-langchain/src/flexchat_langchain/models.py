@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
+import inspect
 import re
 import urllib.parse
 from collections.abc import Mapping
+from importlib.metadata import packages_distributions
 from typing import Any
 
 from flexchat.domain.masking import secrets_of_environment
+from flexchat.errors import did_you_mean
 from langchain_core.language_models import BaseChatModel
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
@@ -19,27 +23,35 @@ _ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_
 _OWN_CLIENTS = {"ChatOllama": "_async_client"}
 _SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
 _SHORTEST_SECRET = 6
+_MISSPELT = 0.8  # how alike, of 1, a key of the settings and a field are where one was meant to be the other
 
 
-def load_class(path: str) -> type[BaseChatModel]:
-    """Return the chat model's class at MODULE:CLASS.
+def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
+    """Return the chat model's class at MODULE:CLASS, to be made with these settings.
 
     Raises:
-        ValueError: There is none, or it is no chat model.
+        ValueError: There is none, it is no chat model, or a setting is one of its fields misspelt. LangChain drops such
+            a setting, or hands it to the service with every request.
     """
     module_name, _, name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        package = module_name.partition(".")[0].replace("_", "-")
-        raise ValueError(f"class_path: {module_name} cannot be imported ({error}): pip install {package}") from None
+        package = module_name.partition(".")[0]
+        meant = "" if "." in module_name else did_you_mean(module_name, packages_distributions())
+        todo = meant or f": pip install {package.replace('_', '-')}"
+        raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
     except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
         raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
     found = getattr(module, name, None)
     if found is None:
-        raise ValueError(f"class_path: {module_name} has no {name}")
-    if not (isinstance(found, type) and issubclass(found, BaseChatModel)):
+        raise ValueError(f"class_path: {module_name} has no {name}{did_you_mean(name, dir(module))}")
+    if not (isinstance(found, type) and issubclass(found, BaseChatModel)) or inspect.isabstract(found):
         raise ValueError(f"class_path: {path} is no chat model of LangChain (no BaseChatModel)")
+    known = _keys(found)
+    for key in settings.keys() - known:
+        if fields := difflib.get_close_matches(key, known, n=1, cutoff=_MISSPELT):
+            raise ValueError(f"settings: {name} has no '{key}' (did you mean '{fields[0]}'?)")
     return found
 
 
@@ -51,13 +63,24 @@ def make_model(
     Args:
         name: The model it asks, under whatever key the class has for that; empty for what the settings say.
         usual: Settings for a class that has them, where nobody says otherwise.
+
+    Raises:
+        ValueError: The class does not take the settings.
     """
-    keys = {key for name, field in cls.model_fields.items() for key in (name, field.alias) if key}
+    keys = _keys(cls)
     given = {**{key: value for key, value in usual.items() if key in keys}, **settings}
     model_key = next((key for key in _MODEL_KEYS if key in keys), None)
     if name and model_key:
         given = {**{key: value for key, value in given.items() if key not in _MODEL_KEYS}, model_key: name}
-    return cls(**given)
+    try:
+        return cls(**given)
+    except ValidationError as error:
+        wrong = [": ".join((*map(str, one["loc"]), one["msg"])) for one in error.errors(include_input=False)]
+    raise ValueError(f"{cls.__name__} does not take these settings: {'; '.join(wrong)}")
+
+
+def _keys(cls: type[BaseChatModel]) -> set[str]:
+    return {key for name, field in cls.model_fields.items() for key in (name, field.alias) if key}
 
 
 def named_model(settings: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from flexchat.plugin import (
     ModelInfo,
     ProviderError,
     ProviderProtocolError,
+    ProviderRequestError,
     ProviderTimeoutError,
     StreamEnd,
 )
@@ -44,7 +45,7 @@ class LangChainProvider:
         make: Makes the model of a name; absent: the class and the settings of the config do.
 
     Raises:
-        ValueError: There is no such class, or it is no chat model.
+        ValueError: There is no such class, it is no chat model, or a setting of it is misspelt.
 
     Attributes:
         endpoint: scheme://host[:port], where the settings name one.
@@ -54,8 +55,8 @@ class LangChainProvider:
 
     def __init__(self, config: LangChainConfig, *, make: Callable[[str], BaseChatModel] | None = None) -> None:
         self._config = config
-        self._class = load_class(config.class_path)
-        self._make = make or (lambda model: make_model(self._class, model, {"max_retries": 0}, config.settings))
+        self._class = load_class(config.class_path, config.settings)
+        self._make = make or self._made
         self._models: dict[str, BaseChatModel] = {}
         self._making = asyncio.Lock()
         self._mask = Mask(secrets_of(config.settings))
@@ -146,6 +147,13 @@ class LangChainProvider:
             if model not in self._models:
                 self._models[model] = await run_in_thread(self._make, model)  # some load weights
         return prepared(self._models[model], options)
+
+    def _made(self, model: str) -> BaseChatModel:
+        try:
+            return make_model(self._class, model, {"max_retries": 0}, self._config.settings)
+        except ValueError as error:
+            text = self._mask(str(error))
+        raise ProviderRequestError(text, provider=self.name, model=model)
 
     def _result(self, answer: AIMessage, message: Any, warnings: tuple[str, ...]) -> ChatResult:
         told = answer.response_metadata

@@ -36,7 +36,7 @@ class Question:
         options: Those of RULE_OPTIONS that are given.
         bound: The tools whose calls the caller runs.
         choice: "auto", "required", or "none".
-        unused: Names of options that are not read.
+        warnings: What could not be honoured, one sentence each.
     """
 
     message: str
@@ -48,7 +48,7 @@ class Question:
     choice: str
     parallel: bool | None
     response_format: Any
-    unused: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> Question:
@@ -64,8 +64,9 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
         raise ChatRequestError("among the messages is none of a user's (HumanMessage)")
     question = read[asked]
     assert isinstance(question, UserMessage)
-    shown, _ = repair_history((question, *read[asked + 1 :]))
+    shown, repairs = repair_history((question, *read[asked + 1 :]))
     history = [*read[:asked], question] if question.media else read[:asked]  # a turn's own message has no pictures
+    unused = [name for name in options if name not in _READ]
     bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
     return Question(
         message=question.content,
@@ -77,7 +78,7 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
         choice=choice,
         parallel=options.get("parallel_tool_calls"),
         response_format=options.get("response_format"),
-        unused=tuple(name for name in options if name not in _READ),
+        warnings=(*repairs, *(f"{name} is not used: the rule that answers decides" for name in unused)),
     )
 
 

@@ -16,6 +16,8 @@ from flexchat.domain import new_call_id
 from flexchat.tools.results import for_the_model
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 
+from .answers import sound
+
 log = logging.getLogger(__name__)
 
 UNLIMITED = 1 << 62
@@ -118,6 +120,7 @@ def all_calls(message: AIMessage) -> list[Mapping[str, Any]]:
 
 def with_ids(message: AIMessage) -> AIMessage:
     """Return a message all of whose calls have ids: LangChain allows calls without one, and no result fits those."""
+    message = sound(message)
     if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
         chunks = [_named(chunk) for chunk in message.tool_call_chunks]
         # Made anew, so that LangChain reads the calls anew from the chunks.

@@ -175,7 +175,7 @@ class _SoFar:
                 **self._known,
                 "service": rule.llm,
                 "tool_calls": [record.to_dict() for record in self._before],
-                "warnings": [*result.warnings, *left_out, *_unused(self._question)],
+                "warnings": [*result.warnings, *left_out, *self._question.warnings],
             },
         )
 
@@ -259,15 +259,11 @@ def _ended(turn: Turn, question: Question, known: Mapping[str, Any] | None = Non
             "service": response.service,
             "tool_calls": [record.to_dict() for record in response.tool_calls or ()],
             "citations": [citation.to_dict() for citation in turn.citations],
-            "warnings": [*response.warnings, *_unused(question)],
+            "warnings": [*response.warnings, *question.warnings],
             **({"max_iterations_reached": True} if response.max_iterations_reached else {}),
             **(known or {}),
         },
     )
-
-
-def _unused(question: Question) -> list[str]:
-    return [f"{name} is not used: the rule that answers decides" for name in question.unused]
 
 
 def _usage(usage: Usage | None) -> dict[str, Any] | None:
