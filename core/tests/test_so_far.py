@@ -49,3 +49,9 @@ async def test_only_answers_and_results_follow_a_question(wrong):
     async with over(ScriptedProvider([])) as chat:
         with pytest.raises(ChatRequestError, match=r"so_far|history entry"):
             await chat.respond(ChatRequest(user_message="Rome?", so_far=(wrong,)))
+
+
+async def test_none_is_nothing_so_far():
+    """As with a history."""
+    async with over(ScriptedProvider([says("Hi.")])) as chat:
+        assert (await chat.respond(ChatRequest(user_message="Hi", so_far=None))).content == "Hi."

@@ -45,7 +45,7 @@ def read_request(
         )
     try:
         earlier = read_history(() if history is None else history)
-        followed = read_history(so_far)
+        followed = read_history(() if so_far is None else so_far)
     except TypeError as error:
         raise ChatRequestError(str(error)) from None
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
