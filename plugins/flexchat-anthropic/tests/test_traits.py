@@ -25,6 +25,8 @@ from flexchat_anthropic.traits import UNKNOWN, traits_of
         ("claude-haiku-5-5", "claude-haiku-5*"),
         ("claude-fable-5-2", "claude-fable-5-[12]*"),
         ("claude-mythos-5", "claude-mythos-5*"),
+        ("claude-mythos-5-2-20260901", "claude-mythos-5-[12]*"),
+        ("claude-fable-5-20260801", "claude-[fm]*-5[-@]20*"),
         ("claude-opus-6-5", "claude-*"),
         # As gateways call them.
         ("us.anthropic.claude-opus-4-1-20250805-v1:0", "claude-opus-4-1*"),
