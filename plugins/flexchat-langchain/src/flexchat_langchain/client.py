@@ -246,7 +246,8 @@ class LangChainClient:
         try:
             messages = repaired(convert_to_messages([*history, *new]))
         except (NotImplementedError, ValueError) as error:
-            raise ChatRequestError(f"the conversation holds what is no message of LangChain's: {error}") from None
+            first_line = str(error).partition("\n")[0]
+            raise ChatRequestError(f"the conversation holds what is no message of LangChain's: {first_line}") from None
         if self._prompt and not any(isinstance(known, SystemMessage) for known in messages):
             return [SystemMessage(content=self._prompt), *messages]
         return messages
