@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from urllib.parse import quote
 
 import httpx
 from flexchat.http.client import HttpClient, Timeouts
 from flexchat.http.refusal import parsed
+from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ChatEvent,
@@ -21,7 +21,6 @@ from flexchat.plugin import (
     ModelInfo,
     ProviderAuthError,
     ProviderError,
-    ProviderTimeoutError,
     StreamEnd,
     result_of,
 )
@@ -91,16 +90,16 @@ class AnthropicProvider:
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Hold one exchange; see ChatProvider."""
         self._check_key()
-        until = _end_of(options.timeout_s)
+        left = TimeLeft(options.timeout_s)
         try:
-            limit = await self._max_tokens(model, options, until)
+            limit = await self._max_tokens(model, options, left)
             if limit > LONGEST_UNSTREAMED:
-                return result_of([event async for event in self._streamed(messages, model, options, limit, until)])
+                return result_of([event async for event in self._streamed(messages, model, options, limit, left)])
             sent = self._writer.body(messages, model, options, max_tokens=limit)
-            answer = await self._http.post(self._path("messages"), sent.content, timeout_s=_left(until))
+            answer = await self._http.post(self._path("messages"), sent.content, timeout_s=left())
             if answer.status == 400 and is_about_thinking(parsed(answer.body)):
                 sent = self._without_thinking(messages, model, options, limit)
-                answer = await self._http.post(self._path("messages"), sent.content, timeout_s=_left(until))
+                answer = await self._http.post(self._path("messages"), sent.content, timeout_s=left())
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, parsed(answer.body))
             stream = self._reader(answer.headers, model)
@@ -116,10 +115,10 @@ class AnthropicProvider:
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the answer as it comes; see StreamingProvider."""
         self._check_key()
-        until = _end_of(options.timeout_s)
+        left = TimeLeft(options.timeout_s)
         try:
-            limit = await self._max_tokens(model, options, until)
-            async with contextlib.aclosing(self._streamed(messages, model, options, limit, until)) as events:
+            limit = await self._max_tokens(model, options, left)
+            async with contextlib.aclosing(self._streamed(messages, model, options, limit, left)) as events:
                 async for event in events:
                     yield event
         except ProviderError as error:
@@ -152,12 +151,12 @@ class AnthropicProvider:
         await self._http.aclose()
 
     async def _streamed(
-        self, messages: Sequence[Message], model: str, options: ChatOptions, limit: int, until: float | None
+        self, messages: Sequence[Message], model: str, options: ChatOptions, limit: int, left: TimeLeft
     ) -> AsyncGenerator[ChatEvent, None]:
         sent = self._writer.body(messages, model, options, max_tokens=limit, stream=True)
         is_first = True
         while True:
-            async with self._http.stream(self._path("messages"), sent.content, timeout_s=_left(until)) as answer:
+            async with self._http.stream(self._path("messages"), sent.content, timeout_s=left()) as answer:
                 if answer.status >= 400:
                     report = parsed(await answer.read())
                     if is_first and answer.status == 400 and is_about_thinking(report):
@@ -175,19 +174,17 @@ class AnthropicProvider:
                 yield StreamEnd(event.result.warned(sent.warnings)) if type(event) is StreamEnd else event
             return
 
-    async def _max_tokens(self, model: str, options: ChatOptions, until: float | None) -> int:
+    async def _max_tokens(self, model: str, options: ChatOptions, left: TimeLeft) -> int:
         """Return the longest answer to ask for."""
         known = self._writer.known_max_tokens(model, options)
-        limit = await self._told_limit(model, until) if known is None else known
+        limit = await self._told_limit(model, left) if known is None else known
         return self._writer.with_room(limit, model, options)
 
-    async def _told_limit(self, model: str, until: float | None) -> int:
+    async def _told_limit(self, model: str, left: TimeLeft) -> int:
         """Return how long the answers of a model are that the table does not know: the service is asked, once."""
         if model not in self._limits:
-            left = _left(until)
-            timeout_s = _LOOK_UP_S if left is None else min(left, _LOOK_UP_S)
             try:
-                answer = await self._http.get(self._path(f"models/{quote(model, safe='')}"), timeout_s=timeout_s)
+                answer = await self._http.get(self._path(f"models/{quote(model, safe='')}"), timeout_s=left(_LOOK_UP_S))
             except ProviderError:
                 return FALLBACK_MAX_TOKENS  # the request itself will say what is wrong
             if answer.status == 429 or answer.status >= 500:
@@ -226,22 +223,3 @@ class AnthropicProvider:
         return service_error(
             report, status=status, headers=headers, host=self._http.host, model=model, mask=self._http.mask
         )
-
-
-def _end_of(timeout_s: float | None) -> float | None:
-    """Return when the time of several requests together is over; None for never."""
-    return None if timeout_s is None else time.monotonic() + timeout_s
-
-
-def _left(until: float | None) -> float | None:
-    """Return the seconds that are left.
-
-    Raises:
-        ProviderTimeoutError: There are none.
-    """
-    if until is None:
-        return None
-    left = until - time.monotonic()
-    if left <= 0:
-        raise ProviderTimeoutError("the service did not answer in time (timeout_s)", provider=AnthropicProvider.name)
-    return left
