@@ -329,6 +329,13 @@ def test_a_misspelt_name_is_told_with_the_right_one():
         LangChainProvider(LangChainConfig(class_path="langchain_core.language_models:BaseChatModel"))
 
 
+async def test_a_setting_that_is_dropped_is_told_with_every_answer():
+    """Classes of LangChain say nothing of what they do not know, such as max_tokens for ChatOllama's num_predict."""
+    made, _ = provider(AIMessage("Hi."), settings={"model": "m", "max_tokens": 5})
+    result = await made.generate_chat(HI, "m", ChatOptions())
+    assert result.warnings == ("settings: GenericFakeChatModel has no 'max_tokens': it is left out",)
+
+
 async def test_settings_that_do_not_fit_are_told_without_the_key():
     """pydantic shows the value it refuses, which may be a key: it is masked."""
     settings = {"api_key": "sk-secret-0123456789", "max_tokens": "many sk-secret-0123456789"}

@@ -15,7 +15,7 @@ from typing import Any
 from flexchat.domain.masking import secrets_of_environment
 from flexchat.errors import did_you_mean
 from langchain_core.language_models import BaseChatModel
-from pydantic import SecretStr, ValidationError
+from pydantic import AliasChoices, SecretStr, ValidationError
 
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
@@ -79,8 +79,18 @@ def make_model(
     raise ValueError(f"{cls.__name__} does not take these settings: {'; '.join(wrong)}")
 
 
+def dropped_settings(cls: type[BaseChatModel], settings: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the settings that the class drops: it has no such field, and no place for others."""
+    if cls.model_config.get("extra") == "allow" or "model_kwargs" in cls.model_fields:
+        return []
+    return [key for key in settings if key not in _keys(cls) and key not in _MODEL_KEYS]
+
+
 def _keys(cls: type[BaseChatModel]) -> set[str]:
-    return {key for name, field in cls.model_fields.items() for key in (name, field.alias) if key}
+    fields = cls.model_fields
+    aliases = [field.validation_alias for field in fields.values()]
+    told = [one for alias in aliases for one in (alias.choices if isinstance(alias, AliasChoices) else [alias])]
+    return {*fields, *(one for one in told if isinstance(one, str))}
 
 
 def named_model(settings: Mapping[str, Any]) -> str:

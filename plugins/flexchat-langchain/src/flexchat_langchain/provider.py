@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
+import attrs
 from flexchat.domain.masking import Mask
 from flexchat.http.deadline import Deadline
 from flexchat.plugin import (
@@ -29,7 +30,7 @@ from .answers import assistant_message, finish_reason, raw_finish, usage_of
 from .config import LangChainConfig
 from .errors import provider_error
 from .history import as_sent
-from .models import address_of, close_model, load_class, make_model, named_model, secrets_of
+from .models import address_of, close_model, dropped_settings, load_class, make_model, named_model, secrets_of
 from .options import Prepared, combines_tools_and_format, prepared
 from .streaming import ChunkDraft
 
@@ -57,6 +58,8 @@ class LangChainProvider:
         self._config = config
         self._class = load_class(config.class_path, config.settings)
         self._make = make or self._made
+        dropped = dropped_settings(self._class, config.settings)
+        self._warnings = [f"settings: {self._class.__name__} has no '{key}': it is left out" for key in dropped]
         self._models: dict[str, BaseChatModel] = {}
         self._making = asyncio.Lock()
         self._mask = Mask(secrets_of(config.settings))
@@ -146,7 +149,8 @@ class LangChainProvider:
         async with self._making:
             if model not in self._models:
                 self._models[model] = await run_in_thread(self._make, model)  # some load weights
-        return prepared(self._models[model], options)
+        ready = prepared(self._models[model], options)
+        return attrs.evolve(ready, warnings=(*self._warnings, *ready.warnings)) if self._warnings else ready
 
     def _made(self, model: str) -> BaseChatModel:
         try:
