@@ -17,6 +17,8 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 from agent_server import DIALECTS
 from flexchat import FlexChat, TextDelta, tool
+from flexchat_anthropic.config import AnthropicConfig
+from flexchat_anthropic.provider import AnthropicProvider
 from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.provider import GeminiProvider
 from flexchat_ollama.config import OllamaConfig
@@ -31,6 +33,7 @@ MAKE = {
     "responses": lambda t: OpenAIProvider(OpenAIConfig(base_url=URL, api_key="k", api="responses"), transport=t),
     "ollama": lambda t: OllamaProvider(OllamaConfig(base_url=URL, num_ctx=8192, check_models=False), transport=t),
     "gemini": lambda t: GeminiProvider(GeminiConfig(base_url=URL, api_key="k"), transport=t),
+    "anthropic": lambda t: AnthropicProvider(AnthropicConfig(base_url=URL, api_key="k", max_tokens=4096), transport=t),
 }
 
 

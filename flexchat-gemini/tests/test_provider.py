@@ -395,8 +395,13 @@ async def test_embedding_has_errors_and_a_deadline_of_its_own() -> None:
     with pytest.raises(ModelNotFoundError) as caught:
         await provider(always(404, {"error": {"message": "models/e is not found"}})).embed(["a"], "e")
     assert caught.value.model == "e"
+
+    async def never(request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("it never is set")
+
     with pytest.raises(ProviderTimeoutError):
-        await provider(always(200, {})).embed(["a"], "e", timeout_s=-1)
+        await provider(never).embed(["a"], "e", timeout_s=0.01)
 
 
 async def test_models_are_listed_page_by_page() -> None:

@@ -35,7 +35,7 @@ HOMES = {
     "pluggy": ("flexchat/plugin/",),
     "cattrs": ("flexchat/config/",),
     "tomli": ("flexchat/config/",),
-    "tomllib": ("flexchat/config/", "flexchat_openai/", "flexchat_gemini/"),
+    "tomllib": ("flexchat/config/", "flexchat_openai/", "flexchat_gemini/", "flexchat_anthropic/"),
     "jsonschema": ("flexchat/schema/",),
     "re2": ("flexchat/schema/", "flexchat/config/", "flexchat_builtin/"),
     "regex": ("flexchat/config/",),
@@ -45,6 +45,7 @@ HOMES = {
         "flexchat_openai/provider.py",
         "flexchat_ollama/provider.py",
         "flexchat_gemini/provider.py",
+        "flexchat_anthropic/provider.py",
         "flexchat_chromadb/",
     ),
     "aiohttp": ("flexchat/http/",),
@@ -60,6 +61,8 @@ HOMES = {
     "tqdm": ("flexchat_rag/commands/",),
     "numexpr": ("flexchat_builtin/",),
     "yaml": ("flexchat/validation/promptfoo.py",),
+    "langchain_core": ("flexchat_langchain/",),
+    "pydantic": ("flexchat_langchain/",),
     "starlette": ("flexchat_web/",),
     "uvicorn": ("flexchat_web/commands/",),
     "tomlkit": ("flexchat_web/config/",),
@@ -72,7 +75,10 @@ HOMES = {
     ),
 }
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
-FRONT_DOOR = {"flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation")}
+FRONT_DOOR = {
+    "flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation"),
+    "flexchat_langchain": ("__init__", "config", "domain", "errors", "phases", "tools"),
+}
 # The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
 SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")
 PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}

@@ -8,13 +8,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 from flexchat.schema.rewrite import rewrite
+from flexchat_anthropic import dialects as anthropic
 from flexchat_gemini.dialects import JSON_SCHEMA, PARAMETERS
 from flexchat_ollama.dialects import TOOLS
 from flexchat_openai.dialects import LOOSE, STRICT
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-DIALECTS = {dialect.name: dialect for dialect in (LOOSE, STRICT, PARAMETERS, JSON_SCHEMA, TOOLS)}
+ALL = (LOOSE, STRICT, PARAMETERS, JSON_SCHEMA, TOOLS, anthropic.LOOSE, anthropic.STRICT)
+DIALECTS = {dialect.name: dialect for dialect in ALL}
 
 # A row for each keyword: what a property is, and what is sent for it in each dialect, "same", "refused" or "gone".
 ROWS = json.loads(Path(__file__).with_name("schema_dialects.json").read_text("utf-8"))
@@ -94,7 +96,7 @@ NAMES = ["title", "default", "type", "const", "properties", "$ref", "enum", "ite
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=[*DIALECTS])
 def test_a_property_may_be_called_like_a_keyword(dialect):
     """Keywords are told from names by where they stand, at every level."""
-    allowed = [name for name in NAMES if dialect is not PARAMETERS or not name.startswith("$")]
+    allowed = [name for name in NAMES if dialect.property_name is None or not name.startswith("$")]
     inner = {
         "type": "object",
         "properties": {name: {"type": "integer"} for name in allowed},

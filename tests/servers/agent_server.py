@@ -9,6 +9,7 @@ results as it found them in the request.
 
 import itertools
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import MappingProxyType
@@ -268,7 +269,101 @@ class Gemini:
         return "text/event-stream", sse(*letters, *calls, self.chunk([{"text": ""}], finishReason="STOP"))
 
 
-DIALECTS = {"chat": Chat(), "responses": Responses(), "ollama": Ollama(), "gemini": Gemini()}
+class Anthropic:
+    """Anthropic's Messages API, with signed thinking; ids are unique in a conversation."""
+
+    provider = "anthropic"
+    base = ""
+    settings = MappingProxyType({"api_key": "test-key", "max_tokens": 4096})
+
+    def told(self, body):
+        turns = []
+        waiting = []
+        seen = set()
+        before = "assistant"
+        for message in body["messages"]:
+            assert message["role"] != before, "roles must alternate"
+            before = message["role"]
+            blocks = message["content"]
+            assert blocks, "empty content"
+            assert all(block["text"].strip() for block in blocks if block["type"] == "text"), "empty text"
+            if before == "assistant":
+                assert blocks[-1]["type"] != "thinking", "the final block cannot be thinking"
+                for call in blocks:
+                    if call["type"] != "tool_use":
+                        continue
+                    assert re.fullmatch("[a-zA-Z0-9_-]+", call["id"]), "tool_use.id"
+                    assert call["id"] not in seen, "`tool_use` ids must be unique"
+                    assert isinstance(call["input"], dict), "input must be an object"
+                    seen.add(call["id"])
+                    waiting.append([call["name"], call["id"], None])
+                turns[-1].extend(waiting)
+                continue
+            results = [block for block in blocks if block["type"] == "tool_result"]
+            assert blocks[: len(results)] == results, "results come first"
+            found = {block["tool_use_id"]: block["content"] for block in results}
+            ids = [entry[1] for entry in waiting]
+            assert [*found] == ids, f"`tool_use` ids were found without `tool_result` blocks: {ids}"
+            for entry in waiting:
+                entry[2] = found[entry[1]]
+            waiting = []
+            if len(results) < len(blocks):
+                turns.append([])
+        assert not waiting
+        return turns
+
+    def tools(self, body):
+        return [tool["name"] for tool in body["tools"]]
+
+    def blocks(self, text, calls, opaque):
+        yield {"type": "thinking", "thinking": "Hm.", "signature": opaque}
+        if text:
+            yield {"type": "text", "text": text}
+        for call_id, name, arguments in calls:
+            yield {"type": "tool_use", "id": f"toolu_{call_id}", "name": name, "input": arguments}
+
+    def message(self, content, **rest):
+        usage = {"input_tokens": 10, "output_tokens": 5}
+        return {"id": "msg", "type": "message", "role": "assistant", "model": "m", "content": content} | {
+            "usage": usage,
+            **rest,
+        }
+
+    def whole(self, body, text, calls, opaque):
+        answer = self.message(
+            [*self.blocks(text, calls, opaque)], stop_reason="tool_use" if calls else "end_turn", stop_sequence=None
+        )
+        return "application/json", json.dumps(answer).encode()
+
+    def streamed(self, body, text, calls, opaque):
+        events = [{"type": "message_start", "message": self.message([], stop_reason=None)}, {"type": "ping"}]
+        for index, block in enumerate(self.blocks(text, calls, opaque)):
+            begun, deltas = self.pieces(block)
+            events.append({"type": "content_block_start", "index": index, "content_block": begun})
+            events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+            events.append({"type": "content_block_stop", "index": index})
+        delta = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None}
+        events += [{"type": "message_delta", "delta": delta, "usage": {"output_tokens": 5}}, {"type": "message_stop"}]
+        return "text/event-stream", sse(*events)
+
+    def pieces(self, block):
+        if block["type"] == "text":
+            return {"type": "text", "text": ""}, [{"type": "text_delta", "text": letter} for letter in block["text"]]
+        if block["type"] == "thinking":
+            deltas = [{"type": "thinking_delta", "thinking": letter} for letter in block["thinking"]]
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            return {"type": "thinking", "thinking": "", "signature": ""}, deltas
+        written = json.dumps(block["input"])
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": letter} for letter in written]
+
+
+DIALECTS = {
+    "chat": Chat(),
+    "responses": Responses(),
+    "ollama": Ollama(),
+    "gemini": Gemini(),
+    "anthropic": Anthropic(),
+}
 
 
 class AgentServer:

@@ -247,4 +247,67 @@ GEMINI = Dialect(
     says_when_it_ends=False,
 )
 
-DIALECTS = (CHAT, RESPONSES, OLLAMA, GEMINI)
+_USAGE = {"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 5}
+
+
+def _message(content: list[Any], stop: str | None = "end_turn", **rest: Any) -> dict[str, Any]:
+    about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1", "content": content}
+    return {**about, "stop_reason": stop, "stop_sequence": None, "usage": _USAGE, **rest}
+
+
+def _block(index: int, block: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def _delta(index: int, kind: str, **delta: Any) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **delta}}
+
+
+_OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+
+ANTHROPIC = Dialect(
+    name="anthropic",
+    module="flexchat_anthropic.plugin",
+    settings={"max_tokens": 4096},  # else it asks about the model first
+    frame=named_sse,
+    whole=lambda text: _message([{"type": "text", "text": text}]),
+    begin=[
+        {"type": "message_start", "message": _message([], None)},
+        _block(0, {"type": "text", "text": ""}),
+        {"type": "ping"},
+    ],
+    say=lambda text: _delta(0, "text_delta", text=text),
+    end=lambda text: [
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ],
+    call=[
+        _block(1, {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {}}),
+        _delta(1, "input_json_delta", partial_json='{"location": "Ro'),
+    ],
+    hollow={"type": "message_start", "message": None},
+    hollow_whole=_message([]) | {"content": None},
+    failed=_OVERLOADED,
+    rare=[
+        _block(1, {"type": "thinking", "thinking": "", "signature": ""}),
+        _delta(1, "thinking_delta", thinking="Hm."),
+        _delta(1, "signature_delta", signature="s"),
+        _block(2, {"type": "redacted_thinking", "data": "e"}),
+        _block(3, {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}),
+        _delta(3, "input_json_delta", partial_json='{"query": "x"}'),
+        _block(4, {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"url": "x"}]}),
+        _delta(0, "citations_delta", citation={"type": "web_search_result_location", "url": "x"}),
+        _block(5, {"type": "compaction", "content": None}),
+        _delta(5, "compaction_delta", content="so far"),
+        {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 9}},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "refusal", "stop_details": {"type": "refusal"}},
+            "usage": None,
+        },
+        {"type": "message_delta", "delta": {"stop_reason": "pause_turn", "container": {"id": "c"}}, "usage": _USAGE},
+    ],
+)
+
+DIALECTS = (CHAT, RESPONSES, OLLAMA, GEMINI, ANTHROPIC)

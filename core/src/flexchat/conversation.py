@@ -120,6 +120,7 @@ class Conversation:
                 rule,
                 request.user_message,
                 request.history,
+                so_far=request.so_far,
                 streamed=streamed,
                 form=form,
                 spent_s=time.perf_counter() - started,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .domain import ChatRequest, CollectionChoice, Message
+from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
 from .domain.history import read_history
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
@@ -29,7 +29,9 @@ def read_request(
     Raises:
         ChatRequestError: It cannot be used; the text says why.
     """
+    so_far: Sequence[Message] = ()
     if isinstance(message, ChatRequest):
+        so_far = message.so_far
         history, topic = (*message.history, *history), topic if topic is not None else message.topic
         collections = message.collections if collections is None else collections
         message = message.user_message
@@ -43,15 +45,18 @@ def read_request(
         )
     try:
         earlier = read_history(() if history is None else history)
+        followed = read_history(() if so_far is None else so_far)
     except TypeError as error:
         raise ChatRequestError(str(error)) from None
+    if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
+        raise ChatRequestError("so_far holds what followed the message: answers of the model and results of tools")
     if topic is not None and not isinstance(topic, str):
         raise ChatRequestError(f"a topic is a text, not {type(topic).__name__}")
     if isinstance(collections, str):
         collections = (collections,)
     chosen = None if collections is None else tuple(_collection(named, stores) for named in collections)
     about = None if topic is None else scrub(topic)
-    return ChatRequest(user_message=scrub(message), history=earlier, topic=about, collections=chosen)
+    return ChatRequest(user_message=scrub(message), history=earlier, topic=about, collections=chosen, so_far=followed)
 
 
 def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:

@@ -14,6 +14,7 @@ def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_
     """At most 25 lines, accepted by check, at_limit = "answer", calculator and clock."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
     monkeypatch.setenv("GEMINI_API_KEY", "k-abcdefgh")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k-abcdefgh")
 
     assert run("init", kind).status == 0
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Literal
 from urllib.parse import quote
 
 import httpx
-from flexchat.http.client import HttpAnswer, HttpClient, Timeouts
+from flexchat.http.client import HttpClient, Timeouts
 from flexchat.http.refusal import parsed
+from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes, to_bytes
 from flexchat.plugin import (
     ChatEvent,
@@ -22,7 +22,6 @@ from flexchat.plugin import (
     ModelInfo,
     ProviderAuthError,
     ProviderError,
-    ProviderTimeoutError,
     StreamEnd,
     Usage,
     result_of,
@@ -97,13 +96,13 @@ class GeminiProvider:
         self._check_key()
         path = self._path(model, "generateContent")
         try:
-            until = _end_of(options.timeout_s)
+            left = TimeLeft(options.timeout_s)
             body, warnings = self._writer.body(messages, model, options)
-            answer = await self._post(path, body, until)
+            answer = await self._http.post(path, body, timeout_s=left())
             if answer.status == 400 and self._falls_back(parsed(answer.body)):
                 body, warnings = self._writer.body(messages, model, options)
                 warnings = (*warnings, self._fallback_warning())
-                answer = await self._post(path, body, until)
+                answer = await self._http.post(path, body, timeout_s=left())
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, parsed(answer.body))
             failed = functools.partial(self._failed, None, answer.headers, model)
@@ -123,11 +122,11 @@ class GeminiProvider:
         self._check_key()
         path = self._path(model, "streamGenerateContent?alt=sse")
         fallback: tuple[str, ...] = ()
-        until = _end_of(options.timeout_s)
+        left = TimeLeft(options.timeout_s)
         try:
             while True:
                 body, warnings = self._writer.body(messages, model, options)
-                async with self._http.stream(path, body, timeout_s=_left(until)) as answer:
+                async with self._http.stream(path, body, timeout_s=left()) as answer:
                     if answer.status >= 400:
                         report = parsed(await answer.read())
                         if answer.status == 400 and not fallback and self._falls_back(report):
@@ -160,12 +159,12 @@ class GeminiProvider:
         """Return one vector for each text; see EmbeddingProvider."""
         self._check_key()
         requests = [embed_request(text, _resource(model), purpose, dimensions) for text in texts]
-        until = _end_of(timeout_s)
+        left = TimeLeft(timeout_s)
         vectors: list[tuple[float, ...]] = []
         tokens: int | None = None
         try:
             for start in range(0, len(requests), BATCH):
-                found, read = await self._embed_batch(requests[start : start + BATCH], model, until)
+                found, read = await self._embed_batch(requests[start : start + BATCH], model, left)
                 vectors += found
                 tokens = read if tokens is None else tokens + (read or 0)
         except ProviderError as error:
@@ -203,11 +202,11 @@ class GeminiProvider:
         await self._http.aclose()
 
     async def _embed_batch(
-        self, requests: Sequence[Mapping[str, object]], model: str, until: float | None
+        self, requests: Sequence[Mapping[str, object]], model: str, left: TimeLeft
     ) -> tuple[list[tuple[float, ...]], int | None]:
         if model not in self._singly:
             body = to_bytes({"requests": requests})
-            answer = await self._post(self._path(model, "batchEmbedContents"), body, until)
+            answer = await self._http.post(self._path(model, "batchEmbedContents"), body, timeout_s=left())
             report = parsed(answer.body)
             if answer.status < 400:
                 vectors = self._vectors(report)
@@ -220,7 +219,7 @@ class GeminiProvider:
         found: list[tuple[float, ...]] = []
         tokens: int | None = None
         for request in requests:
-            answer = await self._post(self._path(model, "embedContent"), to_bytes(request), until)
+            answer = await self._http.post(self._path(model, "embedContent"), to_bytes(request), timeout_s=left())
             report = parsed(answer.body)
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, report)
@@ -232,11 +231,6 @@ class GeminiProvider:
             tokens = read if tokens is None else tokens + (read or 0)
         self._singly.add(model)
         return found, tokens
-
-    async def _post(self, path: str, body: bytes, until: float | None) -> HttpAnswer:
-        if until is not None and time.monotonic() >= until:
-            raise ProviderTimeoutError(f"{self._http.host} did not answer in time (timeout_s)", provider=self.name)
-        return await self._http.post(path, body, timeout_s=_left(until))
 
     def _vectors(self, report: object) -> tuple[tuple[float, ...], ...]:
         try:
@@ -277,16 +271,6 @@ class GeminiProvider:
         return service_error(
             report, status=status, headers=headers, host=self._http.host, model=model, mask=self._http.mask
         )
-
-
-def _end_of(timeout_s: float | None) -> float | None:
-    """Return when the time of several requests together is over; None for never."""
-    return None if timeout_s is None else time.monotonic() + timeout_s
-
-
-def _left(until: float | None) -> float | None:
-    """Return the seconds that are left; never 0, so that it is the request that is too late."""
-    return None if until is None else max(until - time.monotonic(), 0.001)
 
 
 def _resource(model: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import time
 from collections.abc import Callable
 
 import attrs
 from flexchat.http.client import HttpClient
 from flexchat.http.refusal import parsed
+from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes, to_bytes
 from flexchat.plugin import ProviderConnectionError, ProviderError, ProviderTimeoutError
 
@@ -19,18 +19,6 @@ from .models import UNKNOWN, ModelFacts, read_show, read_tags
 _PATIENCE_S = 10.0
 _AT_ONCE = 8
 _MOST_NAMED = 5
-
-
-class TimeLeft:
-    """What is left of a time for several requests, in seconds."""
-
-    def __init__(self, timeout_s: float | None) -> None:
-        self._end = None if timeout_s is None else time.monotonic() + timeout_s
-
-    def __call__(self, at_most: float | None = None) -> float | None:
-        """Return it; None for no limit. Never 0, so that it is the request that is too late."""
-        left = None if self._end is None else max(self._end - time.monotonic(), 0.001)
-        return left if at_most is None else at_most if left is None else min(left, at_most)
 
 
 class Catalogue:

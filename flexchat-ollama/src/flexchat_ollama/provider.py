@@ -11,6 +11,7 @@ import attrs
 import httpx
 from flexchat.http.client import HttpAnswer, HttpClient, Timeouts
 from flexchat.http.refusal import parsed
+from flexchat.http.time_left import TimeLeft
 from flexchat.plugin import (
     ChatEvent,
     ChatOptions,
@@ -28,7 +29,7 @@ from flexchat.plugin import (
 )
 
 from .address import OLLAMA_COM, is_cloud, runs_in_cloud
-from .catalogue import Catalogue, TimeLeft
+from .catalogue import Catalogue
 from .chat_answer import AnswerDraft
 from .chat_request import ChatRequestWriter, WrittenRequest
 from .chat_stream import ChatStream, whole_answer

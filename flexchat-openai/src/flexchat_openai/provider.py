@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Literal
 
@@ -11,6 +10,7 @@ import attrs
 import httpx
 from flexchat.http.client import HttpClient, Timeouts
 from flexchat.http.refusal import parsed
+from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
     ChatEvent,
@@ -168,12 +168,11 @@ class OpenAIProvider:
     ) -> Embeddings:
         """Return one vector for each text; see EmbeddingProvider. OpenAI's models know no purposes."""
         self._check_key()
-        path, deadline = "/embeddings", None if timeout_s is None else time.monotonic() + timeout_s
+        path, left = "/embeddings", TimeLeft(timeout_s)
         vectors = Vectors(self._http.unreadable)
         try:
             for batch in batches(texts, vectors, dimensions):
-                left = None if deadline is None else max(deadline - time.monotonic(), 0.001)
-                answer = await self._http.post(path, embeddings_body(batch, model, dimensions), timeout_s=left)
+                answer = await self._http.post(path, embeddings_body(batch, model, dimensions), timeout_s=left())
                 if answer.status >= 400:
                     raise self._failed(answer.status, answer.headers, model, path, parsed(answer.body))
                 vectors.add(answer.body, len(batch))

@@ -183,6 +183,8 @@ BY_HAND = [
     '[[tools.registry]]\nname = "t"\ndescription = "d"\nparameters = { type = "object" }\n'
     'type = "python"\nfunction = "os:system"\n',  # the flat form of the Node original
     '[[tools.registry]]\nname = ["t"]\nimplementation = { type = "python", function = "os:system" }\n',
+    '[llms.new]\nprovider = "langchain"\nclass_path = "os:system"\n',
+    '[llms.new]\nprovider = "LangChain"\nclass_path = "langchain_ollama:ChatOllama"\n',
     '[plugins]\nblock = ["openai"]\n',
     '[validation]\nfiles = ["/etc/passwd"]\n',
     '[validation]\nstore = "/tmp/x.db"\n',
@@ -219,6 +221,28 @@ async def test_what_was_written_by_hand_may_stay_and_go(file, new_client, monkey
     assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
     assert (await put(api, text.replace("by_hand_tools:double", "os:system"))).status_code == 422
     assert (await put(api, text.partition("[[tools")[0])).status_code == 200
+
+
+async def test_a_class_written_by_hand_may_stay_as_it_is(file, new_client):
+    """A LangChain class is imported, and many read keys of the environment: neither it nor its settings change here."""
+    settings = 'settings = { base_url = "http://127.0.0.1:9", api_key = "a-secret-of-theirs" }\n'
+    entry = '[llms.chain]\nprovider = "langchain"\nclass_path = "langchain_ollama:ChatOllama"\ndefault_model = "m"\n'
+    file.write_text(entry + settings + TOML)
+    api = await new_client()
+    text = (await shown(api))["text"]
+    assert "a-secret-of-theirs" not in text
+    assert (await put(api, text.replace("Be kind.", "Hi."))).status_code == 200
+    assert (await put(api, text.replace('default_model = "m"', 'default_model = "n"'))).status_code == 200
+    assert "a-secret-of-theirs" in file.read_text()
+    for changed in (
+        text.replace("langchain_ollama:ChatOllama", "os:system"),
+        text.replace('base_url = "http://127.0.0.1:9",', 'base_url = "http://evil.example",'),
+        text.replace('base_url = "http://127.0.0.1:9",', ""),
+        text.replace("[llms.chain]", "[llms.other]"),
+    ):
+        answer = await put(api, changed)
+        assert (answer.status_code, "by hand" in answer.text) == (422, True)
+    assert (await put(api, text[text.index("# Ours.") :])).status_code == 200
 
 
 async def test_validate_says_what_is_wrong_with_lines_in_plain_json(api):

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import sys
 import threading
 
 import pytest
@@ -118,6 +119,13 @@ async def test_settings_that_do_not_fit_are_told(client):
     for provider, config in (("openai", {"nonsense": 1}), ("openai", {"base_url": 7}), ("nothing", {})):
         posted = {"type": "llm", "provider": provider, "config": config}
         assert (await client.post("/api/connections/test", json=posted)).status_code in (422, 404)
+
+
+async def test_a_class_that_a_request_names_is_not_imported(client):
+    posted = {"type": "llm", "provider": "langchain", "config": {"class_path": "antigravity:Fly"}}
+    answer = await client.post("/api/connections/test", json=posted)
+    assert (answer.status_code, "by hand" in answer.text) == (422, True)
+    assert "antigravity" not in sys.modules
 
 
 async def test_a_document_store_is_tested_but_opens_no_file_that_a_request_names(client, tmp_path):

@@ -67,6 +67,13 @@ STARTERS = {
         model=('model = "gemini-flash-latest"', "flexchat models lists them"),
         first=(f"{_SET} GEMINI_API_KEY=…",),
     ),
+    "anthropic": Starter(
+        summary="Claude, with the key in ANTHROPIC_API_KEY",
+        provider="anthropic",
+        settings=('api_key = "${ANTHROPIC_API_KEY}"', "taken from the environment"),
+        model=('model = "claude-sonnet-5"', "flexchat models lists them"),
+        first=(f"{_SET} ANTHROPIC_API_KEY=…",),
+    ),
     "local": Starter(
         summary="a server here that speaks OpenAI's API (llama.cpp, vLLM, LM Studio)",
         provider="openai",

@@ -29,12 +29,15 @@ class ChatRequest:
         history: Earlier messages, oldest first; ``ChatResponse.messages`` of earlier turns, chained.
         topic: The topic of the conversation so far; None at its start.
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
+        so_far: What followed the user's message already: calls whose tools the caller has run, and their results. The
+            model goes on from there.
     """
 
     user_message: str
     history: tuple[Message, ...] = ()
     topic: str | None = None
     collections: tuple[CollectionChoice, ...] | None = None
+    so_far: tuple[Message, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -84,12 +84,14 @@ class ResponseGenerator:
         history: Sequence[Message] = (),
         *,
         streamed: bool,
+        so_far: Sequence[Message] = (),
         form: AnswerForm | None = None,
         spent_s: float = 0.0,
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         """Answer one user message, and return a generator of what happens; its last item is the ChatResponse.
 
         Args:
+            so_far: What followed the message already; see ChatRequest.
             streamed: Ask the provider for its answer piece by piece, where it can do that.
             form: What the answer must be; None for what the rule says.
             spent_s: Seconds of the turn that the earlier phases took.
@@ -98,6 +100,7 @@ class ResponseGenerator:
             The same as generate_response.
         """
         earlier, repairs = repair_history(tuple(history))
+        asked, more_repairs = repair_history((UserMessage(content=user_message), *so_far))
         prompt = substitute_variables(rule.prompt, profile)
         start: tuple[Message, ...] = (SystemMessage(content=prompt), *earlier) if prompt else earlier
         turn = Generation(
@@ -105,13 +108,13 @@ class ResponseGenerator:
             service=rule.llm,
             model=rule.model or self._exchanges.default_models.get(rule.llm, ""),
             fallback=[*rule.fallback],
-            messages=(*start, UserMessage(content=user_message)),
+            messages=(*start, *asked),
             kept=len(start),
             timeout_ms=self._limits.turn_timeout_ms,
             deadline=time.monotonic() + self._limits.turn_timeout_ms / 1000 - spent_s,
             streamed=streamed,
             form=form or self._form(rule),
-            warnings=list(repairs),
+            warnings=[*repairs, *more_repairs],
         )
         options = _options(rule)
         offered = self._offered(rule)
@@ -140,9 +143,14 @@ class ResponseGenerator:
     async def _generate_plain(
         self, turn: Generation, options: ChatOptions
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
-        async with contextlib.aclosing(self._exchanges.hold(turn, options)) as events:
-            async for event in events:
-                yield event
+        for left in reversed(range(self._tools.get_max_iterations())):
+            async with contextlib.aclosing(self._exchanges.hold(turn, options)) as events:
+                async for event in events:
+                    yield event
+            assert turn.result is not None
+            if not left or next_step(turn.result) is not NextStep.CONTINUE:
+                break
+            turn.messages = (*turn.messages, turn.result.message)
         async with contextlib.aclosing(self._finish(turn, options)) as ending:
             async for last in ending:
                 yield last

@@ -40,6 +40,8 @@ FIRST_PARTY = {
     ("provider", "openai"): "flexchat-openai",
     ("provider", "ollama"): "flexchat-ollama",
     ("provider", "gemini"): "flexchat-gemini",
+    ("provider", "anthropic"): "flexchat-anthropic",
+    ("provider", "langchain"): "flexchat-langchain",
     ("provider", "scripted"): "flexchat-mock",
     ("provider", "rehearsal"): "flexchat-mock",
     ("implementation type", "mock"): "flexchat-mock",

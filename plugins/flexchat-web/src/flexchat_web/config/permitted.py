@@ -40,7 +40,12 @@ def refused(
         expanded: The configuration whose references to the environment are replaced already, and may stay; None if
             none will be replaced in the posted one.
     """
-    found = [*_code(posted, file), *_paths(posted, file), *_databases(posted, file, allow_env)]
+    found = [
+        *_code(posted, file),
+        *_classes(posted, file),
+        *_paths(posted, file),
+        *_databases(posted, file, allow_env),
+    ]
     return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
 
 
@@ -90,6 +95,28 @@ def _code(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
 def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return what decides what a tool runs."""
     return tool.get("implementation"), tool.get("handler")
+
+
+def _classes(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
+    """Refuse classes that would be imported, and what they are made with: many read keys of the environment."""
+    entries = posted.data.get("llms")
+    for name, entry in entries.items() if isinstance(entries, dict) else ():
+        known = at(file, ("llms", name))
+        if not isinstance(entry, dict) or "class_path" not in entry:
+            continue
+        for key in ("class_path", "settings"):
+            if not _same(entry.get(key), at(known, (key,))):
+                text = f"{key} runs code of its class, so it cannot be added or changed here: {_BY_HAND}"
+                yield posted.problem(("llms", name, key), text)
+
+
+def _same(posted: Any, known: Any) -> bool:
+    """Return whether a value is the file's, where a mask stands for what it hides."""
+    if isinstance(posted, dict) and isinstance(known, dict):
+        return posted.keys() == known.keys() and all(_same(item, known[key]) for key, item in posted.items())
+    if isinstance(posted, list) and isinstance(known, list):
+        return len(posted) == len(known) and all(map(_same, posted, known))
+    return bool(posted == known) or (posted == MASKED and isinstance(known, str))
 
 
 def _paths(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,0 +1,1 @@
+"""FlexChat provider for Anthropic's Messages API."""

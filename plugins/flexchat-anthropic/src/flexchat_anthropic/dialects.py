@@ -1,0 +1,71 @@
+"""What Anthropic takes of JSON Schema: data.
+
+LOOSE: a tool's input_schema. The model is shown all of it and held to nothing; of the root the service wants type
+"object" and no union, of a property a name of [a-zA-Z0-9_.-]{1,64}.
+
+STRICT: tools with ``strict``, and output_config.format. The service holds the model to the schema and refuses what it
+cannot hold it to: objects that are not closed ("For 'object' type, 'additionalProperties' must be explicitly set to
+false"), recursion, bounds. What Anthropic's SDK moves to the description goes there here as well.
+"""
+
+from flexchat.plugin import SchemaDialect
+
+_PROPERTY_NAME = "[a-zA-Z0-9_.-]{1,64}"
+
+LOOSE = SchemaDialect(
+    name="anthropic",
+    root={
+        "$ref": "write out",
+        "allOf": "merge",
+        "anyOf": "flatten",
+        "oneOf": "flatten",
+        "enum": "note",
+        "const": "note",
+        "not": "note",
+    },
+    empty_properties="add",
+    property_name=_PROPERTY_NAME,
+    enforces=False,
+)
+
+STRICT = SchemaDialect(
+    name="anthropic.strict",
+    keywords={
+        **dict.fromkeys(("type", "title", "description", "properties", "required", "items"), "keep"),
+        **dict.fromkeys(("enum", "const", "anyOf"), "keep"),
+        "format": "listed",
+        "additionalProperties": "close",
+        "patternProperties": "close",
+        "unevaluatedProperties": "open",
+        "nullable": "as type",
+        "oneOf": "as anyOf",
+        "prefixItems": "as items",
+        "allOf": "merge",
+        "$ref": "write out",
+        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), "note"),
+        **dict.fromkeys(("pattern", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"), "note"),
+        **dict.fromkeys(("contains", "minContains", "maxContains", "unevaluatedItems"), "note"),
+        **dict.fromkeys(("minProperties", "maxProperties", "propertyNames"), "note"),
+        **dict.fromkeys(("not", "if", "then", "else"), "note"),
+        **dict.fromkeys(("dependentRequired", "dependentSchemas", "dependencies"), "note"),
+        **dict.fromkeys(("default", "examples", "example", "deprecated"), "note"),
+        **dict.fromkeys(("contentEncoding", "contentMediaType"), "note"),
+    },
+    other_keywords="drop",
+    root={"anyOf": "flatten", "oneOf": "flatten", "enum": "note", "const": "note", "nullable": "drop"},
+    formats={
+        "string": frozenset(
+            ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
+        ),
+        "integer": frozenset(),
+        "number": frozenset(),
+    },
+    boolean_schemas=False,
+    union_siblings=False,
+    untyped="refuse",
+    bare_array="refuse",
+    empty_properties="add",
+    known_required=True,
+    property_name=_PROPERTY_NAME,
+    max_tools=20,
+)

@@ -1,0 +1,31 @@
+"""Registers the provider ``anthropic``. Light: httpx and aiohttp load when a provider is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import ChatProvider, ProviderType, hookimpl
+
+from .config import AnthropicConfig
+from .dialects import LOOSE, STRICT
+from .tools import encode_tools
+
+
+def create(config: AnthropicConfig) -> ChatProvider:
+    """Return a provider for one llms entry."""
+    from .provider import AnthropicProvider
+
+    return AnthropicProvider(config)
+
+
+@hookimpl
+def flexchat_register_providers() -> Iterable[ProviderType]:
+    """Offer the provider."""
+    yield ProviderType(
+        name="anthropic",
+        config_class=AnthropicConfig,
+        create=create,
+        tool_formats={"anthropic": encode_tools},
+        schema_dialects={"anthropic": LOOSE, "anthropic.strict": STRICT},
+        summary="Claude over Anthropic's Messages API, and servers that speak it",
+    )

@@ -1,0 +1,279 @@
+"""Our messages and options as the body of a request to /v1/messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat.http.wire_json import to_bytes, to_text
+from flexchat.plugin import ChatOptions, Message, ProviderRequestError, ResponseFormat
+
+from .dialects import STRICT
+from .messages import MessagesWriter, container_of, instructions_of, lacks_thinking
+from .thinking import ROOM, Thinking, budget_of, thinking_for
+from .tools import WireTools, rewritten, wire_tools
+from .traits import ModelTraits, traits_of
+
+SAMPLING_ENDED = "2026-10-21"
+"""The version of the API from which on no model takes temperature, top_p or top_k."""
+FALLBACK_MAX_TOKENS = 4096
+"""Sent where nobody knows how much a model can write: the field must be there."""
+
+_FORM = "Answer with one JSON object and nothing else: no other text, no code fence."
+
+
+@attrs.frozen(kw_only=True)
+class RequestBody:
+    """A request.
+
+    Attributes:
+        warnings: What could not be honoured, one sentence each.
+    """
+
+    content: bytes
+    warnings: tuple[str, ...]
+
+
+class RequestWriter:
+    """Writes requests for one server.
+
+    Args:
+        origin: scheme://host[:port] of the server.
+        api_version: As in AnthropicConfig.
+        max_tokens: Longest answer where a rule says none.
+        cache: The ``cache_control`` that marks what stays the same from request to request; None for no marks.
+        extra: Merged into every body; tables in it are merged into the body's, its ``tools`` stand beside ours.
+    """
+
+    def __init__(
+        self,
+        origin: str,
+        *,
+        api_version: str = SAMPLING_ENDED,
+        max_tokens: int | None = None,
+        cache: Mapping[str, Any] | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._origin = origin
+        self._messages = MessagesWriter(origin)
+        self._takes_sampling = api_version < SAMPLING_ENDED
+        self._max_tokens = max_tokens
+        self._cache = dict(cache) if cache else None
+        self._extra = dict(extra or {})
+        self._tools: dict[tuple[int, tuple[str, ...], bool], tuple[object, WireTools]] = {}
+
+    def known_max_tokens(self, model: str, options: ChatOptions) -> int | None:
+        """Return the longest answer, as far as it is known without asking: rule, config, table."""
+        return self._wanted_max_tokens(options) or traits_of(model).max_tokens
+
+    def with_room(self, max_tokens: int, model: str, options: ChatOptions) -> int:
+        """Return a longer answer where a thinking budget needs it, and nobody set how long it may be."""
+        budget = budget_of(options.reasoning, traits_of(model))
+        if budget is None or self._wanted_max_tokens(options) is not None:
+            return max_tokens
+        return max(max_tokens, budget + ROOM)
+
+    def body(
+        self,
+        messages: Sequence[Message],
+        model: str,
+        options: ChatOptions,
+        *,
+        max_tokens: int,
+        stream: bool = False,
+        thinking: bool = True,
+    ) -> RequestBody:
+        """Return the body.
+
+        Args:
+            max_tokens: Longest answer; see known_max_tokens and with_room.
+            thinking: Whether earlier thinking goes back with it.
+
+        Raises:
+            ProviderRequestError: Something in it cannot be said in this dialect.
+        """
+        warnings: list[str] = []
+        traits = traits_of(model)
+        try:
+            fields = self._fields(messages, model, options, traits, max_tokens, thinking, warnings)
+            if stream:
+                fields["stream"] = True
+            for extra in (self._extra, options.extra):
+                fields = _merged(fields, extra)
+            if "messages" in fields:
+                return RequestBody(content=to_bytes(fields), warnings=tuple(warnings))
+            written, unsaid = self._messages.messages(
+                messages, thinking=thinking, prefill=traits.prefill, mark=self._cache
+            )
+            content = to_bytes(fields)[:-1] + b',"messages":' + written + b"}"
+            return RequestBody(content=content, warnings=(*warnings, *unsaid))
+        except (TypeError, ValueError, RecursionError) as error:
+            text = f"the request cannot be written as JSON: {error}"
+            raise ProviderRequestError(text, provider="anthropic", model=model) from error
+
+    def _wanted_max_tokens(self, options: ChatOptions) -> int | None:
+        for source in (options.extra, self._extra):
+            if type(limit := source.get("max_tokens")) is int:
+                return limit
+        return options.max_tokens or self._max_tokens
+
+    def _fields(
+        self,
+        messages: Sequence[Message],
+        model: str,
+        options: ChatOptions,
+        traits: ModelTraits,
+        max_tokens: int,
+        with_thinking: bool,
+        warnings: list[str],
+    ) -> dict[str, Any]:
+        thinking = thinking_for(options.reasoning, traits, model, max_tokens)
+        warnings += thinking.warnings
+        if _is_enabled(thinking) and (not with_thinking or lacks_thinking(messages, self._origin)):
+            warnings.append(f"{model} cannot think beside calls it did not think about: thinking is left out")
+            thinking = Thinking()
+        fields: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
+        fields |= self._sampling(model, options, traits, thinking, warnings)
+        if thinking.config is not None:
+            fields["thinking"] = thinking.config
+        output: dict[str, Any] = {"effort": thinking.effort} if thinking.effort else {}
+        instructions = instructions_of(messages)
+        if options.response_format is not None:
+            form, told = _format(options.response_format, model, traits, warnings)
+            output |= form
+            instructions = "\n\n".join(text for text in (instructions, told) if text)
+        if output:
+            fields["output_config"] = output
+        if instructions:
+            fields["system"] = self._system(instructions)
+        self._add_tools(fields, model, options, traits, thinking, warnings)
+        container = container_of(messages, self._origin)
+        return {**fields, "container": container} if container else fields
+
+    def _system(self, instructions: str) -> str | list[dict[str, Any]]:
+        if self._cache is None:
+            return instructions
+        return [{"type": "text", "text": instructions, "cache_control": self._cache}]
+
+    def _sampling(
+        self, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
+    ) -> dict[str, Any]:
+        if options.seed is not None:
+            warnings.append("the Messages API takes no seed: left out")
+        stop = [text for text in options.stop if text.strip()]
+        if len(stop) < len(options.stop):
+            warnings.append("the Messages API takes no stop sequence of white space: left out")
+        fields: dict[str, Any] = {"stop_sequences": stop} if stop else {}
+        wanted = {"temperature": options.temperature, "top_p": options.top_p}
+        sampling = {name: value for name, value in wanted.items() if value is not None}
+        if traits.sampling == "none":
+            # A value of 1 is what a model does anyway: no loss.
+            warnings += [f"{model} takes no {name}: left out" for name, value in sampling.items() if value != 1]
+            return fields
+        if not self._takes_sampling:
+            warnings += [
+                f'{name} is left out: no model takes one in this version of the API (api_version = "2023-06-01" does)'
+                for name, value in sampling.items()
+                if value != 1
+            ]
+            return fields
+        if thinking.happens and thinking.config is not None:
+            refused = [n for n, v in sampling.items() if v != 1 and not (n == "top_p" and v >= 0.95)]
+            warnings += [f"{model} takes no {name} of {sampling.pop(name):g} while it thinks" for name in refused]
+        if sampling.get("temperature", 0) > 1:
+            warnings.append(f"a temperature is at most 1 here, not {sampling['temperature']:g}: 1 is used")
+            sampling["temperature"] = 1
+        if traits.sampling == "one" and len(sampling) > 1:
+            warnings.append(f"{model} takes a temperature or a top_p, not both: top_p is left out")
+            del sampling["top_p"]
+        return fields | sampling
+
+    def _add_tools(
+        self,
+        fields: dict[str, Any],
+        model: str,
+        options: ChatOptions,
+        traits: ModelTraits,
+        thinking: Thinking,
+        warnings: list[str],
+    ) -> None:
+        tools = self._wire_tools(options, traits)
+        warnings += tools.warnings
+        is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
+        if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
+            text = f"none of the allowed tools is offered: {', '.join(options.allowed_tools)}"
+            raise ProviderRequestError(text, provider="anthropic", model=model)
+        if not tools.objects:
+            return
+        fields["tools"] = [*tools.objects]
+        if self._cache is not None:
+            fields["tools"][-1] = {**fields["tools"][-1], "cache_control": self._cache}
+        choice = _tool_choice(tools, model, options, traits, thinking, warnings)
+        if choice:
+            fields["tool_choice"] = choice
+
+    def _wire_tools(self, options: ChatOptions, traits: ModelTraits) -> WireTools:
+        only = options.allowed_tools if options.tool_choice != "none" else ()
+        key = (id(options.tools), only, traits.strict)
+        found = self._tools.get(key)
+        if found is None or found[0] is not options.tools:
+            if len(self._tools) >= 16:
+                self._tools.clear()
+            # The tuple is held, so that its id cannot come to belong to another.
+            made = wire_tools(options.tools, only=only, strict=traits.strict)
+            found = self._tools[key] = (options.tools, made)
+        return found[1]
+
+
+def _is_enabled(thinking: Thinking) -> bool:
+    """Say whether thinking has a budget, which is stricter than thinking that the model decides about."""
+    return thinking.config is not None and thinking.config["type"] == "enabled"
+
+
+def _tool_choice(
+    tools: WireTools, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
+) -> dict[str, Any]:
+    if options.tool_choice == "none":
+        return {"type": "none"}
+    choice: dict[str, Any] = {}
+    if options.tool_choice == "required":
+        if not traits.forced:
+            warnings.append(f"{model} cannot be made to call a tool: it decides itself")
+        elif _is_enabled(thinking):
+            warnings.append(f"{model} cannot be made to call a tool while it thinks: it decides itself")
+        elif len(options.allowed_tools) == 1:
+            choice = {"type": "tool", "name": options.allowed_tools[0]}
+        else:
+            choice = {"type": "any"}
+    if options.parallel_tool_calls is False:
+        return {"type": "auto", **choice, "disable_parallel_tool_use": True}
+    return choice
+
+
+def _format(wanted: ResponseFormat, model: str, traits: ModelTraits, warnings: list[str]) -> tuple[dict[str, Any], str]:
+    """Return what stands in ``output_config``, and what the model is told where nothing can stand there."""
+    if wanted.type == "json_object" or wanted.schema is None:
+        return {}, _FORM
+    schema = rewritten(wanted.schema, STRICT) if traits.strict else None
+    if schema is not None:
+        return {"format": {"type": "json_schema", "schema": schema}}, ""
+    if wanted.strict:
+        why = (
+            "the answer's schema cannot be said strictly" if traits.strict else f"{model} takes no schema of an answer"
+        )
+        warnings.append(f"{why}: the model is told it, and not held to it")
+    return {}, f"{_FORM} It fits this JSON Schema:\n{to_text(wanted.schema)}"
+
+
+def _merged(fields: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(fields)
+    for name, value in extra.items():
+        held = merged.get(name)
+        if isinstance(held, Mapping) and isinstance(value, Mapping):
+            merged[name] = _merged(held, value)
+        elif name == "tools" and isinstance(held, list) and isinstance(value, list | tuple):
+            merged[name] = [*value, *held]  # the service's own before ours, whose last may carry the cache's mark
+        else:
+            merged[name] = value
+    return merged

@@ -1,0 +1,113 @@
+"""Tool definitions in Anthropic's words, and the ``tools`` of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat.plugin import SchemaDialect, ToolDefinition
+
+from .dialects import LOOSE, STRICT
+
+# What one request may hold of schemas that the service compiles; more is a 400 ("Schema is too complex").
+MOST_STRICT, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
+
+
+def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the ``tools`` array of a request: name, description, input_schema. Strict only where a tool asks for that.
+
+    Source: Anthropic tool format of the specification (TC-33).
+    """
+    return [_tool(tool) for tool in tools]
+
+
+@attrs.frozen(kw_only=True)
+class WireTools:
+    """The ``tools`` of a request.
+
+    Attributes:
+        objects: Server tools (web_search, …) as they were given, and functions.
+        names: Of the functions, in order.
+        warnings: What could not be said, one sentence each.
+    """
+
+    objects: tuple[Mapping[str, Any], ...]
+    names: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def wire_tools(tools: Sequence[Mapping[str, Any]], *, only: Collection[str] = (), strict: bool = True) -> WireTools:
+    """Take this package's form, OpenAI's, and flat ``{name, description, parameters}``; all else is a server's tool.
+
+    Args:
+        only: Names of functions to keep; none keeps all.
+        strict: Whether the model takes strict tools.
+    """
+    objects = [_own_form(tool) for tool in tools]
+    kept = [tool for tool in objects if not only or not _is_function(tool) or tool.get("name") in only]
+    names = tuple(str(tool.get("name")) for tool in kept if _is_function(tool))
+    held = [tool for tool in kept if tool.get("strict") is True]
+    if not held or (strict and not _too_complex(held)):
+        return WireTools(objects=tuple(kept), names=names)
+    why = "more than the service compiles in one request" if strict else "which this model does not take"
+    loose = [{k: v for k, v in tool.items() if k != "strict"} if tool in held else tool for tool in kept]
+    text = f"{len(held)} tools are strict, {why}: strict is left out"
+    return WireTools(objects=tuple(loose), names=names, warnings=(text,))
+
+
+def _tool(tool: ToolDefinition) -> dict[str, Any]:
+    made = {"name": tool.name, "description": tool.description}
+    if tool.strict:
+        schema = rewritten(tool.parameters, STRICT)
+        if schema is not None:
+            return {**made, "input_schema": schema, "strict": True}
+    # What no dialect can say is sent as it is: the service's refusal names the place, as the lint did.
+    return {**made, "input_schema": rewritten(tool.parameters, LOOSE) or tool.parameters}
+
+
+def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
+    """Return a schema in a dialect's words; None where it cannot be said in them."""
+    from flexchat.schema.rewrite import rewrite  # every command loads this module, few need that one
+
+    return rewrite(schema, dialect).schema
+
+
+def _is_function(tool: Mapping[str, Any]) -> bool:
+    return "input_schema" in tool
+
+
+def _own_form(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = tool.get("function")
+    flat = function if isinstance(function, Mapping) else tool
+    if _is_function(tool) or "name" not in flat or not ("parameters" in flat or flat is function):
+        return tool
+    parameters = flat.get("parameters")
+    made = {k: flat[k] for k in ("name", "description", "strict") if flat.get(k) is not None}
+    if not isinstance(parameters, Mapping):
+        return {**made, "input_schema": {"type": "object", "properties": {}}}
+    dialect = STRICT if flat.get("strict") is True else LOOSE
+    return {**made, "input_schema": rewritten(parameters, dialect) or parameters}
+
+
+def _too_complex(tools: Sequence[Mapping[str, Any]]) -> bool:
+    schemas = [schema for tool in tools for schema in _schemas(tool.get("input_schema"))]
+    optional = sum(len(_table(schema, "properties")) - len(schema.get("required") or ()) for schema in schemas)
+    unions = sum("anyOf" in schema or isinstance(schema.get("type"), list) for schema in schemas)
+    return len(tools) > MOST_STRICT or optional > MOST_OPTIONAL or unions > MOST_UNIONS
+
+
+def _schemas(schema: object) -> Iterator[Mapping[str, Any]]:
+    """Yield a schema and all in it, of what STRICT leaves."""
+    if not isinstance(schema, Mapping):
+        return
+    yield schema
+    choices = schema.get("anyOf")
+    inner = [*_table(schema, "properties").values(), schema.get("items")]
+    for item in inner + (list(choices) if isinstance(choices, list | tuple) else []):
+        yield from _schemas(item)
+
+
+def _table(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = schema.get(key)
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,1 @@
+"""LangChain and FlexChat: its chat models as providers, our tools and chats in its programs."""

@@ -1,0 +1,207 @@
+"""What a LangChain model answered, as our message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat.http.wire_json import finite
+from flexchat.plugin import (
+    AssistantMessage,
+    AssistantPart,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    Usage,
+)
+from langchain_core.messages import AIMessage, AIMessageChunk
+
+from .blocks import SCOPE, part_of, plain
+
+NOT_READ = "not valid JSON; write the arguments again as one JSON object"
+
+# Beside content and calls, what integrations want back: Gemini's signatures, the thoughts of Ollama and DeepSeek …
+_KEPT_METADATA = ("model_provider", "output_version")
+_THOUGHTS = ("reasoning_content", "reasoning")
+_RAW_CALLS = ("tool_calls", "function_call")  # ChatOpenAI's copy of the calls, which we have
+
+# Words of the integrations for the end of an answer, in lower case.
+_FINISH = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos_token": "stop",
+    "complete": "stop",
+    "completed": "stop",
+    "tool_use": "tool_calls",
+    "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "incomplete": "length",
+    "max_output_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "content_filter": "content_filter",
+    "content_filtered": "content_filter",
+    "guardrail_intervened": "content_filter",
+    "safety": "content_filter",
+    "recitation": "content_filter",
+    "prohibited_content": "content_filter",
+    "blocklist": "content_filter",
+    "spii": "content_filter",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+    "malformed_function_call": "malformed_tool_call",
+    "error": "error",
+}
+_FINISH_KEYS = ("finish_reason", "stop_reason", "done_reason", "stopReason", "status")
+
+
+def assistant_message(
+    answer: AIMessage, origin: str = "", *, keep_ids: bool = False, with_thoughts: bool = True
+) -> AssistantMessage:
+    """Return an AIMessage, or the sum of its chunks, as our message; what its model wants back is kept in it.
+
+    Args:
+        origin: Who the model is: what is kept goes back to it alone.
+        keep_ids: Whether a call's id is LangChain's own, where there is one. Else it is made, as for every provider,
+            and LangChain's is the wire_id.
+        with_thoughts: Whether thoughts that stand beside a text are a part, the first one.
+    """
+    answer = sound(answer)
+    left = _calls(answer, origin, keep_ids)
+    parts: list[AssistantPart] = []
+    content = answer.content
+    if isinstance(content, str):
+        thought = thought_beside(answer) if with_thoughts else ""
+        parts += [ReasoningPart(text=thought)] if thought else []
+        parts += [TextPart(text=content)] if content else []
+    else:
+        parts += [part_of(block, origin, left) for block in content]
+    refusal = answer.additional_kwargs.get("refusal")  # ChatOpenAI's place for it
+    parts += [RefusalPart(text=refusal)] if refusal and isinstance(refusal, str) else []
+    beside = _beside(answer)
+    data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
+    return AssistantMessage(parts=(*parts, *left), provider_data=data)
+
+
+def sound(answer: AIMessage) -> AIMessage:
+    """Return an answer whose calls are what LangChain's class promises: it does not check what is assigned later.
+
+    A call whose arguments are no object becomes one that could not be read.
+    """
+    calls = [_with_text_id(call) for call in answer.tool_calls]
+    good = [call for call in calls if isinstance(call.get("args"), dict) and isinstance(call.get("name"), str)]
+    if good == answer.tool_calls:
+        return answer
+    unread = [_refused(call) for call in calls if call not in good]
+    return answer.model_copy(update={"tool_calls": good, "invalid_tool_calls": [*answer.invalid_tool_calls, *unread]})
+
+
+def thought_beside(answer: AIMessage) -> str:
+    """Return what a model thought, where its integration keeps that beside the content; empty for nothing."""
+    beside = answer.additional_kwargs
+    return next((beside[key] for key in _THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
+
+
+def raw_finish(answer: AIMessage) -> str | None:
+    """Return the integration's word for the end of the answer; None if it gave none."""
+    for key in _FINISH_KEYS:
+        word = answer.response_metadata.get(key)
+        if isinstance(word, str) and word:
+            return word
+    return None
+
+
+def finish_reason(answer: AIMessage, *, has_calls: bool) -> str | None:
+    """Return how the answer ended, in our words.
+
+    Calls beside "stop" are "tool_calls"; "length" stays, since the last of the calls may have been cut.
+    """
+    word = raw_finish(answer)
+    finish = _FINISH.get(word.lower(), word) if word is not None else None
+    return "tool_calls" if has_calls and finish in ("stop", None) else finish
+
+
+def usage_of(answer: AIMessage) -> Usage | None:
+    """Return the tokens an answer cost; None if its model did not tell."""
+    told: Mapping[str, Any] | None = answer.usage_metadata
+    if not told:
+        return None
+    read, written = told.get("input_token_details"), told.get("output_token_details")
+    return Usage(
+        input_tokens=_count(told, "input_tokens"),
+        output_tokens=_count(told, "output_tokens"),
+        reasoning_tokens=_count(written, "reasoning"),
+        cache_read_tokens=_count(read, "cache_read"),
+        cache_write_tokens=_count(read, "cache_creation"),
+        raw=plain(told),
+    )
+
+
+def _count(table: object, key: str) -> int | None:
+    value = table.get(key) if isinstance(table, Mapping) else None
+    return value if type(value) is int and value >= 0 else None
+
+
+def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
+    ours = ProviderData(scope=SCOPE, origin=origin, data={})
+    is_cut = finish_reason(answer, has_calls=True) == "length"
+
+    def rest(call: Mapping[str, Any]) -> dict[str, Any]:
+        id = call.get("id") or None
+        return {"wire_id": id, "provider_data": ours, **({"id": id} if id and keep_ids else {})}
+
+    if isinstance(answer, AIMessageChunk) and answer.tool_call_chunks:
+        # Read strictly, as LangChain is lenient here: of a text that was cut it makes a shorter object.
+        chunks = answer.tool_call_chunks
+        return [
+            ToolCall.from_text(
+                chunk.get("name") or "", chunk.get("args"), truncated=is_cut and chunk is chunks[-1], **rest(chunk)
+            )
+            for chunk in chunks
+        ]
+    calls = [ToolCall.from_object(call["name"], finite(call["args"]), **rest(call)) for call in answer.tool_calls]
+    calls += [_unread(call, rest(call)) for call in answer.invalid_tool_calls]
+    if is_cut and calls:
+        calls[-1] = ToolCall.from_text(calls[-1].name, calls[-1].raw_arguments, truncated=True, **_same(calls[-1]))
+    return calls
+
+
+def _with_text_id(call: Mapping[str, Any]) -> dict[str, Any]:
+    id = call.get("id")
+    return {**call, "id": id if id is None or isinstance(id, str) else str(id)}
+
+
+def _refused(call: Mapping[str, Any]) -> dict[str, Any]:
+    args = call.get("args")
+    raw = args if isinstance(args, str) else json.dumps(args, default=str)
+    name = str(call.get("name") or "")
+    return {"type": "invalid_tool_call", "id": call.get("id"), "name": name, "args": raw, "error": "no object"}
+
+
+def _unread(call: Mapping[str, Any], rest: Mapping[str, Any]) -> ToolCall:
+    read = ToolCall.from_text(call.get("name") or "", call.get("args"), **rest)
+    if read.error is not None:
+        return read
+    # It parses, and the integration refused it nevertheless: so do we.
+    return ToolCall(name=read.name, arguments=None, raw_arguments=call.get("args") or "", error=NOT_READ, **_same(read))
+
+
+def _same(call: ToolCall) -> dict[str, Any]:
+    return {"id": call.id, "wire_id": call.wire_id, "provider_data": call.provider_data}
+
+
+def _beside(answer: AIMessage) -> dict[str, Any]:
+    """Return what of an answer stands neither in its content nor in its calls, and goes back with them."""
+    metadata = {key: answer.response_metadata[key] for key in _KEPT_METADATA if key in answer.response_metadata}
+    kept = {
+        "additional_kwargs": plain({k: v for k, v in answer.additional_kwargs.items() if k not in _RAW_CALLS}),
+        "response_metadata": plain(metadata),
+    }
+    return {key: value for key, value in kept.items() if value}

@@ -1,0 +1,187 @@
+"""LangChain's content blocks and our parts: what one says, in the words of the other."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import attrs
+from flexchat.http.wire_json import utf8
+from flexchat.plugin import (
+    AssistantPart,
+    MediaPart,
+    OpaquePart,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
+
+SCOPE = "langchain"
+"""Who may get back what a LangChain model said: see ProviderData."""
+
+CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_call", "invalid_tool_call"})
+"""Types of the blocks that repeat, inside the content, a call that stands in tool_calls too."""
+
+# A block's type, and the key of its text: langchain-core's own blocks, and those of the integrations.
+_TEXTS = {"text": "text", "output_text": "text", "text-plain": "text"}
+_THOUGHTS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_content": "reasoning_content"}
+_REDACTED = frozenset({"redacted_thinking"})
+_KINDS: Mapping[str, Literal["image", "audio", "video", "document"]] = {
+    "image": "image",
+    "audio": "audio",
+    "video": "video",
+    "file": "document",
+}
+_ANY_TYPE = {
+    "image": "image/png",
+    "audio": "audio/wav",
+    "video": "video/mp4",
+    "document": "application/pdf",
+}
+_CALL_END = frozenset({"input_json_delta"})  # of a stream of ChatAnthropic whose call never began
+
+
+def sendable(text: str) -> str:
+    """Return the text as UTF-8 has it: halves of surrogate pairs, which SDKs refuse, become U+FFFD."""
+    return text if text.isascii() else utf8(text).decode()
+
+
+def plain(value: Any) -> Any:
+    """Return value if it is JSON data; what of a table is none is left out. Bytes and objects have no place in it."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items() if isinstance(key, str) and _is_json(item)}
+    return value
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+def text_of(content: Any) -> str:
+    """Return what can be read of a message's content: its texts, and what is no text as JSON."""
+    if isinstance(content, str):
+        return content
+    return "".join(_read(block) for block in (content if isinstance(content, Iterable) else ()))
+
+
+def _read(block: Any) -> str:
+    if isinstance(block, str):
+        return block
+    text = block.get(_TEXTS.get(block.get("type", "text"), "")) if isinstance(block, Mapping) else None
+    return text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
+
+
+def user_content(text: str, media: Iterable[MediaPart]) -> str | list[str | dict[Any, Any]]:
+    """Return a person's words as a message's content: a text, or blocks where pictures and the like go with it."""
+    shown: list[str | dict[Any, Any]] = [media_block(part) for part in media]
+    if not shown:
+        return sendable(text)
+    return [{"type": "text", "text": sendable(text)}, *shown] if text else shown
+
+
+def media_block(part: MediaPart) -> dict[Any, Any]:
+    """Return LangChain's standard block for a medium."""
+    kind = "file" if part.kind == "document" else part.kind
+    block: dict[Any, Any] = {"type": kind, "mime_type": part.mime_type}
+    if part.data is not None:
+        block["base64"] = base64.b64encode(part.data).decode()
+    else:
+        block["url"] = part.url
+    return {**block, "extras": {"filename": part.name}} if part.name else block
+
+
+def user_parts(content: Any) -> tuple[str, tuple[MediaPart, ...]]:
+    """Return the text and the media of a person's message; a block nobody can read is shown as JSON."""
+    if isinstance(content, str):
+        return content, ()
+    texts, media = [], []
+    for block in content:
+        part = _medium(block) if isinstance(block, Mapping) else None
+        if part is not None:
+            media.append(part)
+        else:
+            texts.append(_read(block))
+    return "\n".join(texts), tuple(media)
+
+
+def _medium(block: Mapping[str, Any]) -> MediaPart | None:
+    """Return the medium a block is; None if it is none, or one whose bytes cannot be read."""
+    kind = _KINDS.get(str(block.get("type")))
+    if block.get("type") == "image_url":
+        place = block.get("image_url")
+        return _addressed("image", place.get("url") if isinstance(place, Mapping) else place, None, None)
+    if kind is None:
+        return None
+    mime_type, extras = block.get("mime_type"), block.get("extras")
+    name = extras.get("filename") if isinstance(extras, Mapping) else None
+    data = block.get("base64") or (block.get("data") if block.get("source_type") == "base64" else None)
+    if not isinstance(data, str):
+        return _addressed(kind, block.get("url"), mime_type, name)
+    try:
+        decoded = base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return MediaPart(kind=kind, mime_type=str(mime_type or _ANY_TYPE[kind]), data=decoded, name=name)
+
+
+def _addressed(
+    kind: Literal["image", "audio", "video", "document"], url: Any, mime_type: Any, name: str | None
+) -> MediaPart | None:
+    if not isinstance(url, str) or not url:
+        return None
+    head, comma, data = url.partition(",")
+    if not head.startswith("data:") or not comma:
+        return MediaPart(kind=kind, mime_type=str(mime_type or _ANY_TYPE[kind]), url=url, name=name)
+    mime_type = head.removeprefix("data:").removesuffix(";base64") or mime_type or _ANY_TYPE[kind]
+    return _medium({"type": kind if kind != "document" else "file", "mime_type": mime_type, "base64": data})
+
+
+def part_of(block: Any, origin: str, calls: list[ToolCall]) -> AssistantPart:
+    """Return the part a block of a model's answer is, with the block in it, to be given back as it came.
+
+    Args:
+        calls: Those of the answer that have no place yet; the block's own is taken out. A block that repeats a call
+            which is not there keeps its place and does not go back: it would have no result.
+    """
+    data = ProviderData(scope=SCOPE, origin=origin, data={"block": plain(block)})
+    if isinstance(block, str):
+        return TextPart(text=block, provider_data=data)
+    kind = str(block.get("type", ""))
+    if kind in CALL_BLOCKS or kind in _CALL_END:
+        return _call(block, calls, data) or OpaquePart(kind=kind, provider_data=attrs.evolve(data, data={}))
+    if kind in _TEXTS:
+        text = block.get(_TEXTS[kind])
+        return TextPart(text=text if isinstance(text, str) else "", provider_data=data)
+    if kind in _THOUGHTS:
+        return ReasoningPart(text=_thought(block, kind), provider_data=data)
+    if kind in _REDACTED:
+        return ReasoningPart(redacted=True, provider_data=data)
+    if kind == "refusal":
+        return RefusalPart(text=str(block.get("refusal") or ""), provider_data=data)
+    return OpaquePart(kind=kind, provider_data=data)
+
+
+def _thought(block: Mapping[str, Any], kind: str) -> str:
+    found = block.get(_THOUGHTS[kind])
+    if isinstance(found, Mapping):  # ChatBedrock: {"reasoning_content": {"text": …, "signature": …}}
+        found = found.get("text")
+    if not isinstance(found, str) and isinstance(summary := block.get("summary"), list):  # OpenAI's Responses
+        found = "\n".join(str(item.get("text", "")) for item in summary if isinstance(item, Mapping))
+    return found if isinstance(found, str) else ""
+
+
+def _call(block: Mapping[str, Any], calls: list[ToolCall], data: ProviderData) -> ToolCall | None:
+    names = [id for id in (block.get("id"), block.get("call_id")) if id]
+    for number, call in enumerate(calls):
+        if call.wire_id in names if names else call.name == block.get("name"):
+            return attrs.evolve(calls.pop(number), provider_data=data)
+    return None

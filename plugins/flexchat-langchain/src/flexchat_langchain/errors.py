@@ -1,0 +1,200 @@
+"""What an exception of a LangChain integration, or of an SDK below it, means. Pure: from it to a ProviderError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flexchat.http.refusal import shortened
+from flexchat.http.retry_after import retry_after_s
+from flexchat.plugin import (
+    ContentFilterError,
+    ContextLengthError,
+    ModelNotFoundError,
+    ProviderAuthError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderOverloadedError,
+    ProviderProtocolError,
+    ProviderRateLimitError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+)
+
+# Names of exception classes, of any package: those of the OpenAI, Anthropic, Ollama, Mistral, Groq, Cohere, AWS and
+# Google SDKs, of httpx, requests and aiohttp, and Python's own. The first kind that one of an exception's bases belongs
+# to counts; it is asked only where there is no HTTP status.
+_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "timeout": (
+        *("TimeoutError", "APITimeoutError", "TimeoutException", "Timeout", "ReadTimeout", "ConnectTimeout"),
+        *("DeadlineExceeded", "ServerTimeoutError", "ReadTimeoutError", "ConnectTimeoutError"),
+    ),
+    "auth": (
+        *("AuthenticationError", "PermissionDeniedError", "Unauthenticated", "PermissionDenied", "Forbidden"),
+        *("DefaultCredentialsError", "RefreshError", "NoCredentialsError", "CredentialsError"),
+    ),
+    "rate": ("RateLimitError", "ResourceExhausted", "TooManyRequests", "ThrottlingException"),
+    "too_long": ("ContextOverflowError",),
+    "overloaded": (
+        *("InternalServerError", "OverloadedError", "ServiceUnavailable", "ServiceUnavailableError", "ServerError"),
+        "InternalServerException",
+    ),
+    "protocol": (
+        *("JSONDecodeError", "APIResponseValidationError", "DecodingError", "UnicodeDecodeError"),
+        "RemoteProtocolError",
+    ),
+    "connection": (
+        *("ConnectionError", "APIConnectionError", "TransportError", "ClientConnectionError", "RequestException"),
+        *("EndpointConnectionError", "NetworkError"),
+    ),
+}
+_TOO_LONG = (
+    "maximum context length",
+    "prompt is too long",
+    "prompt too long",
+    "input length exceeds the context",
+    "exceeds the context window",
+    "exceeds the available context",
+    "context_length_exceeded",
+    "input is too long",
+    "input token count",
+)
+_FILTERED = ("content_filter", "content management policy", "content filtering policy", "responsibleaipolicy")
+_SPENT = ("insufficient_quota", "credit balance is too low", "insufficient balance", "billing")
+_KEY = (
+    *("api key not valid", "invalid api key", "incorrect api key", "invalid x-api-key", "could not resolve authentic"),
+    *("api_key client option must be set", "missing credentials"),  # the OpenAI SDK
+    "illegal header value b'bearer '",  # ChatAnthropic without a key: below a connection error
+)
+_OVERLOADED = ("overloaded_error", "api_error", "internal server error", "service unavailable")
+# In one of these an SDK keeps the HTTP status; Google's puts it into ``code``.
+_STATUS = ("status_code", "status", "http_status", "code")
+_DEEPEST = 5
+
+
+def provider_error(error: Exception, *, service: str, model: str | None, mask: Callable[[str], str]) -> ProviderError:
+    """Return the error an exception stands for.
+
+    Args:
+        service: Whose exception it is, for the text: the class of the model.
+        mask: Takes keys out of a text.
+    """
+    response = getattr(error, "response", None)
+    status = _status(error) or _status(response)
+    headers = _headers(response)
+    said = _said(error)
+    shown = _message(getattr(error, "body", None)) or said
+    text = shortened("a web page" if shown.lstrip().startswith("<") else shown, mask) or type(error).__name__
+    known: dict[str, Any] = {
+        "provider": "langchain",
+        "model": model,
+        "status": status,
+        "code": type(error).__name__,
+        "retry_after_s": retry_after_s(headers) or None,
+        "request_id": headers.get("request-id") or headers.get("x-request-id"),
+    }
+    kind = _by_status(status, said.lower(), model) if status is not None else _by_class(error, said.lower())
+    if kind is None:
+        return ProviderRequestError(f"{service} failed with {type(error).__name__}: {text}", **known)
+    return _MADE[kind](service, text, known)
+
+
+_Make = Callable[[str, str, dict[str, Any]], ProviderError]
+_MADE: Mapping[str, _Make] = {
+    "timeout": lambda who, text, known: ProviderTimeoutError(
+        f"{who}: no answer in time: {text}", retryable=True, **known
+    ),
+    "auth": lambda who, text, known: ProviderAuthError(
+        f"{who}: the service refuses the key, or there is none (settings of this LLM in the config): {text}", **known
+    ),
+    "rate": lambda who, text, known: ProviderRateLimitError(f"{who}: the service is asked too often: {text}", **known),
+    "quota": lambda who, text, known: ProviderRateLimitError(
+        f"{who}: the budget at the service is used up: {text}", kind="quota", **known
+    ),
+    "too_long": lambda who, text, known: ContextLengthError(
+        f"{who}: the conversation is too long for the model: {text}", **known
+    ),
+    "filtered": lambda who, text, known: ContentFilterError(f"{who}: the service refused the prompt: {text}", **known),
+    "no_model": lambda who, text, known: ModelNotFoundError(
+        f"{who}: the service has no model {known['model']}: {text}", **known
+    ),
+    "overloaded": lambda who, text, known: ProviderOverloadedError(f"{who}: the service failed: {text}", **known),
+    "connection": lambda who, text, known: ProviderConnectionError(
+        f"{who}: the service could not be reached, or the connection broke: {text}", retryable=True, **known
+    ),
+    "protocol": lambda who, text, known: ProviderProtocolError(
+        f"{who}: an answer came that cannot be read (is base_url right?): {text}", **known
+    ),
+    "request": lambda who, text, known: ProviderRequestError(f"{who}: the service refused: {text}", **known),
+}
+
+
+def _by_status(status: int, text: str, model: str | None) -> str:
+    if status in (400, 413, 422) and (status == 413 or any(words in text for words in _TOO_LONG)):
+        return "too_long"
+    if any(words in text for words in _FILTERED):
+        return "filtered"
+    if status == 402 or any(words in text for words in _SPENT):
+        return "quota"
+    if status in (401, 403) or (status == 400 and any(words in text for words in _KEY)):
+        return "auth"
+    if status == 429:
+        return "rate"
+    if status == 408:
+        return "timeout"
+    if status >= 500:
+        return "overloaded"
+    if status == 404 and model and "model" in text:
+        return "no_model"
+    return "request" if status >= 400 else "protocol"
+
+
+def _by_class(error: Exception, text: str) -> str | None:
+    names = {base.__name__ for base in type(error).__mro__}
+    kind = next((kind for kind, classes in _CLASSES.items() if not names.isdisjoint(classes)), None)
+    if kind is None and any(words in text for words in _TOO_LONG):
+        return "too_long"
+    if kind in (None, "connection") and any(words in f"{text} {_said_below(error)}".lower() for words in _KEY):
+        return "auth"
+    if kind is None and any(words in text for words in _OVERLOADED):
+        return "overloaded"
+    return kind
+
+
+def _status(thing: object) -> int | None:
+    for name in _STATUS:
+        value = getattr(thing, name, None)
+        value = getattr(value, "value", value)  # http.HTTPStatus, and Google's enums of (number, text)
+        value = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(value, int) and not isinstance(value, bool) and 300 <= value < 600:
+            return value
+    return None
+
+
+def _headers(response: object) -> dict[str, str]:
+    found = getattr(response, "headers", None)
+    return {str(name).lower(): str(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
+
+
+def _message(body: object) -> str:
+    """Return the service's own words in the body that an SDK's error keeps; empty where it keeps none."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    text = inner.get("message") if isinstance(inner, Mapping) else inner
+    return text if isinstance(text, str) else ""
+
+
+def _said_below(error: BaseException) -> str:
+    """Return what the exceptions say that led to this one."""
+    said: list[str] = []
+    below = error.__cause__ or error.__context__
+    while below is not None and len(said) < _DEEPEST:
+        said.append(_said(below))
+        below = below.__cause__ or below.__context__
+    return " ".join(said)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  an exception's class may be as broken as what it tells of
+        return ""

@@ -1,0 +1,104 @@
+"""A conversation as the LangChain model of a service is told it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, assert_never
+
+from flexchat.http.wire_json import finite, from_bytes, to_bytes
+from flexchat.plugin import (
+    AssistantMessage,
+    AssistantPart,
+    Message,
+    ProviderData,
+    RefusalPart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from langchain_core import messages as lc
+
+from .blocks import SCOPE, sendable, user_content
+
+
+def as_sent(messages: Sequence[Message], origin: str) -> list[lc.BaseMessage]:
+    """Return a conversation for the model of this origin.
+
+    What that model said goes back as it said it; of others it is told the texts and the calls. A call nobody could
+    read goes back without arguments: the integrations leave out or refuse invalid calls, whose results remain.
+    Instructions in the middle join those at the start: some integrations take them nowhere else.
+    """
+    told = [message.content for message in messages if isinstance(message, SystemMessage) and message.content]
+    sent: list[lc.BaseMessage] = [lc.SystemMessage(content=sendable("\n\n".join(told)))] if told else []
+    ids: dict[str, str] = {}
+    for message in messages:
+        match message:
+            case SystemMessage():
+                continue
+            case UserMessage():
+                sent.append(lc.HumanMessage(content=user_content(message.content, message.media)))
+            case AssistantMessage():
+                for call in message.tool_calls:
+                    ids[call.id] = _wire_id(call, origin, ids.values())
+                said = _assistant(message, origin, ids)
+                sent += [said] if said.content or said.tool_calls else []
+            case ToolMessage():
+                sent.append(
+                    lc.ToolMessage(
+                        content=sendable(message.content),
+                        tool_call_id=ids.get(message.tool_call_id, message.tool_call_id),
+                        name=message.name,
+                        status="error" if message.is_error else "success",
+                    )
+                )
+            case _:
+                assert_never(message)
+    return sent
+
+
+def _assistant(message: AssistantMessage, origin: str, ids: Mapping[str, str]) -> lc.AIMessage:
+    blocks = [block for part in message.parts if (block := _block(part, origin, ids)) is not None]
+    kept = any("block" in _ours(part.provider_data, origin) for part in message.parts)
+    beside = _ours(message.provider_data, origin)
+    return lc.AIMessage(
+        content=blocks if kept else "".join(block["text"] for block in blocks),
+        tool_calls=[
+            {
+                "type": "tool_call",
+                "id": ids[call.id],
+                "name": call.name,
+                "args": from_bytes(to_bytes(finite(dict(call.arguments or {})))),
+            }
+            for call in message.tool_calls
+        ],
+        additional_kwargs=dict(beside.get("additional_kwargs", {})),
+        response_metadata=dict(beside.get("response_metadata", {})),
+    )
+
+
+def _block(part: AssistantPart, origin: str, ids: Mapping[str, str]) -> Any:
+    kept = _ours(part.provider_data, origin)
+    if "block" in kept:
+        block = kept["block"]
+        if isinstance(part, ToolCall) and ids[part.id] != part.wire_id:
+            return {key: ids[part.id] if value == part.wire_id else value for key, value in block.items()}
+        return block
+    if isinstance(part, TextPart | RefusalPart) and part.text:
+        return {"type": "text", "text": sendable(part.text)}
+    return None
+
+
+def _wire_id(call: ToolCall, origin: str, used: Collection[str]) -> str:
+    # Where the model gave no id, or one it gave before, the call goes under ours: its result must be found by it.
+    is_ours = call.provider_data is not None and _is_ours(call.provider_data, origin)
+    return call.wire_id if call.wire_id and is_ours and call.wire_id not in used else call.id
+
+
+def _ours(data: ProviderData | None, origin: str) -> Mapping[str, Any]:
+    return data.data if data is not None and _is_ours(data, origin) else {}
+
+
+def _is_ours(data: ProviderData, origin: str) -> bool:
+    return data.scope == SCOPE and data.origin == origin

@@ -1,0 +1,64 @@
+"""The implementation type "langchain": a tool of LangChain's, run by FlexChat. Imports nothing of LangChain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin.events import current_call
+from flexchat.plugin.threads import run_in_thread
+
+
+@attrs.frozen(kw_only=True)
+class LangChainTool:
+    """A tool of LangChain's: the settings of a definition made by flexchat_tool. A file cannot name one.
+
+    Attributes:
+        tool: The BaseTool.
+        blocks: It has no coroutine of its own, so that it runs in a thread.
+        injected: Arguments the model does not write, by name.
+    """
+
+    tool: Any
+    blocks: bool = True
+    injected: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+async def _run(settings: LangChainTool, params: Mapping[str, Any], context: ToolContext) -> Any:
+    # As a call, so that InjectedToolCallId is filled in, and failures say that they are.
+    id = current_call.get() or "call"
+    call = {"type": "tool_call", "id": id, "name": settings.tool.name, "args": {**params, **settings.injected}}
+    answer = await run_in_thread(settings.tool.invoke, call) if settings.blocks else await settings.tool.ainvoke(call)
+    if not hasattr(answer, "tool_call_id"):
+        raise TypeError(f"the tool returned a {type(answer).__name__}, which only LangGraph can use")
+    content = _value(answer.content)
+    if answer.status == "error":
+        raise RuntimeError(content if isinstance(content, str) else str(content))
+    return content
+
+
+def _value(content: Any) -> Any:
+    """Return what a tool's message says: its text, where it is nothing else."""
+    if isinstance(content, str):
+        return content
+    texts = [block if isinstance(block, str) else block.get("text") for block in content]
+    plain = all(isinstance(block, str) or block.get("type") == "text" for block in content)
+    return "\n".join(map(str, texts)) if plain else list(content)
+
+
+def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
+    if hasattr(settings.tool, "invoke"):
+        return None
+    return "a tool of LangChain's is given in code: FlexChat.from_config(..., tools=[flexchat_tool(tool)])"
+
+
+LANGCHAIN = ImplementationType(
+    name="langchain",
+    settings_class=LangChainTool,
+    run=_run,
+    check=_check,
+    summary="a tool of LangChain's, given in code: flexchat_langchain.tools.flexchat_tool",
+)
+"""The implementation type this package brings."""

@@ -1,0 +1,164 @@
+"""Our messages as LangChain's and back: for programs that hold a conversation in LangChain's.
+
+What LangChain's messages cannot say of ours (signatures, ids of services, how a call was written) travels inside the
+AIMessage, and is used again if nobody has changed the message since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
+
+from flexchat.http.wire_json import finite
+from flexchat.plugin import (
+    AssistantMessage,
+    MediaPart,
+    Message,
+    ReasoningPart,
+    RefusalPart,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    message_from_dict,
+    message_to_dict,
+)
+from langchain_core import messages as lc
+
+from .answers import assistant_message
+from .blocks import media_block, text_of, user_content, user_parts
+
+CARRIED = "flexchat_message"
+"""Key in an AIMessage's additional_kwargs: our message, whole, as message_to_dict has it."""
+
+
+def to_langchain(messages: Iterable[Message]) -> list[lc.BaseMessage]:
+    """Return our messages as LangChain's. Calls keep our ids."""
+    return [_written(message) for message in messages]
+
+
+def from_langchain(messages: Iterable[lc.BaseMessage]) -> tuple[Message, ...]:
+    """Return LangChain's messages as ours. Calls keep LangChain's ids, and get one where they have none.
+
+    Raises:
+        TypeError: A message is of a kind that no model reads.
+    """
+    read: list[Message] = []
+    names: dict[str, str] = {}
+    for message in messages:
+        ours = _read(message, names)
+        if isinstance(ours, AssistantMessage):
+            names.update({call.id: call.name for call in ours.tool_calls})
+        read.append(ours)
+    return tuple(read)
+
+
+def ai_message(message: AssistantMessage, **rest: Any) -> lc.AIMessage:
+    """Return our message as LangChain's; rest goes to it: usage_metadata, response_metadata."""
+    blocks = [block for part in message.parts if (block := _block(part)) is not None]
+    is_text = all(set(block) == {"type", "text"} for block in blocks)
+    return lc.AIMessage(
+        content="".join(block["text"] for block in blocks) if is_text else [*blocks],
+        tool_calls=[
+            {"type": "tool_call", "id": call.id, "name": call.name, "args": finite(dict(call.arguments))}
+            for call in message.tool_calls
+            if call.arguments is not None
+        ],
+        invalid_tool_calls=[
+            {"type": "invalid_tool_call", "id": c.id, "name": c.name, "args": c.raw_arguments, "error": c.error}
+            for c in message.tool_calls
+            if c.arguments is None
+        ],
+        additional_kwargs={CARRIED: message_to_dict(message)},
+        **rest,
+    )
+
+
+def tool_message(message: ToolMessage) -> lc.ToolMessage:
+    """Return the answer to a call as LangChain's."""
+    return lc.ToolMessage(
+        content=message.content,
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+        status="error" if message.is_error else "success",
+    )
+
+
+def _written(message: Message) -> lc.BaseMessage:
+    match message:
+        case SystemMessage():
+            return lc.SystemMessage(content=message.content)
+        case UserMessage():
+            return lc.HumanMessage(content=user_content(message.content, message.media))
+        case AssistantMessage():
+            return ai_message(message)
+        case ToolMessage():
+            return tool_message(message)
+        case _:
+            assert_never(message)
+
+
+def _block(part: Any) -> dict[str, Any] | None:
+    match part:
+        case TextPart() | RefusalPart():
+            return {"type": "text", "text": part.text} if part.text else None
+        case ReasoningPart():
+            return {"type": "reasoning", "reasoning": part.text} if part.text else None
+        case MediaPart():
+            return media_block(part)
+        case ToolCall():
+            return None
+    return None  # opaque: it says something to its own service only
+
+
+def _read(message: lc.BaseMessage, names: Mapping[str, str]) -> Message:
+    match message:
+        case lc.SystemMessage():
+            return SystemMessage(content=text_of(message.content))
+        case lc.HumanMessage():
+            return _user(message.content)
+        case lc.AIMessage():
+            return _carried(message) or assistant_message(message, keep_ids=True)
+        case lc.ToolMessage():
+            return ToolMessage(
+                tool_call_id=message.tool_call_id,
+                name=message.name or names.get(message.tool_call_id, ""),
+                content=text_of(message.content),
+                is_error=message.status == "error",
+            )
+        case lc.ChatMessage() if message.role in ("system", "developer"):
+            return SystemMessage(content=text_of(message.content))
+        case lc.ChatMessage() if message.role in ("assistant", "ai", "model"):
+            return assistant_message(lc.AIMessage(content=message.content))
+        case lc.ChatMessage():
+            return _user(message.content)
+    raise TypeError(f"no model reads a {type(message).__name__}: give system, human, AI and tool messages")
+
+
+def _user(content: Any) -> UserMessage:
+    text, media = user_parts(content)
+    return UserMessage(content=text, media=media)
+
+
+def _carried(message: lc.AIMessage) -> AssistantMessage | None:
+    """Return the message that travels inside; None if there is none, or it is no longer what the outside says."""
+    inside = message.additional_kwargs.get(CARRIED)
+    if inside is None:
+        return None
+    try:
+        carried = message_from_dict(inside)
+    except (TypeError, ValueError):
+        return None
+    if not isinstance(carried, AssistantMessage):
+        return None
+    shown = ai_message(carried)
+    same = (shown.text, _named(shown)) == (message.text, _named(message))
+    return carried if same else None
+
+
+def _named(message: lc.AIMessage) -> list[tuple[Any, ...]]:
+    return [
+        *((call["id"], call["name"], call["args"]) for call in message.tool_calls),
+        *((call["id"], call["name"], call["args"]) for call in message.invalid_tool_calls),
+    ]

@@ -1,0 +1,261 @@
+"""A whole configured FlexChat as a chat model of LangChain's."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from flexchat import FlexChat, SyncFlexChat
+from flexchat.http.wire_json import to_bytes
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser
+from langchain_core.output_parsers.base import OutputParserLike
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_json_schema, convert_to_openai_tool
+from langchain_core.utils.pydantic import is_basemodel_subclass
+from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, model_validator
+
+from .questions import read_question
+from .running import Running
+from .turns import Answer, answer, pieces
+
+_CONFIGURED = ("timeout", "max_retries", "api_key", "streaming")
+"""Of LangChain's standard parameters those that the configuration has for each of its services."""
+
+
+class FlexChatModel(BaseChatModel):
+    """A configured FlexChat as a chat model: its phases choose who answers, and its tools run inside.
+
+    Tools that LangChain binds are answered with ``tool_calls``, for the caller to run; the configuration's own never
+    appear there. ``response_metadata["flexchat"]`` says how an answer came about: topic, intent, rule, service, calls
+    of own tools, citations, warnings.
+
+    Where it runs is told by running.Running. LangChain's standard parameters timeout, max_retries, api_key and
+    streaming are taken and not used: the configuration has them for each service.
+
+    Example:
+        model = FlexChatModel(config="flexchat.toml")
+        model.bind_tools([get_weather]).invoke("What is the weather in Rome?").tool_calls
+
+    Attributes:
+        config: A configuration's file, or the same as a mapping. Either this or chat is given.
+        chat: A FlexChat or SyncFlexChat.
+        model: Name of the model, in place of the rule's; its service stays.
+        temperature, max_tokens, stop: In place of the rule's.
+    """
+
+    config: str | Path | Mapping[str, Any] | None = Field(default=None, exclude=True, repr=False)
+    chat: FlexChat | SyncFlexChat | None = Field(default=None, exclude=True, repr=False)
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    stop: list[str] | None = Field(default=None, validation_alias=AliasChoices("stop", "stop_sequences"))
+    _running: Running = PrivateAttr()
+    _digest: str = PrivateAttr()
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, values: Any) -> Any:
+        if isinstance(values, dict) and (values.get("config") is None) == (values.get("chat") is None):
+            raise ValueError("FlexChatModel needs either config= (a file or a mapping) or chat= (a FlexChat)")
+        return {k: v for k, v in values.items() if k not in _CONFIGURED} if isinstance(values, dict) else values
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Put together what the configuration describes.
+
+        Raises:
+            ConfigError: Everything that is wrong with it.
+        """
+        super().model_post_init(context)
+        source = self.chat if self.chat is not None else self.config
+        assert source is not None
+        self._running = Running(source)
+        self._digest = _digest(self._running.chat)
+
+    def close(self) -> None:
+        """Close a chat that was made here, of a configuration; else that is done when the program ends.
+
+        A chat that was handed over is its owner's to close: this closes a FlexChat only if it was called without await.
+        """
+        self._running.close()
+
+    @property
+    def _llm_type(self) -> str:
+        return "flexchat"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        # LangChain's caches know a model by this: another configuration is another model.
+        return {"configuration": self._digest, "model": self.model, "temperature": self.temperature}
+
+    def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
+        params = super()._get_ls_params(stop=stop or self.stop, **kwargs)
+        params["ls_provider"] = "flexchat"
+        params.setdefault("ls_model_name", "flexchat")
+        return params
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: Any = None,
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model with tools whose calls the caller runs.
+
+        Args:
+            tool_choice: "auto", "any" (a tool must be called), "none", or the name of the only one.
+            strict: Whether the service must hold the model to the schemas.
+            kwargs: Further options: parallel_tool_calls, temperature, …
+        """
+        bound = [convert_to_openai_tool(tool, strict=strict) for tool in tools]
+        choice = {} if tool_choice is None else {"tool_choice": tool_choice}
+        return self.bind(tools=bound, **choice, **kwargs)
+
+    def with_structured_output(
+        self,
+        schema: Any,
+        *,
+        include_raw: bool = False,
+        method: str = "json_schema",
+        strict: bool | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, Any]:
+        """Return the model with answers of a form: FlexChat checks them, and asks again where they are not of it.
+
+        Args:
+            schema: A pydantic class, a TypedDict, a JSON Schema, or a tool of OpenAI's.
+            include_raw: Whether to return {"raw", "parsed", "parsing_error"}.
+            method: "json_schema"; "json_mode" for any JSON object, whose form the prompt tells; "function_calling".
+            strict: Whether the service must hold the model to the schema.
+
+        Raises:
+            ValueError: There is no such method, or an argument is not known.
+        """
+        if method == "function_calling":
+            return super().with_structured_output(schema, include_raw=include_raw, **kwargs)
+        if method not in ("json_schema", "json_mode"):
+            raise ValueError(f"method is json_schema, json_mode or function_calling, not {method!r}")
+        if kwargs:
+            raise ValueError(f"with_structured_output does not know {', '.join(kwargs)}")
+        wanted = convert_to_json_schema(schema)
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", str(wanted.get("title") or "response"))[:64]
+        form = {"type": "json_schema", "json_schema": {"name": name, "schema": wanted, "strict": strict}}
+        llm = self.bind(
+            response_format={"type": "json_object"} if method == "json_mode" else form,
+            ls_structured_output_format={"kwargs": {"method": method}, "schema": wanted},
+        )
+        is_class = isinstance(schema, type) and is_basemodel_subclass(schema)
+        parser: OutputParserLike[Any] = PydanticOutputParser(pydantic_object=schema) if is_class else JsonOutputParser()
+        if not include_raw:
+            return llm | parser
+        parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
+        failed = RunnablePassthrough.assign(parsed=lambda _: None)
+        return RunnableMap(raw=llm) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        question = read_question(messages, self._options(stop, kwargs))
+        return _result(self._running.run(lambda chat: answer(chat, question)))
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        question = read_question(messages, self._options(stop, kwargs))
+        return _result(await self._running.arun(lambda chat: answer(chat, question)))
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        question = read_question(messages, self._options(stop, kwargs))
+        said = False
+        with closing(self._running.iterate(lambda chat: pieces(chat, question))) as found:
+            for piece in found:
+                chunk, said = _chunk(piece, said), True
+                if run_manager is not None:
+                    run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        question = read_question(messages, self._options(stop, kwargs))
+        said = False
+        async with aclosing(self._running.aiterate(lambda chat: pieces(chat, question))) as found:
+            async for piece in found:
+                chunk, said = _chunk(piece, said), True
+                if run_manager is not None:
+                    await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+                yield chunk
+
+    def _options(self, stop: list[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        own = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens}
+        return {**own, **kwargs, "stop": tuple(stop or self.stop or ())}
+
+
+def _digest(chat: FlexChat) -> str:
+    tools = [(tool.name, tool.description, tool.parameters) for tool in chat.tools.get_registry().list()]
+    return hashlib.sha256(repr((chat.config, tools)).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _result(found: Answer) -> ChatResult:
+    message = AIMessage(
+        content=found.text,
+        tool_calls=[
+            {"type": "tool_call", "id": call.id, "name": call.name, "args": dict(call.arguments or {})}
+            for call in found.message.tool_calls
+        ],
+        **found.fields(),
+    )
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def _chunk(piece: str | Answer, said: bool) -> ChatGenerationChunk:
+    """Return a piece as LangChain's; said: whether the text of the answer has come already."""
+    if isinstance(piece, str):
+        return ChatGenerationChunk(message=AIMessageChunk(content=piece))
+    message = AIMessageChunk(
+        content="" if said else piece.text,
+        tool_call_chunks=[
+            {
+                "type": "tool_call_chunk",
+                "id": call.id,
+                "name": call.name,
+                "args": to_bytes(dict(call.arguments or {})).decode(),
+                "index": number,
+            }
+            for number, call in enumerate(piece.message.tool_calls)
+        ],
+        chunk_position="last",
+        **piece.fields(),
+    )
+    return ChatGenerationChunk(message=message)

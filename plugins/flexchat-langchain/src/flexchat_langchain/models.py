@@ -1,0 +1,137 @@
+"""Chat models of LangChain: found by their class, made, and closed."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import inspect
+import re
+import urllib.parse
+from collections.abc import Mapping
+from importlib.metadata import packages_distributions
+from typing import Any
+
+from flexchat.domain.masking import secrets_of_environment
+from flexchat.errors import did_you_mean
+from langchain_core.language_models import BaseChatModel
+from pydantic import AliasChoices, SecretStr, ValidationError
+
+_MODEL_KEYS = ("model", "model_name", "model_id")
+_ADDRESS_KEYS = ("base_url", "api_base", "endpoint_url", "endpoint", "anthropic_api_url", "openai_api_base")
+# Clients that no other model uses too, by the attribute; ChatAnthropic and ChatOpenAI share theirs in the process.
+_OWN_CLIENTS = {"ChatOllama": "_async_client"}
+_SECRET = re.compile(r"(?i)(key|token|secret|passw|credential|auth|header)")
+_SHORTEST_SECRET = 6
+_MISSPELT = 0.8  # how alike, of 1, a key of the settings and a field are where one was meant to be the other
+
+
+def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
+    """Return the chat model's class at MODULE:CLASS, to be made with these settings.
+
+    Raises:
+        ValueError: There is none, it is no chat model, or a setting is one of its fields misspelt. LangChain drops such
+            a setting, or hands it to the service with every request.
+    """
+    module_name, _, name = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        package = module_name.partition(".")[0]
+        meant = "" if "." in module_name else did_you_mean(module_name, packages_distributions())
+        todo = meant or f": pip install {package.replace('_', '-')}"
+        raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
+    except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
+        raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
+    found = getattr(module, name, None)
+    if found is None:
+        raise ValueError(f"class_path: {module_name} has no {name}{did_you_mean(name, dir(module))}")
+    if not (isinstance(found, type) and issubclass(found, BaseChatModel)) or inspect.isabstract(found):
+        raise ValueError(f"class_path: {path} is no chat model of LangChain (no BaseChatModel)")
+    known = _keys(found)
+    for key in settings.keys() - known:
+        if fields := difflib.get_close_matches(key, known, n=1, cutoff=_MISSPELT):
+            raise ValueError(f"settings: {name} has no '{key}' (did you mean '{fields[0]}'?)")
+    return found
+
+
+def make_model(
+    cls: type[BaseChatModel], name: str, usual: Mapping[str, Any], settings: Mapping[str, Any]
+) -> BaseChatModel:
+    """Return a chat model.
+
+    Args:
+        name: The model it asks, under whatever key the class has for that; empty for what the settings say.
+        usual: Settings for a class that has them, where nobody says otherwise.
+
+    Raises:
+        ValueError: The class does not take the settings.
+    """
+    keys = _keys(cls)
+    given = {**{key: value for key, value in usual.items() if key in keys}, **settings}
+    model_key = next((key for key in _MODEL_KEYS if key in keys), None)
+    if name and model_key:
+        given = {**{key: value for key, value in given.items() if key not in _MODEL_KEYS}, model_key: name}
+    try:
+        return cls(**given)
+    except ValidationError as error:
+        wrong = [": ".join((*map(str, one["loc"]), one["msg"])) for one in error.errors(include_input=False)]
+    raise ValueError(f"{cls.__name__} does not take these settings: {'; '.join(wrong)}")
+
+
+def dropped_settings(cls: type[BaseChatModel], settings: Mapping[str, Any]) -> list[str]:
+    """Return the keys of the settings that the class drops: it has no such field, and no place for others."""
+    if cls.model_config.get("extra") == "allow" or "model_kwargs" in cls.model_fields:
+        return []
+    return [key for key in settings if key not in _keys(cls) and key not in _MODEL_KEYS]
+
+
+def _keys(cls: type[BaseChatModel]) -> set[str]:
+    fields = cls.model_fields
+    aliases = [field.validation_alias for field in fields.values()]
+    told = [one for alias in aliases for one in (alias.choices if isinstance(alias, AliasChoices) else [alias])]
+    return {*fields, *(one for one in told if isinstance(one, str))}
+
+
+def named_model(settings: Mapping[str, Any]) -> str:
+    """Return the model the settings name; empty if they do not."""
+    return next((value for key in _MODEL_KEYS if isinstance(value := settings.get(key), str)), "")
+
+
+async def close_model(model: BaseChatModel) -> None:
+    """Close a model's connections where they are its own: LangChain has no word for that."""
+    client = getattr(model, _OWN_CLIENTS.get(type(model).__name__, ""), None)
+    if client is not None:
+        with contextlib.suppress(Exception):  # nobody can do anything about it now
+            await client.close()
+
+
+def address_of(settings: Mapping[str, Any]) -> str:
+    """Return scheme://host[:port] of the service, where the settings name it; else an empty text."""
+    for key in _ADDRESS_KEYS:
+        value = settings.get(key)
+        parts = urllib.parse.urlsplit(value) if isinstance(value, str) else None
+        if parts is not None and parts.scheme in ("http", "https") and parts.hostname:
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return ""
+
+
+def secrets_of(settings: Mapping[str, Any]) -> set[str]:
+    """Return the secrets of the environment, and the texts of the settings with or inside a name like a secret's."""
+    found = set(secrets_of_environment())
+
+    def walk(value: Any, is_secret: bool) -> None:
+        if isinstance(value, SecretStr):
+            walk(value.get_secret_value(), True)
+        elif isinstance(value, str):
+            if is_secret and len(value) >= _SHORTEST_SECRET and "://" not in value:
+                found.add(value)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                walk(item, is_secret or bool(_SECRET.search(str(key))))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                walk(item, is_secret)
+
+    walk(settings, False)
+    return found

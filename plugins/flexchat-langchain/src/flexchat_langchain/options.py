@@ -1,0 +1,161 @@
+"""A LangChain model made to answer as our options ask, and what it cannot be asked.
+
+LangChain knows no option that every model has: integrations have fields, under names of their own, and take
+arguments of their own with each request. What is known of them stands here as data; all else is looked up in the class.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
+
+# Our option, and the fields that mean it, best first.
+_FIELDS = {
+    "max_tokens": ("max_tokens", "num_predict", "max_output_tokens", "max_new_tokens", "max_tokens_to_sample"),
+    "temperature": ("temperature",),
+    "top_p": ("top_p",),
+    "seed": ("seed", "random_seed"),
+}
+_EFFORT_FIELDS = ("reasoning_effort", "effort", "thinking_level")
+_BUDGET_FIELDS = ("thinking_budget",)
+
+# Classes by name, so that none is imported. A subclass counts as its base.
+_IGNORES_TOOL_CHOICE = frozenset({"ChatOllama"})  # its bind_tools says so
+_TAKES_FORMAT = frozenset({"BaseChatOpenAI", "ChatOllama", "ChatAnthropic"})  # response_format, in OpenAI's form
+_NO_FREE_JSON = frozenset({"ChatAnthropic"})  # takes a schema only
+_FORMAT_OR_TOOLS = frozenset({"ChatOllama"})  # a grammar for the answer keeps the model from calling
+_THINKS_OR_NOT = frozenset({"ChatOllama"})  # reasoning is true or false
+_TAKES_EXTRA_BODY = frozenset({"BaseChatOpenAI", "ChatAnthropic"})  # the others take what they know, as arguments
+
+
+@attrs.frozen(kw_only=True)
+class Prepared:
+    """A model that is ready to be asked.
+
+    Attributes:
+        runnable: The model, its tools bound.
+        arguments: What goes with the request.
+        warnings: What could not be honoured, one sentence each.
+    """
+
+    runnable: Runnable[Any, Any]
+    arguments: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+
+def combines_tools_and_format(cls: type) -> bool:
+    """Return whether models of this class take tools and a form of the answer in one request."""
+    return _is(cls, _FORMAT_OR_TOOLS) is False
+
+
+def prepared(model: BaseChatModel, options: ChatOptions) -> Prepared:
+    """Return the model with the options set.
+
+    Raises:
+        ProviderRequestError: It takes no tools, or none of those that are allowed is offered.
+    """
+    warnings: list[str] = []
+    changes = _changes(model, options, warnings)
+    if changes:
+        model = model.model_copy(update=changes)  # shares the connections
+    arguments: dict[str, Any] = {"stop": list(options.stop)} if options.stop else {}
+    if options.response_format is not None:
+        arguments.update(_format(model, options.response_format, warnings))
+    runnable: Runnable[Any, Any] = model
+    if options.tools and options.tool_choice != "none":
+        runnable = _bound(model, options, warnings)
+    extra = {"extra_body": dict(options.extra)} if _is(type(model), _TAKES_EXTRA_BODY) else options.extra
+    arguments.update(extra if options.extra else {})
+    return Prepared(runnable=runnable, arguments=arguments, warnings=tuple(warnings))
+
+
+def _changes(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for option, names in _FIELDS.items():
+        value = getattr(options, option)
+        if value is None:
+            continue
+        field = _field(model, names)
+        if field is None:
+            warnings.append(f"{_name(model)} has no {option}: it is left out")
+        else:
+            changes[field] = value
+    if options.reasoning is not None:
+        changes.update(_reasoning(model, options.reasoning, warnings))
+    return changes
+
+
+def _reasoning(model: BaseChatModel, wanted: Reasoning, warnings: list[str]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    if wanted.effort is not None:
+        field = _field(model, _EFFORT_FIELDS)
+        if _is(type(model), _THINKS_OR_NOT):
+            changes["reasoning"] = wanted.effort != "none"
+        elif field is not None:
+            changes[field] = wanted.effort
+        else:
+            warnings.append(f"{_name(model)} cannot be told how much to think: reasoning.effort is left out")
+    if wanted.budget_tokens is not None:
+        field = _field(model, _BUDGET_FIELDS)
+        if field is not None:
+            changes[field] = wanted.budget_tokens
+        else:
+            warnings.append(f"{_name(model)} has no budget for thoughts: reasoning.budget_tokens is left out")
+    if wanted.summary is not None:
+        warnings.append(f"{_name(model)} cannot be asked for its thoughts: reasoning.summary is left out")
+    return changes
+
+
+def _format(model: BaseChatModel, wanted: ResponseFormat, warnings: list[str]) -> dict[str, Any]:
+    profile = getattr(model, "profile", None)
+    takes = _is(type(model), _TAKES_FORMAT) or (isinstance(profile, Mapping) and profile.get("structured_output"))
+    free = wanted.type == "json_object" or wanted.schema is None
+    if not takes or (free and _is(type(model), _NO_FREE_JSON)):
+        warnings.append(f"{_name(model)} cannot be told the form of an answer: response_format is left out")
+        return {}
+    if free:
+        return {"response_format": {"type": "json_object"}}
+    form: dict[str, Any] = {"name": wanted.name, "schema": dict(wanted.schema or {})}
+    form |= {"strict": wanted.strict} if wanted.strict is not None else {}
+    return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+
+def _bound(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> Runnable[Any, Any]:
+    allowed = options.allowed_tools
+    tools = [dict(tool) for tool in options.tools if not allowed or tool["function"]["name"] in allowed]
+    if not tools:
+        raise ProviderRequestError(f"none of the allowed tools is offered: {', '.join(allowed)}", provider="langchain")
+    how: dict[str, Any] = {}
+    if options.tool_choice == "required":
+        how["tool_choice"] = tools[0]["function"]["name"] if len(tools) == len(allowed) == 1 else "any"
+        if _is(type(model), _IGNORES_TOOL_CHOICE):
+            warnings.append(f"{_name(model)} cannot make a model call a tool: tool_choice 'required' is only a wish")
+    if options.parallel_tool_calls is not None:
+        if "parallel_tool_calls" in inspect.signature(model.bind_tools).parameters:
+            how["parallel_tool_calls"] = options.parallel_tool_calls
+        elif options.parallel_tool_calls is False:
+            warnings.append(f"{_name(model)} cannot be limited to one tool call: parallel_tool_calls is left out")
+    try:
+        return model.bind_tools(tools, **how)
+    except NotImplementedError:
+        text = f"{_name(model)} takes no tools: its class has no bind_tools"
+        raise ProviderRequestError(text, provider="langchain", kind="unsupported_tools") from None
+
+
+def _field(model: BaseChatModel, names: tuple[str, ...]) -> str | None:
+    known = type(model).model_fields
+    return next((name for name in names if name in known), None)
+
+
+def _is(cls: type, names: frozenset[str]) -> bool:
+    return any(base.__name__ in names for base in cls.__mro__)
+
+
+def _name(model: BaseChatModel) -> str:
+    return type(model).__name__

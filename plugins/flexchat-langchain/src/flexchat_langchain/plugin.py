@@ -1,0 +1,36 @@
+"""Registers the provider and the implementation type ``langchain``. Light: LangChain loads when one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
+
+from .config import LangChainConfig
+from .implementation import LANGCHAIN
+from .tool_format import encode_tools
+
+
+def create(config: LangChainConfig) -> ChatProvider:
+    """Return a provider for one llms entry."""
+    from .provider import LangChainProvider
+
+    return LangChainProvider(config)
+
+
+@hookimpl
+def flexchat_register_providers() -> Iterable[ProviderType]:
+    """Offer the provider."""
+    yield ProviderType(
+        name="langchain",
+        config_class=LangChainConfig,
+        create=create,
+        tool_formats={"langchain": encode_tools},
+        summary="Any chat model of LangChain, by its class",
+    )
+
+
+@hookimpl
+def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
+    """Offer LangChain's tools, given in code."""
+    yield LANGCHAIN

@@ -1,0 +1,215 @@
+"""Asks a chat model of LangChain: the only module of this package that makes one for FlexChat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+from flexchat.domain.masking import Mask
+from flexchat.http.deadline import Deadline
+from flexchat.plugin import (
+    ChatEvent,
+    ChatOptions,
+    ChatResult,
+    Message,
+    ModelInfo,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderRequestError,
+    ProviderTimeoutError,
+    StreamEnd,
+)
+from flexchat.plugin.threads import run_in_thread
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+
+from .answers import assistant_message, finish_reason, raw_finish, usage_of
+from .config import LangChainConfig
+from .errors import provider_error
+from .history import as_sent
+from .models import address_of, close_model, dropped_settings, load_class, make_model, named_model, secrets_of
+from .options import Prepared, combines_tools_and_format, prepared
+from .streaming import ChunkDraft
+
+_TURNS_TO_CLOSE = 10
+_UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
+
+
+class LangChainProvider:
+    """One llms entry. Makes its models, one for each name, with their first request.
+
+    Args:
+        config: As an llms entry has it.
+        make: Makes the model of a name; absent: the class and the settings of the config do.
+
+    Raises:
+        ValueError: There is no such class, it is no chat model, or a setting of it is misspelt.
+
+    Attributes:
+        endpoint: scheme://host[:port], where the settings name one.
+    """
+
+    name = "langchain"
+
+    def __init__(self, config: LangChainConfig, *, make: Callable[[str], BaseChatModel] | None = None) -> None:
+        self._config = config
+        self._class = load_class(config.class_path, config.settings)
+        self._make = make or self._made
+        dropped = dropped_settings(self._class, config.settings)
+        self._warnings = [f"settings: {self._class.__name__} has no '{key}': it is left out" for key in dropped]
+        self._models: dict[str, BaseChatModel] = {}
+        self._making = asyncio.Lock()
+        self._mask = Mask(secrets_of(config.settings))
+        address = address_of(config.settings)
+        if address:
+            self.endpoint = address
+        self._origin = " ".join(part for part in (config.class_path, address) if part)
+
+    def tool_format(self, model: str) -> str:
+        """Return the tool format that every integration takes."""
+        return self.name
+
+    def combines_tools_and_format(self, model: str) -> bool:
+        """Return whether the class takes both in one request; see SplittingProvider."""
+        return combines_tools_and_format(self._class)
+
+    async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
+        """Hold one exchange; see ChatProvider."""
+        deadline = Deadline(self._limit_s(options))
+        try:
+            with self._in_time(deadline, retryable=True):
+                ready = await self._prepared(model, options)
+                answer = await ready.runnable.ainvoke(as_sent(messages, self._origin), **ready.arguments)
+            if not isinstance(answer, AIMessage):
+                raise self._unreadable(f"gave a {type(answer).__name__} for an answer")
+            return self._result(answer, assistant_message(answer, self._origin), ready.warnings)
+        except Exception as error:  # noqa: BLE001  any SDK may be below
+            failure = self._failure(error, model)
+        finally:
+            deadline.close()
+        raise failure
+
+    async def stream_chat(
+        self, messages: Sequence[Message], model: str, options: ChatOptions
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Yield the answer as it comes; see StreamingProvider. A model that cannot stream gives it in one piece."""
+        deadline = Deadline(self._limit_s(options))
+        try:
+            async with contextlib.aclosing(self._events(messages, model, options, deadline)) as events:
+                async for event in events:
+                    yield event
+            return
+        except Exception as error:  # noqa: BLE001  any SDK may be below
+            failure = self._failure(error, model)
+        finally:
+            deadline.close()
+            await _generators_closed()
+        await _generators_closed()  # those that the exception, which is let go only now, still referred to
+        raise failure
+
+    async def _events(
+        self, messages: Sequence[Message], model: str, options: ChatOptions, deadline: Deadline
+    ) -> AsyncGenerator[ChatEvent, None]:
+        draft = ChunkDraft(self._origin)
+        with self._in_time(deadline, retryable=True):
+            ready = await self._prepared(model, options)
+        chunks: Any = ready.runnable.astream(as_sent(messages, self._origin), **ready.arguments)
+        async with contextlib.aclosing(chunks):
+            while True:
+                with self._in_time(deadline, retryable=draft.answer is None):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    break
+                if not isinstance(chunk, AIMessage):
+                    raise self._unreadable(f"gave a {type(chunk).__name__} for a piece of an answer")
+                for event in draft.add(chunk):
+                    yield event
+        if draft.answer is None:
+            raise self._unreadable("ended without an answer")
+        message = draft.message()
+        for event in draft.end(message):
+            yield event
+        unfinished = () if raw_finish(draft.answer) else (_UNFINISHED,)
+        yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *unfinished)))
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the models that are known: LangChain cannot ask a service which it has."""
+        named = named_model(self._config.settings)
+        return [ModelInfo(id=name) for name in dict.fromkeys([named, *self._models]) if name]
+
+    async def aclose(self) -> None:
+        """Let go of the models."""
+        while self._models:
+            await close_model(self._models.popitem()[1])
+
+    async def _prepared(self, model: str, options: ChatOptions) -> Prepared:
+        async with self._making:
+            if model not in self._models:
+                self._models[model] = await run_in_thread(self._make, model)  # some load weights
+        ready = prepared(self._models[model], options)
+        return attrs.evolve(ready, warnings=(*self._warnings, *ready.warnings)) if self._warnings else ready
+
+    def _made(self, model: str) -> BaseChatModel:
+        try:
+            return make_model(self._class, model, {"max_retries": 0}, self._config.settings)
+        except ValueError as error:
+            text = self._mask(str(error))
+        raise ProviderRequestError(text, provider=self.name, model=model)
+
+    def _result(self, answer: AIMessage, message: Any, warnings: tuple[str, ...]) -> ChatResult:
+        told = answer.response_metadata
+        name = told.get("model_name") or told.get("model")
+        id = answer.id if answer.id and not answer.id.startswith(("lc_", "run-", "lc-")) else None
+        return ChatResult(
+            message=message,
+            finish_reason=finish_reason(answer, has_calls=bool(message.tool_calls)),
+            raw_finish=raw_finish(answer),
+            usage=usage_of(answer),
+            model=name if isinstance(name, str) else None,
+            response_id=id,
+            warnings=warnings,
+        )
+
+    def _limit_s(self, options: ChatOptions) -> float:
+        limit = self._config.timeout_s
+        return limit if options.timeout_s is None else min(limit, options.timeout_s)
+
+    @contextlib.contextmanager
+    def _in_time(self, deadline: Deadline, *, retryable: bool) -> Iterator[None]:
+        """End what is awaited inside when the time is over."""
+        deadline.wait(self._config.timeout_s)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not deadline.passed():
+                raise
+            text = f"{self._class.__name__}: no whole answer in time (timeout_s, or what was left of the turn)"
+            raise ProviderTimeoutError(text, provider=self.name, retryable=retryable) from None
+        finally:
+            deadline.rest()
+
+    def _failure(self, error: Exception, model: str) -> ProviderError:
+        """Return the error to raise; not from the exception, which may quote a key."""
+        if not isinstance(error, ProviderError):
+            return provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
+        error.model = model
+        return error
+
+    def _unreadable(self, what: str) -> ProviderProtocolError:
+        return ProviderProtocolError(f"{self._class.__name__} {what}", provider=self.name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._config.class_path!r})"
+
+
+async def _generators_closed() -> None:
+    """Wait until the generators of a stream are closed.
+
+    LangChain closes only its outermost generator. The inner ones, which hold the response, are closed by the event
+    loop once nobody refers to them: it is given the turns for that.
+    """
+    for _ in range(_TURNS_TO_CLOSE):
+        await asyncio.sleep(0)

@@ -1,0 +1,163 @@
+"""What LangChain asks a configured FlexChat: its messages and options, read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat import AssistantMessage, Message, ToolDefinition, UserMessage
+from flexchat.domain.history import repair_history
+from flexchat.errors import ChatRequestError, did_you_mean
+from flexchat.plugin import Implementation, message_from_dict
+from flexchat.tools.python_function import answered_by
+from langchain_core.messages import AIMessage, BaseMessage
+
+from .messages import CARRIED, from_langchain
+
+INSIDE = "flexchat_inside"
+"""Key in an AIMessage's additional_kwargs: what was said in its turn before it, calls of FlexChat's own tools."""
+
+METADATA = "flexchat"
+"""Key in an AIMessage's response_metadata: how the answer came about."""
+
+RULE_OPTIONS = ("model", "temperature", "max_tokens", "top_p", "seed", "stop")
+"""What a question may say in place of the rule that answers it."""
+
+_READ = (*RULE_OPTIONS, "tools", "tool_choice", "parallel_tool_calls", "response_format")
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """What a chat is asked.
+
+    Attributes:
+        so_far: What followed the message: calls and the results of the caller's tools.
+        options: Those of RULE_OPTIONS that are given.
+        bound: The tools whose calls the caller runs.
+        choice: "auto", "required", or "none".
+        warnings: What could not be honoured, one sentence each.
+    """
+
+    message: str
+    history: tuple[Message, ...]
+    topic: str | None
+    so_far: tuple[Message, ...]
+    options: Mapping[str, Any]
+    bound: tuple[ToolDefinition, ...]
+    choice: str
+    parallel: bool | None
+    response_format: Any
+    warnings: tuple[str, ...]
+
+
+def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> Question:
+    """Return what is asked.
+
+    Raises:
+        ChatRequestError: There is no message of a user's, or a tool that is no function.
+        ToolDefinitionError: FlexChat cannot have a tool of this name or schema.
+    """
+    read = _conversation(messages)
+    asked = next((i for i in range(len(read) - 1, -1, -1) if isinstance(read[i], UserMessage)), None)
+    if asked is None:
+        raise ChatRequestError("among the messages is none of a user's (HumanMessage)")
+    question = read[asked]
+    assert isinstance(question, UserMessage)
+    shown, repairs = repair_history((question, *read[asked + 1 :]))
+    history = [*read[:asked], question] if question.media else read[:asked]  # a turn's own message has no pictures
+    unused = [name for name in options if name not in _READ]
+    bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
+    return Question(
+        message=question.content,
+        history=tuple(history),
+        topic=_topic(messages),
+        so_far=shown[1:],
+        options={key: options[key] for key in RULE_OPTIONS if options.get(key) not in (None, ())},
+        bound=bound,
+        choice=choice,
+        parallel=options.get("parallel_tool_calls"),
+        response_format=options.get("response_format"),
+        warnings=(*repairs, *(f"{name} is not used: the rule that answers decides" for name in unused)),
+    )
+
+
+def _bound(tools: Sequence[Mapping[str, Any]], choice: Any) -> tuple[tuple[ToolDefinition, ...], str]:
+    definitions = tuple(_definition(tool) for tool in tools)
+    if choice in (None, False, "auto"):
+        return definitions, "auto"
+    if choice == "none":
+        return (), "none"
+    if choice in (True, "any", "required") or (isinstance(choice, Mapping) and choice.get("type") == "any"):
+        return definitions, "required"
+    name = _named(choice)
+    chosen = tuple(tool for tool in definitions if tool.name == name)
+    if not chosen:
+        known = [tool.name for tool in definitions]
+        raise ChatRequestError(f"tool_choice names no bound tool: {name!r}{did_you_mean(str(name), known)}")
+    return chosen, "required"
+
+
+def _named(choice: Any) -> Any:
+    if not isinstance(choice, Mapping):
+        return choice
+    function = choice.get("function")
+    return function.get("name") if isinstance(function, Mapping) else choice.get("name")
+
+
+def _definition(tool: Mapping[str, Any]) -> ToolDefinition:
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        raise ChatRequestError(f"a tool of type {tool.get('type')!r} is no function: only those can be bound")
+    name = str(function.get("name") or "")
+    definition = ToolDefinition(
+        name=name,
+        description=str(function.get("description") or name),
+        parameters={"type": "object", "properties": {}, **(function.get("parameters") or {})},
+        implementation=Implementation(type="python"),
+        strict=function.get("strict"),
+    )
+    return answered_by(_not_here, definition)
+
+
+def _not_here(params: Mapping[str, Any]) -> Any:
+    raise RuntimeError("this tool is run by the caller")
+
+
+def _conversation(messages: Sequence[BaseMessage]) -> list[Message]:
+    """Return the messages as ours, with what was said inside of turns."""
+    read: list[Message] = []
+    insides = [_inside(message) for message in messages]
+    shown = [_last_said(m, inside) if inside else m for m, inside in zip(messages, insides, strict=True)]
+    for inside, message in zip(insides, from_langchain(shown), strict=True):
+        read += [*inside, message]
+    return read
+
+
+def _inside(message: BaseMessage) -> list[Message]:
+    found = message.additional_kwargs.get(INSIDE) if isinstance(message, AIMessage) else None
+    try:
+        return [message_from_dict(item) for item in found or ()]
+    except (TypeError, ValueError):
+        return []
+
+
+def _last_said(message: BaseMessage, inside: Iterable[Message]) -> BaseMessage:
+    """Return a message whose text is that of the last answer alone; a streamed one has those inside of it as well."""
+    try:
+        carried = message_from_dict(message.additional_kwargs[CARRIED])
+    except (KeyError, TypeError, ValueError):
+        return message
+    last = carried.content or ""
+    texts = [m.content for m in inside if isinstance(m, AssistantMessage) and m.content]
+    is_streamed = bool(texts) and message.text == "\n\n".join([*texts, *([last] if last else [])])
+    return message.model_copy(update={"content": last}) if is_streamed else message
+
+
+def _topic(messages: Iterable[BaseMessage]) -> str | None:
+    for message in reversed([*messages]):
+        if isinstance(message, AIMessage):
+            known = message.response_metadata.get(METADATA)
+            topic = known.get("topic") if isinstance(known, Mapping) else None
+            return topic if isinstance(topic, str) else None
+    return None

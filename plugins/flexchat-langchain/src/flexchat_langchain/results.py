@@ -1,0 +1,154 @@
+"""What a LangChain model reads of a tool's result, and that every call has one.
+
+Source: the specification's texts for LangChain clients (requirements LC-7 to LC-9, LC-14 to LC-16, C18).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat import ToolCall, ToolResult
+from flexchat.domain import new_call_id
+from flexchat.tools.results import for_the_model
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
+
+from .answers import sound
+
+log = logging.getLogger(__name__)
+
+UNLIMITED = 1 << 62
+"""For max_chars: as good as no limit."""
+
+_MCP_BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+
+def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIMITED) -> ToolMessage:
+    """Return the answer to a call: the result as text or JSON, or ``Error: MESSAGE``.
+
+    Of an MCP pair of text and artifacts the model reads the text, and the message keeps the artifacts; of every other
+    result the message keeps the whole envelope.
+
+    Args:
+        max_chars: Characters of the result, or of the error, that the model reads.
+    """
+    artifact: Any = result.to_dict()
+    if result.success and (pair := mcp_pair(result.result)) is not None:
+        text, artifact = pair
+        result = attrs.evolve(result, result=text, encoded=None)
+    shown = json.loads(for_the_model(result, max_chars))
+    content = _as_text(shown["result"]) if result.success else f"Error: {shown['error']}"
+    return _answer(call.id, call.name, content, is_error=not result.success, artifact=artifact)
+
+
+def unknown_tool(call: ToolCall) -> ToolMessage:
+    """Return the answer to a call of a tool that is not there, and log a warning (LC-15)."""
+    log.warning('the model asked for an unknown tool "%s"', call.name)
+    return _answer(call.id, call.name, f'Error: Unknown tool "{call.name}"', is_error=True)
+
+
+def mcp_pair(value: Any) -> tuple[str, Any] | None:
+    """Return text and artifacts of what a tool of an MCP adapter returned; None for every other value.
+
+    A pair is a text and nothing, or a text and MCP content blocks: ["Rome", ["Paris"]] is a list like any other.
+    """
+    if not isinstance(value, list | tuple) or len(value) != 2 or not isinstance(value[0], str):
+        return None
+    text, artifacts = value
+    blocks = artifacts if isinstance(artifacts, list | tuple) else [artifacts] if artifacts is not None else []
+    return (text, artifacts) if all(map(_is_mcp, blocks)) else None
+
+
+def pair_results(
+    calls: Iterable[Mapping[str, Any]], results: Iterable[ToolMessage], *, why: str = "the conversation broke off"
+) -> list[ToolMessage]:
+    """Return one result for each call, in the order of the calls (LC-16).
+
+    A call without a result gets an error that says so. Of two results of one call the first counts; a result of no
+    call is left out. Both are logged.
+
+    Args:
+        calls: LangChain's: name and id.
+        why: Why results may be missing, for the error.
+    """
+    waiting: dict[str, list[ToolMessage]] = {}
+    for result in results:
+        waiting.setdefault(result.tool_call_id, []).append(result)
+    paired = []
+    for call in calls:
+        id, name = call.get("id") or new_call_id(), call.get("name") or ""
+        found = waiting.get(id)
+        if found:
+            paired.append(found.pop(0))
+        else:
+            log.warning("no result for tool %s: %s", name, why)
+            paired.append(_answer(id, name, f'Error: no result for tool "{name}" ({why})', is_error=True))
+    for left in (result for found in waiting.values() for result in found):
+        log.warning("a result of tool %s belongs to no call, or is its second one: it is left out", left.name or "")
+    return paired
+
+
+def repaired(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return a conversation in which every call has an id and, right behind its message, one result."""
+    whole: list[BaseMessage] = []
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        at += 1
+        if isinstance(message, ToolMessage):
+            log.warning("a result of tool %s belongs to no call: it is left out", message.name or "")
+            continue
+        if not isinstance(message, AIMessage):
+            whole.append(message)
+            continue
+        message = with_ids(message)
+        answers = []
+        while at < len(messages) and isinstance(answer := messages[at], ToolMessage):
+            answers.append(answer)
+            at += 1
+        whole += [message, *pair_results(all_calls(message), answers)]
+    return whole
+
+
+def all_calls(message: AIMessage) -> list[Mapping[str, Any]]:
+    """Return the calls of a message, those that could not be read too: each needs a result."""
+    return [*message.tool_calls, *message.invalid_tool_calls]
+
+
+def with_ids(message: AIMessage) -> AIMessage:
+    """Return a message all of whose calls have ids: LangChain allows calls without one, and no result fits those."""
+    message = sound(message)
+    if isinstance(message, AIMessageChunk) and message.tool_call_chunks:
+        chunks = [_named(chunk) for chunk in message.tool_call_chunks]
+        # Made anew, so that LangChain reads the calls anew from the chunks.
+        fields = {**dict(message), "tool_call_chunks": chunks, "tool_calls": [], "invalid_tool_calls": []}
+        return AIMessageChunk(**{key: value for key, value in fields.items() if key != "type"})
+    if all(call.get("id") for call in all_calls(message)):
+        return message
+    return message.model_copy(
+        update={
+            "tool_calls": [_named(call) for call in message.tool_calls],
+            "invalid_tool_calls": [_named(call) for call in message.invalid_tool_calls],
+        }
+    )
+
+
+def _named(call: Any) -> Any:
+    return call if call.get("id") else {**call, "id": new_call_id()}
+
+
+def _is_mcp(block: Any) -> bool:
+    return isinstance(block, Mapping) and (block.get("type") in _MCP_BLOCKS or "structured_content" in block)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _answer(id: str, name: str, content: str, *, is_error: bool, artifact: Any = None) -> ToolMessage:
+    return ToolMessage(
+        content=content, tool_call_id=id, name=name, status="error" if is_error else "success", artifact=artifact
+    )

@@ -1,0 +1,157 @@
+"""FlexChat's tools as LangChain's, and LangChain's as FlexChat's."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
+from flexchat.errors import ToolDefinitionError, UnknownNameError, did_you_mean
+from flexchat.plugin import Implementation
+from flexchat.plugin.events import current_call
+from langchain_core.tools import BaseTool, Tool, ToolException
+from pydantic import PrivateAttr
+
+from .implementation import LANGCHAIN, LangChainTool
+from .results import result_message
+from .running import Running, Source
+from .side_by_side import SideBySide
+
+log = logging.getLogger(__name__)
+
+# What LangChain itself tells models of a Tool, which takes one text and has no schema.
+_ONE_TEXT = {"type": "object", "properties": {"__arg1": {"type": "string"}}, "required": ["__arg1"]}
+
+
+def langchain_tools(source: Source, names: Collection[str] | None = None) -> list[BaseTool]:
+    """Return the tools of a configured FlexChat as LangChain's.
+
+    They run in FlexChat's executor: arguments are checked against the whole schema, a call has the tool's time, plugins
+    are asked and told, error texts are masked, and a long result is cut to ``tools.max_result_chars``. A failure is a
+    ToolMessage with the status "error". The artifact of a call is the whole result, as ``ToolResult.to_dict`` has it.
+    A call of an exclusive tool runs beside no other call of the tools returned.
+
+    Args:
+        source: A FlexChat or SyncFlexChat, or what one is made from; where it runs is told by running.Running.
+        names: Names of the tools wanted, as the configuration has them; None for all.
+
+    Raises:
+        ConfigError: Everything that is wrong with the configuration.
+        UnknownNameError: There is no tool of one of the names.
+    """
+    running, calls = Running(source), SideBySide()
+    registry = running.chat.tools.get_registry()
+    known = registry.names()
+    for name in names if names is not None else ():
+        if name not in known:
+            raise UnknownNameError(
+                f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {', '.join(known) or 'none'})"
+            )
+    wanted = [tool for tool in registry.list() if names is None or tool.name in names]
+    return [_exported(tool, registry.sent_name(tool.name), running, calls) for tool in wanted]
+
+
+class FlexChatTool(BaseTool):
+    """A tool of a configured FlexChat. Made by langchain_tools."""
+
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    handle_tool_error: Any = True
+    _running: Running = PrivateAttr()
+    _calls: SideBySide = PrivateAttr()
+    _tool: ToolDefinition = PrivateAttr()
+
+    def _to_args_and_kwargs(
+        self, tool_input: str | dict[str, Any], tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        # As one argument: a parameter may have any name, "self" or "config".
+        _, params = super()._to_args_and_kwargs(tool_input, tool_call_id)
+        return (params, tool_call_id), {}
+
+    def _run(self, params: Mapping[str, Any], call_id: str | None = None) -> tuple[Any, Any]:
+        return self._answer(call_id, self._running.run(lambda chat: self._call(chat, params, call_id)))
+
+    async def _arun(self, params: Mapping[str, Any], call_id: str | None = None) -> tuple[Any, Any]:
+        return self._answer(call_id, await self._running.arun(lambda chat: self._call(chat, params, call_id)))
+
+    async def _call(self, chat: FlexChat, params: Mapping[str, Any], call_id: str | None) -> ToolResult:
+        token = current_call.set(call_id or "")
+        try:
+            async with self._calls.place(exclusive=self._tool.exclusive):
+                return await chat.call_tool(self._tool.name, params)
+        finally:
+            current_call.reset(token)
+
+    def _answer(self, call_id: str | None, result: ToolResult) -> tuple[Any, Any]:
+        call = ToolCall.from_object(self.name, None, id=call_id or "")
+        message = result_message(call, result, max_chars=self._running.chat.tools.table.max_result_chars)
+        if message.status == "error":
+            raise ToolException(message.content)
+        return message.content, message.artifact
+
+
+def _exported(tool: ToolDefinition, sent_name: str, running: Running, calls: SideBySide) -> FlexChatTool:
+    exported = FlexChatTool(
+        name=sent_name,  # models' services take fewer names than FlexChat
+        description=tool.description,
+        args_schema=json.loads(json.dumps(dict(tool.parameters))),
+        metadata={"flexchat_tool": tool.name, "effect": tool.effect},
+    )
+    exported._running, exported._calls, exported._tool = running, calls, tool
+    return exported
+
+
+def flexchat_tool(
+    tool: BaseTool,
+    *,
+    injected: Mapping[str, Any] | None = None,
+    timeout_ms: int | None = None,
+    exclusive: bool = False,
+    repeatable: bool = False,
+    effect: Literal["read", "idempotent", "write"] = "write",
+) -> ToolDefinition:
+    """Return a tool of LangChain's as one of ours: ``FlexChat.from_config(…, tools=[flexchat_tool(tool)])``.
+
+    The model is told its name, description and ``tool_call_schema``. It is run as a tool call: InjectedToolCallId is
+    our call's id, and a ToolException is a failure. One without a coroutine runs in a thread.
+
+    Args:
+        injected: Its InjectedToolArg arguments, by name: the model neither sees nor writes them.
+        timeout_ms, exclusive, repeatable, effect: As in ToolDefinition.
+
+    Raises:
+        ToolDefinitionError: FlexChat cannot have it under this name, or with this schema.
+    """
+    if not isinstance(tool, BaseTool):
+        raise ToolDefinitionError(f"a tool of LangChain's is a BaseTool, not {type(tool).__name__}")
+    if tool.return_direct:
+        log.warning("tool %s: return_direct is not kept: its result goes to the model, which answers", tool.name)
+    settings = LangChainTool(tool=tool, blocks=not _has_coroutine(tool), injected=dict(injected or {}))
+    return ToolDefinition(
+        name=tool.name,
+        description=tool.description or tool.name,
+        parameters=_parameters(tool),
+        implementation=Implementation(type=LANGCHAIN.name, settings=settings),
+        timeout_ms=timeout_ms,
+        exclusive=exclusive,
+        repeatable=repeatable,
+        effect=effect,
+    )
+
+
+def _has_coroutine(tool: BaseTool) -> bool:
+    if hasattr(tool, "coroutine"):  # Tool, StructuredTool
+        return tool.coroutine is not None
+    return type(tool)._arun is not BaseTool._arun
+
+
+def _parameters(tool: BaseTool) -> dict[str, Any]:
+    if isinstance(tool, Tool) and tool.args_schema is None:
+        return _ONE_TEXT
+    schema: Any = tool.tool_call_schema
+    if not isinstance(schema, dict):
+        schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema.schema()
+    # The title is the tool's name, the description its own.
+    parameters = {key: value for key, value in schema.items() if key not in ("title", "description")}
+    return {"type": "object", "properties": {}, **parameters}

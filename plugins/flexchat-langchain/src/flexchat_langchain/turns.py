@@ -1,0 +1,280 @@
+"""One question of LangChain's to a configured FlexChat: how it is put, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+import attrs
+from flexchat import (
+    AssistantMessage,
+    ChatRequest,
+    FlexChat,
+    Message,
+    StreamEnd,
+    SystemMessage,
+    TextDelta,
+    ToolCall,
+    ToolCallRecord,
+    ToolDefinition,
+    ToolFinished,
+    ToolMessage,
+    Turn,
+    TurnEnd,
+    Usage,
+)
+from flexchat.config.model import ResponseRule, RuleTools
+from flexchat.errors import NoMatchingRuleError
+from flexchat.phases.template import substitute_variables
+from flexchat.plugin import TextPart, message_to_dict
+from flexchat.tools.results import for_the_model
+
+from .messages import CARRIED
+from .questions import INSIDE, METADATA, Question
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """What came of it.
+
+    Attributes:
+        message: What the model said; its calls are for the caller to run.
+        inside: What was said in the turn before it.
+        text: For the user: the text of message, or the sentence that stands for it.
+        metadata: How it came about.
+    """
+
+    message: AssistantMessage
+    inside: tuple[Message, ...]
+    text: str
+    finish_reason: str | None
+    model: str
+    usage: Usage | None
+    metadata: Mapping[str, Any]
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of an AIMessage that do not say content or calls."""
+        kept: dict[str, Any] = {}
+        is_text = all(isinstance(part, TextPart) and part.provider_data is None for part in self.message.parts)
+        if self.inside or not is_text or self.message.provider_data is not None:
+            kept[CARRIED] = message_to_dict(self.message)
+        if self.inside:
+            kept[INSIDE] = [message_to_dict(message) for message in self.inside]
+        return {
+            "additional_kwargs": kept,
+            "usage_metadata": _usage(self.usage),
+            "response_metadata": {
+                "finish_reason": self.finish_reason,
+                "model_name": self.model,
+                METADATA: dict(self.metadata),
+            },
+        }
+
+
+async def answer(chat: FlexChat, question: Question) -> Answer:
+    """Ask, and return what comes of it. Raises as FlexChat.respond."""
+    if _is_plain(question):
+        turn = await chat.respond(_request(question), response_format=question.response_format)
+        return _ended(turn, question)
+    async with aclosing(pieces(chat, question)) as found:
+        async for piece in found:
+            if isinstance(piece, Answer):
+                return piece
+    raise AssertionError("a turn ends with an answer")
+
+
+async def pieces(chat: FlexChat, question: Question) -> AsyncGenerator[str | Answer, None]:
+    """Ask, and yield the text as it comes and, last, what came of it. Raises as FlexChat.stream.
+
+    The texts of several answers of one turn are set apart by an empty line. An answer that must have a form comes
+    whole, as it may be the second one.
+    """
+    if _is_plain(question):
+        async with aclosing(_asked(chat, question)) as plain:
+            async for piece in plain:
+                yield piece
+        return
+    # The phases choose the rule; the turn goes by it alone, with the caller's tools beside its own.
+    explanation = await chat.explain(_request(question))
+    profile = explanation.profile
+    if explanation.rule is None:
+        raise NoMatchingRuleError(profile.topic)
+    rule = chat.config.responses[explanation.rule]
+    prompt = substitute_variables(rule.prompt, profile)
+    tried = chat.with_rule(_rule(rule, question), tools=[*_own(chat, rule, question), *question.bound])
+    start = (SystemMessage(content=prompt),) if prompt else ()
+    known = {"topic": profile.topic, "intent": profile.intent, "rule": explanation.rule}
+    asked = attrs.evolve(question, history=(*start, *question.history))
+    async with aclosing(_asked(tried, asked, known)) as events:
+        async for piece in events:
+            yield piece
+
+
+async def _asked(
+    chat: FlexChat, question: Question, known: Mapping[str, Any] | None = None
+) -> AsyncGenerator[str | Answer, None]:
+    said = between = False
+    so_far = _SoFar(chat, question, known or {})
+    events = chat.stream(_request(question), response_format=question.response_format)
+    async with aclosing(events):
+        async for event in events:
+            match event:
+                case TextDelta(text=text) if text and question.response_format is None:
+                    yield f"\n\n{text}" if between else text
+                    said, between = True, False
+                case StreamEnd():
+                    between = said
+                    found = so_far.add(event)
+                    if found is not None:
+                        yield found
+                        return  # nothing has run: a turn's tools run behind its StreamEnd
+                case ToolFinished(record=record):
+                    so_far.records.append(record)
+                case TurnEnd(turn=turn):
+                    yield _ended(turn, question, known)
+
+
+class _SoFar:
+    """What a turn has come to before its end."""
+
+    def __init__(self, chat: FlexChat, question: Question, known: Mapping[str, Any]) -> None:
+        self._chat, self._question, self._known = chat, question, known
+        self._names = {tool.name for tool in question.bound}
+        self._last: AssistantMessage | None = None
+        self._usage: Usage | None = None
+        self._inside: list[Message] = []
+        self._before: list[ToolCallRecord] = []
+        self.records: list[ToolCallRecord] = []
+
+    def add(self, end: StreamEnd) -> Answer | None:
+        """Take an answer of the model; return the turn's, if there are calls in it that the caller runs."""
+        result = end.result
+        self._inside += self._round()
+        is_kept = bool(result.tool_calls) or result.finish_reason == "pause"  # else the same is asked once more
+        self._last = result.message if is_kept else None
+        if result.usage is not None:
+            self._usage = result.usage if self._usage is None else self._usage + result.usage
+        wanted = [call for call in result.tool_calls if self._is_callers(call)]
+        if not wanted or result.finish_reason in ("content_filter", "refusal"):
+            return None
+        left = [call for call in result.tool_calls if call not in wanted]
+        # Of one answer either they run or we: the model asks again for what was left out.
+        parts = tuple(part for part in result.message.parts if part not in left)
+        left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in left]
+        rule = self._chat.config.responses[0]
+        model = result.model or rule.model or self._chat.config.llms[rule.llm].default_model or ""
+        return Answer(
+            message=attrs.evolve(result.message, parts=parts),
+            inside=tuple(self._inside),
+            text=result.content or "",
+            finish_reason=result.finish_reason,
+            model=model,
+            usage=self._usage,
+            metadata={
+                **self._known,
+                "service": rule.llm,
+                "tool_calls": [record.to_dict() for record in self._before],
+                "warnings": [*result.warnings, *left_out, *self._question.warnings],
+            },
+        )
+
+    def _is_callers(self, call: ToolCall) -> bool:
+        # One that cannot be read stays in the turn, where it is answered and the model writes it again.
+        return call.error is None and self._chat.tools.get_registry().name_of(call.name) in self._names
+
+    def _round(self) -> list[Message]:
+        if self._last is None:
+            return []
+        cap = self._chat.tools.table.max_result_chars
+        by_id = {record.call_id: record.result for record in self.records}
+        self._before += self.records
+        self.records = []
+        answers = [
+            ToolMessage(
+                tool_call_id=call.id,
+                name=call.name,
+                content=for_the_model(by_id[call.id], cap),
+                is_error=not by_id[call.id].success,
+            )
+            for call in self._last.tool_calls
+            if call.id in by_id
+        ]
+        return [self._last, *answers]
+
+
+def _is_plain(question: Question) -> bool:
+    return not (question.options or question.bound or question.parallel is not None)
+
+
+def _request(question: Question) -> ChatRequest:
+    return ChatRequest(
+        user_message=question.message, history=question.history, topic=question.topic, so_far=question.so_far
+    )
+
+
+def _rule(rule: ResponseRule, question: Question) -> ResponseRule:
+    own = rule.tools or RuleTools()
+    tools = attrs.evolve(
+        own,
+        enabled=True,
+        allowed_tools=None,
+        choice="required" if question.choice == "required" else own.choice,
+        parallel=own.parallel if question.parallel is None else question.parallel,
+    )
+    options = dict(question.options)
+    stop = options.pop("stop", rule.stop)
+    options["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+    return attrs.evolve(rule, match={}, prompt="", tools=tools, **options)
+
+
+def _own(chat: FlexChat, rule: ResponseRule, question: Question) -> list[ToolDefinition]:
+    """Return the configuration's tools that this rule offers; the caller's go before one of the same name."""
+    wanted = rule.tools.enabled if rule.tools is not None else chat.tools.table.apply_globally
+    if not wanted or not chat.tools.is_enabled() or question.choice == "required":
+        return []
+    registry = chat.tools.get_registry()
+    names = registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
+    taken = {tool.name for tool in question.bound}
+    return [tool for tool in registry.list() if tool.name in names and registry.sent_name(tool.name) not in taken]
+
+
+def _ended(turn: Turn, question: Question, known: Mapping[str, Any] | None = None) -> Answer:
+    response = turn.response
+    inside = list(response.messages[1 + len(question.so_far) :])
+    last = inside.pop() if inside and isinstance(inside[-1], AssistantMessage) else None
+    said = last if isinstance(last, AssistantMessage) and (last.content or "") == turn.content else None
+    return Answer(
+        message=said or AssistantMessage(parts=(TextPart(text=turn.content),)),
+        inside=tuple(inside),
+        text=turn.content,
+        finish_reason=response.finish_reason,
+        model=response.model,
+        usage=response.usage,
+        metadata={
+            "id": turn.id,
+            "topic": turn.profile.topic,
+            "intent": turn.profile.intent,
+            "rule": turn.rule,
+            "service": response.service,
+            "tool_calls": [record.to_dict() for record in response.tool_calls or ()],
+            "citations": [citation.to_dict() for citation in turn.citations],
+            "warnings": [*response.warnings, *question.warnings],
+            **({"max_iterations_reached": True} if response.max_iterations_reached else {}),
+            **(known or {}),
+        },
+    )
+
+
+def _usage(usage: Usage | None) -> dict[str, Any] | None:
+    if usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    read = {"cache_read": usage.cache_read_tokens, "cache_creation": usage.cache_write_tokens}
+    written = {"reasoning": usage.reasoning_tokens}
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+        "input_token_details": {key: count for key, count in read.items() if count is not None},
+        "output_token_details": {key: count for key, count in written.items() if count is not None},
+    }
