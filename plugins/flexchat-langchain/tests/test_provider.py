@@ -320,6 +320,7 @@ def test_a_misspelt_name_is_told_with_the_right_one():
     for path, settings, words in (
         ("langchain_core.language_models:GenericFakeChatModl", {}, "did you mean 'GenericFakeChatModel'"),
         ("langchain_ollma:ChatOllama", {}, "did you mean 'langchain_ollama'"),
+        ("langchain_ollama.chat:ChatOllama", {}, "No module named 'langchain_ollama.chat'"),
         ("langchain_ollama:ChatOllama", {"baseurl": "http://h"}, "did you mean 'base_url'"),
     ):
         with pytest.raises(ValueError, match=words) as caught:

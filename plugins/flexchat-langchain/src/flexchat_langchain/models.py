@@ -38,8 +38,9 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
         module = importlib.import_module(module_name)
     except ImportError as error:
         package = module_name.partition(".")[0]
-        meant = "" if "." in module_name else did_you_mean(module_name, packages_distributions())
-        todo = meant or f": pip install {package.replace('_', '-')}"
+        todo = ""
+        if error.name == package:  # else something in it is missing, or something it needs
+            todo = did_you_mean(package, packages_distributions()) or f": pip install {package.replace('_', '-')}"
         raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
     except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
         raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
