@@ -83,6 +83,8 @@ def test_an_authors_conftest_switches_the_fixtures_on(tmp_path):
         "-q",
         "-p",
         "no:cacheprovider",
+        "-p",
+        "no:asyncio",
         "--rootdir",
         str(tmp_path),
         str(tmp_path),
