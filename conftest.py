@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# No deadline: the machines are slow at times. In CI the examples are the same in every run.
-settings.register_profile("flexchat", deadline=None, derandomize="CI" in os.environ)
+# No deadline: the machines are slow at times. In CI the examples are more, and the same in every run.
+CI = "CI" in os.environ
+settings.register_profile("flexchat", deadline=None, derandomize=CI, max_examples=100 if CI else 30)
 settings.load_profile("flexchat")
 
 

@@ -282,14 +282,15 @@ def test_the_version_loads_no_plugin_and_nothing_heavy():
 
 
 def test_version_and_help_are_fast():
-    """Under 0.3 s on an idle machine; the best of five, and twice that, so that a busy one does not fail the test."""
+    """Under 0.3 s of the processor; the best of five, and twice that, so that a busy one does not fail the test."""
     times = []
     for word in ("--version", "--help", "--version", "--help", "--version"):
-        started = time.perf_counter()
+        before = os.times()
         assert program(word).returncode == 0
-        times.append(time.perf_counter() - started)
+        after = os.times()
+        times.append(after.children_user + after.children_system - before.children_user - before.children_system)
 
-    assert min(times) < 0.6
+    assert 0 < min(times) < 0.6
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a signal ends no process there")

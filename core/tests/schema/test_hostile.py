@@ -12,9 +12,9 @@ def check(schema, params, accepted=True):
     schema = {"type": "object", **schema}
     if accepted:
         assert schema_problems(schema) == []
-    started = time.perf_counter()
+    started = time.thread_time()
     checked = ArgumentChecker(schema).check(params)
-    return checked, time.perf_counter() - started
+    return checked, time.thread_time() - started
 
 
 @pytest.fixture(autouse=True)

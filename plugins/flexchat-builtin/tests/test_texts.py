@@ -132,10 +132,10 @@ def test_a_pattern_re2_has_not_is_refused_in_a_sentence(pattern):
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+b", "(a*)*b", "a?" * 100 + "a" * 100, ".*.*.*b"])
 def test_a_search_takes_linear_time(pattern):
     """Patterns that take other engines hours on 100,000 characters."""
-    started = time.perf_counter()
+    started = time.thread_time()
     text_search({"text": LONG, "pattern": pattern}, CONTEXT)
 
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 def test_a_search_is_given_up_where_every_match_reads_everything():
