@@ -24,7 +24,7 @@ from flexchat.plugin import (
 )
 from flexchat_gemini.answer import usage_of
 from flexchat_gemini.errors import service_error
-from flexchat_gemini.stream import GeminiStream, whole_answer
+from flexchat_gemini.stream import GeminiStream
 
 HERE = "https://here.example"
 FILTERED = (
@@ -59,7 +59,7 @@ def streamed(*chunks: Any) -> ChatResult:
 
 
 def whole(answer: Any) -> ChatResult:
-    end = [*whole_answer(json.dumps(answer).encode(), HERE, failed, ProviderProtocolError)][-1]
+    end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(json.dumps(answer).encode())][-1]
     assert isinstance(end, StreamEnd)
     return end.result
 
@@ -319,7 +319,7 @@ def test_only_the_first_of_several_answers_is_used() -> None:
 def test_what_makes_no_sense_is_a_protocol_error(body: bytes, text: str) -> None:
     """Whole answers."""
     with pytest.raises(ProviderProtocolError, match=text):
-        list(whole_answer(body, HERE, failed, ProviderProtocolError))
+        list(GeminiStream(HERE, failed, ProviderProtocolError).whole(body))
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_deep_arguments_do_not_run() -> None:
         deep = {"a": deep}
     body = json.dumps(candidate({"functionCall": {"name": "f", "args": deep}})).encode()
 
-    end = [*whole_answer(body, HERE, failed, ProviderProtocolError)][-1]
+    end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(body)][-1]
     assert isinstance(end, StreamEnd)
     (call,) = end.result.tool_calls
     assert (call.arguments is None) == (call.error is not None)

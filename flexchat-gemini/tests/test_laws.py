@@ -23,7 +23,7 @@ from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.contents import NO_SIGNATURE
 from flexchat_gemini.provider import GeminiProvider
 from flexchat_gemini.request import RequestWriter
-from flexchat_gemini.stream import GeminiStream, whole_answer
+from flexchat_gemini.stream import GeminiStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -66,7 +66,7 @@ def failed(body: object) -> ProviderError:
 
 def read(parts: list[dict[str, Any]]) -> ChatResult:
     answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
-    end = [*whole_answer(json.dumps(answer).encode(), HERE, failed, ProviderProtocolError)][-1]
+    end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(json.dumps(answer).encode())][-1]
     assert isinstance(end, StreamEnd)
     return end.result
 

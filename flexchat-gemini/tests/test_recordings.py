@@ -36,7 +36,7 @@ from flexchat.plugin import (
 from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.provider import GeminiProvider
 from flexchat_gemini.request import RequestWriter
-from flexchat_gemini.stream import GeminiStream, whole_answer
+from flexchat_gemini.stream import GeminiStream
 from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
 
 HERE = "https://here.example"
@@ -206,7 +206,7 @@ def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], Assista
             message = next((m for parts, m in answers if alike(parts, content["parts"])), None)
             if message is None:
                 chunk = {"candidates": [{"content": content, "finishReason": "STOP"}]}
-                end = [*whole_answer(json.dumps(chunk).encode(), HERE, raised, ProviderProtocolError)][-1]
+                end = [*GeminiStream(HERE, raised, ProviderProtocolError).whole(json.dumps(chunk).encode())][-1]
                 assert isinstance(end, StreamEnd)
                 message = end.result.message
             made.append(message)

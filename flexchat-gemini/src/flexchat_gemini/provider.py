@@ -32,7 +32,7 @@ from .embeddings import BATCH, embed_request, normalised, read_embeddings, token
 from .errors import is_about_batches, knows_no_json_schema, service_error
 from .models import read_models
 from .request import RequestWriter
-from .stream import GeminiStream, whole_answer
+from .stream import GeminiStream
 from .traits import traits_of
 
 GEMINI_HOST = "generativelanguage.googleapis.com"
@@ -106,11 +106,10 @@ class GeminiProvider:
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, parsed(answer.body))
             failed = functools.partial(self._failed, None, answer.headers, model)
+            stream = GeminiStream(self._http.origin, failed, self._http.unreadable)
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
-                stream = GeminiStream(self._http.origin, failed, self._http.unreadable)
                 return result_of([*stream.feed(answer.body), *stream.end()]).warned(warnings)
-            events = whole_answer(answer.body, self._http.origin, failed, self._http.unreadable)
-            return result_of(events).warned(warnings)
+            return result_of(stream.whole(answer.body)).warned(warnings)
         except ProviderError as error:
             error.model = model
             raise

@@ -1,102 +1,25 @@
-"""The bytes of a streamed answer, of either API, as events. Reads no network and knows no clock."""
+"""What the readers of both APIs share beyond how any service's answer is read."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
-from flexchat.http.sse import SseDecoder
-from flexchat.http.wire_json import from_bytes
-from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
+from flexchat.http import answer_stream
+from flexchat.plugin import ChatEvent
 
 
-class AnswerStream(ABC):
-    """Reads one answer: ``feed`` it every piece, then ``end`` it; or the ``whole`` of it at once.
+class AnswerStream(answer_stream.AnswerStream):
+    """Reads one answer of either API: ``[DONE]`` ends it, and one in a list is unwrapped."""
 
-    Args:
-        origin: scheme://host[:port] of the server.
-        failed: Makes the error for a body that reports one, with status 200.
-        unreadable: Makes the error for what makes no sense; its text begins with a verb.
+    is_ended_by_done = True
 
-    Attributes:
-        is_done: The server has said that nothing follows.
-    """
-
-    def __init__(
-        self, origin: str, failed: Callable[[object], ProviderError], unreadable: Callable[[str], ProviderProtocolError]
-    ) -> None:
-        self._origin, self._failed, self._unreadable = origin, failed, unreadable
-        self._decoder = SseDecoder()
-        self._pieces: list[bytes] | None = None
-        self._is_first = True
-        self.is_done = False
-
-    def feed(self, piece: bytes) -> Iterator[ChatEvent]:
-        """Yield what a piece adds, however the network cut it.
-
-        Raises:
-            ProviderError: The server reports one, or what it sends cannot be read.
-        """
-        if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
-            self._is_first = False
-            if start.startswith((b"{", b"[")):
-                self._pieces, piece = [], start  # a server that does not stream: no event begins like this
-        if self._pieces is not None:
-            self._pieces.append(piece)
-            return
-        try:
-            events = self._decoder.feed(piece)
-        except ValueError as error:
-            raise self._unreadable(f"sent a stream that cannot be read: {error}") from error
-        for data, name in events:
-            if not self.is_done and (chunk := self._decoded(data)) is not None:
-                yield from self._chunk(chunk, name)
-
-    def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is StreamEnd. Raises as feed."""
-        if self._pieces is not None:
-            yield from self.whole(b"".join(self._pieces))
-            return
-        for data, name in self._decoder.close():
-            if not self.is_done and (chunk := self._decoded(data)) is not None:
-                yield from self._chunk(chunk, name)
-        yield from self._closed()
-
-    def whole(self, body: bytes) -> Iterator[ChatEvent]:
-        """Yield the events of an answer that came whole; the last one is StreamEnd. Raises as feed."""
-        try:
-            answer = from_bytes(body)
-        except ValueError as error:
-            text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
-            raise self._unreadable(text) from error
+    def _whole(self, answer: Any) -> Iterator[ChatEvent]:
         if isinstance(answer, list) and answer:  # Gemini's layer wraps its errors
             answer = answer[0]
-        yield from self._whole(answer if isinstance(answer, dict) else {})
-
-    def _decoded(self, data: bytes) -> dict[str, Any] | None:
-        """Return an event's JSON object; None for the mark that nothing follows, and for an event without data."""
-        if not data.strip():
-            return None
-        try:
-            chunk = from_bytes(data)
-        except ValueError as error:
-            if data.strip() == b"[DONE]":
-                self.is_done = True
-                return None
-            raise self._unreadable(f"sent a stream with an event that is not JSON, or was cut off: {error}") from error
-        if not isinstance(chunk, dict):
-            raise self._unreadable("sent a stream with an event that is no JSON object")
-        return chunk
+        yield from self._answer(answer if isinstance(answer, dict) else {})
 
     @abstractmethod
-    def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:
-        """Yield what an event adds. name: its ``event`` field."""
-
-    @abstractmethod
-    def _closed(self) -> Iterator[ChatEvent]:
-        """Yield what is left when the stream has ended."""
-
-    @abstractmethod
-    def _whole(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
+    def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
         """Yield the events of a whole answer; an empty one for what is no JSON object."""

@@ -78,7 +78,7 @@ class ChatStream(AnswerStream):
                 self._has_begun = True
                 draft.raw_finish = finish
 
-    def _whole(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
+    def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
         if answer.get("error"):
             yield from self._error(answer)
             return

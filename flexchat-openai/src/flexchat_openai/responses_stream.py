@@ -70,7 +70,7 @@ class ResponsesStream(AnswerStream):
         raise self._unreadable("ended its stream in the middle of the answer")
         yield  # a generator, like the others
 
-    def _whole(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
+    def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
         if answer.get("error") or answer.get("status") == "failed":
             raise self._failed(_report(answer))
         if not isinstance(answer.get("output"), list):

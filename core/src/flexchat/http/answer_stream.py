@@ -1,0 +1,108 @@
+"""The bytes of an answer as JSON, streamed as server-sent events or whole. Reads no network and knows no clock."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from ..domain.stream import ChatEvent
+from ..errors import ProviderError, ProviderProtocolError
+from .sse import SseDecoder
+from .wire_json import from_bytes
+
+
+class AnswerStream(ABC):
+    """Reads one answer: ``feed`` it every piece, then ``end`` it; or the ``whole`` of it at once.
+
+    Also reads a whole answer where a stream was asked for: some servers do not stream.
+
+    Args:
+        origin: scheme://host[:port] of the server.
+        failed: Makes the error for a body that reports one, with status 200.
+        unreadable: Makes the error for what makes no sense; its text begins with a verb.
+
+    Attributes:
+        chunks: What the data of an event may be.
+        is_ended_by_done: ``[DONE]`` ends the stream; else it is a proxy's, and says nothing.
+        is_done: The server has said that nothing follows.
+    """
+
+    chunks: ClassVar[tuple[type, ...]] = (dict,)
+    is_ended_by_done: ClassVar[bool] = False
+
+    def __init__(
+        self, origin: str, failed: Callable[[object], ProviderError], unreadable: Callable[[str], ProviderProtocolError]
+    ) -> None:
+        self._origin, self._failed, self._unreadable = origin, failed, unreadable
+        self._decoder = SseDecoder()
+        self._pieces: list[bytes] | None = None
+        self._is_first = True
+        self.is_done = False
+
+    def feed(self, piece: bytes) -> Iterator[ChatEvent]:
+        """Yield what a piece adds, however the network cut it.
+
+        Raises:
+            ProviderError: The server reports one, or what it sends cannot be read.
+        """
+        if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
+            self._is_first = False
+            if start.startswith((b"{", b"[")):
+                self._pieces, piece = [], start  # a server that does not stream: no event begins like this
+        if self._pieces is not None:
+            self._pieces.append(piece)
+            return
+        try:
+            events = self._decoder.feed(piece)
+        except ValueError as error:
+            raise self._unreadable(f"sent a stream that cannot be read: {error}") from error
+        for data, name in events:
+            if not self.is_done and (chunk := self._decoded(data)) is not None:
+                yield from self._chunk(chunk, name)
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+        if self._pieces is not None:
+            yield from self.whole(b"".join(self._pieces))
+            return
+        for data, name in self._decoder.close():
+            if not self.is_done and (chunk := self._decoded(data)) is not None:
+                yield from self._chunk(chunk, name)
+        yield from self._closed()
+
+    def whole(self, body: bytes) -> Iterator[ChatEvent]:
+        """Yield the events of an answer that came whole; the last one is StreamEnd. Raises as feed."""
+        try:
+            answer = from_bytes(body)
+        except ValueError as error:
+            text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
+            raise self._unreadable(text) from error
+        yield from self._whole(answer)
+
+    def _decoded(self, data: bytes) -> Any:
+        """Return an event's JSON; None for ``[DONE]``, and for an event without data."""
+        if not data.strip():
+            return None
+        try:
+            chunk = from_bytes(data)
+        except ValueError as error:
+            if data.strip() == b"[DONE]":
+                self.is_done = self.is_ended_by_done
+                return None
+            raise self._unreadable(f"sent a stream with an event that is not JSON, or was cut off: {error}") from error
+        if not isinstance(chunk, self.chunks):
+            raise self._unreadable("sent a stream with an event that is no JSON object")
+        return chunk
+
+    @abstractmethod
+    def _chunk(self, chunk: Any, name: str) -> Iterator[ChatEvent]:
+        """Yield what an event adds. name: its ``event`` field."""
+
+    @abstractmethod
+    def _closed(self) -> Iterator[ChatEvent]:
+        """Yield what is left when the stream has ended."""
+
+    @abstractmethod
+    def _whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of a whole answer, whatever JSON it is."""
