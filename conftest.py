@@ -12,6 +12,11 @@ settings.register_profile("flexchat", deadline=None, derandomize=CI, max_example
 settings.load_profile("flexchat")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Say what the marker means that keeps a test out of a plain ``./dev test``."""
+    config.addinivalue_line("markers", "slow: takes over a second; runs with ./dev test --all, in CI, or when named")
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Async tests run on asyncio: FlexChat needs nothing else."""
