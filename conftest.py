@@ -1,6 +1,8 @@
 """What all tests share."""
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,21 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     folder = tmp_path_factory.getbasetemp() / "data" / os.urandom(8).hex()
     monkeypatch.setenv("FLEXCHAT_DATA", str(folder))
     return folder
+
+
+@pytest.fixture
+def cpu_growth() -> Callable[[Callable[[int], object], int, int], float]:
+    """Return how much more processor time a large input takes than a small one: work done for two sizes, best of three.
+
+    Work in proportion to its input gives the ratio of the sizes, quadratic work the square of it.
+    """
+
+    def seconds(work: Callable[[int], object], size: int) -> float:
+        began = time.thread_time()
+        work(size)
+        return time.thread_time() - began
+
+    def growth(work: Callable[[int], object], small: int, large: int) -> float:
+        return min(seconds(work, large) for _ in range(3)) / max(min(seconds(work, small) for _ in range(3)), 0.001)
+
+    return growth

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from flexchat.http.refusal import parsed
+from flexchat.http.retry_after import LONGEST_S
 from flexchat.plugin import ProviderError
 from flexchat_gemini.errors import is_about_batches, knows_no_json_schema, service_error
 from hypothesis import given
@@ -95,7 +96,10 @@ def test_a_budget_is_told_from_a_rate() -> None:
     spent = error(google("Your prepayment credits are depleted.", "RESOURCE_EXHAUSTED", 429), 429)
     assert (spent.retryable, spent.kind) == (False, "quota")  # type: ignore[attr-defined]
     assert error("busy", 429, {"retry-after": "3"}).retry_after_s == 3
-    for odd in ("9" * 400 + "s", "-1s", "1 s", 3, None):
+    assert (
+        error(google("x", "RESOURCE_EXHAUSTED", 429, {"retryDelay": "9" * 400 + "s"}), 429).retry_after_s == LONGEST_S
+    )
+    for odd in ("-1s", "1 s", 3, None):
         assert error(google("x", "RESOURCE_EXHAUSTED", 429, {"retryDelay": odd}), 429).retry_after_s is None
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import ssl
 import time
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -267,6 +268,32 @@ async def test_a_compressed_bomb_is_stopped(answering: Answering) -> None:
 
     with pytest.raises(ProviderProtocolError, match="16 MiB"):
         await posted(url, Timeouts())
+
+
+async def test_unpacking_takes_little_more_memory_than_the_answer_unpacked(answering: Answering) -> None:
+    """A packed answer is unpacked in steps: at its peak it holds at most 4 MiB more than the same one unpacked."""
+    body = bytes(15 * 2**20)
+    packed = gzip.compress(body)
+
+    async def peak(url: str) -> int:
+        tracemalloc.start()
+        try:
+            assert len((await posted(url, Timeouts())).body) == len(body)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    plain = await peak(await answering(OK + b"\r\n", *[body[: 2**16]] * (len(body) // 2**16)))
+
+    assert await peak(await answering(OK + b"content-encoding: gzip\r\n\r\n", packed)) < plain + 4 * 2**20
+
+
+@pytest.mark.parametrize("size", [2**18, 2**18 + 1, 16 * 2**20])
+async def test_every_step_of_unpacking_is_taken(answering: Answering, size: int) -> None:
+    """Nothing is left behind where an answer ends with a step, or just after one."""
+    url = await answering(OK + b"content-encoding: gzip\r\n\r\n", gzip.compress(bytes(size)))
+
+    assert len((await posted(url, Timeouts())).body) == size
 
 
 async def test_of_an_errors_body_only_the_start_is_read(answering: Answering) -> None:

@@ -1,5 +1,7 @@
 """Server-sent events: the same events, however the network cuts the bytes."""
 
+from collections.abc import Callable
+
 import pytest
 from flexchat.http.sse import SseDecoder, SseEvent
 from hypothesis import given
@@ -74,3 +76,30 @@ def test_an_endless_line_is_refused() -> None:
 
     with pytest.raises(ValueError, match="longer than 1 MiB"):
         decoder.feed(b"x")
+
+
+@pytest.mark.parametrize("line", [b"data: a\n", b": no\n", b"data: a"])
+@pytest.mark.parametrize("cut", [5, 64])
+def test_a_stream_without_empty_lines_is_read_in_time_to_its_length(
+    line: bytes, cut: int, cpu_growth: Callable[..., float]
+) -> None:
+    """Four times the bytes cost about four times the processor time, wherever they are cut."""
+
+    def read(count: int) -> None:
+        stream = line * count
+        decoder = SseDecoder()
+        for at in range(0, len(stream), cut):
+            assert decoder.feed(stream[at : at + cut]) == []
+        assert decoder.close() or line.startswith(b":")
+
+    assert cpu_growth(read, 4_000, 16_000) < 8
+
+
+def test_an_event_of_many_lines_is_bounded() -> None:
+    """All lines of an event count, also those that were read already."""
+    decoder = SseDecoder(max_event_bytes=1_000)
+    for _ in range(200):
+        decoder.feed(b"data\n")
+
+    with pytest.raises(ValueError, match="longer"):
+        decoder.feed(b"data\n")

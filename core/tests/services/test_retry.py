@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from flexchat.domain import AssistantMessage, ChatOptions, ChatResult, Embeddings, StreamEnd, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
+from flexchat.http.retry_after import LONGEST_S
 from flexchat.services.breaker import FEWEST_CALLS
 from flexchat.services.endpoints import Endpoint
 from flexchat.services.retry import LONGEST_WAIT_S, RetryingProvider
@@ -115,6 +116,8 @@ async def test_the_services_own_wish_wins(waits):
     with pytest.raises(ProviderRateLimitError, match=r"slow \(it asks to wait 3600 s\)") as caught:
         await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=3600))))
     assert caught.value.retry_after_s == 3600
+    with pytest.raises(ProviderRateLimitError, match=r"slow \(it asks to wait a year or longer\)"):
+        await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=LONGEST_S))))
     assert waits == [7]
 
 

@@ -6,14 +6,13 @@ used up.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 from flexchat.http.refusal import LONGEST_CODE, shortened
-from flexchat.http.retry_after import retry_after_s
+from flexchat.http.retry_after import bounded_wait, retry_after_s
 from flexchat.plugin import (
     ContextLengthError,
     ModelNotFoundError,
@@ -201,5 +200,4 @@ def _quotas(details: list[dict[str, Any]]) -> list[str]:
 
 def _seconds(value: object) -> float | None:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    seconds = float(match[1]) if match else math.nan
-    return seconds if math.isfinite(seconds) else None
+    return bounded_wait(float(match[1])) if match else None

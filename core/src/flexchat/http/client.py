@@ -22,6 +22,8 @@ MAX_BODY_BYTES = 16 * 2**20
 MAX_STREAM_BYTES = 64 * 2**20
 MAX_ERROR_BYTES = 64 * 2**10
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")
+# Packed data is unpacked in steps of so many bytes: a few KiB may hold many MiB.
+_STEP_BYTES = 256 * 2**10
 # A stream's last bytes follow its last event at once, or the server keeps the connection to itself.
 _FINISH_S = 0.2
 
@@ -181,6 +183,7 @@ class HttpStream:
         self._cap = MAX_BODY_BYTES if whole else MAX_STREAM_BYTES
         self._size = 0
         self._is_packed = False
+        self._packed: bytes | None = None  # what has come and is not unpacked yet
         self._response: httpx.Response | None = None
 
     async def __aenter__(self) -> HttpStream:
@@ -225,7 +228,9 @@ class HttpStream:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next bytes, as the network brought them."""
+        """Return the next bytes, as the network brought them; packed ones in steps."""
+        if self._packed is not None:
+            return self._counted(self._inflated(self._packed))
         deadline = self._deadline
         try:
             deadline.wait(self._patience_s)
@@ -246,8 +251,9 @@ class HttpStream:
             raise self._broken(error) from error
         if not self._size and not self._whole:
             self._patience_s = self._client.timeouts.idle_s
-        if self._inflate is not None:
-            piece = self._inflated(piece)
+        return self._counted(piece if self._inflate is None else self._inflated(piece))
+
+    def _counted(self, piece: bytes) -> bytes:
         self._size += len(piece)
         if self._size > self._cap and self.status < 400:
             raise self._client.unreadable(f"sent more than {self._cap // 2**20} MiB in one answer", status=self.status)
@@ -259,7 +265,7 @@ class HttpStream:
         try:
             async for piece in self:
                 pieces.append(piece)
-                if self._size >= self._cap:
+                if self._size >= self._cap and self.status >= 400:
                     break
         except ProviderError:
             if self.status < 400:
@@ -310,17 +316,19 @@ class HttpStream:
         raise self._client.unreadable(f"sent content-encoding {encoding[:40]!r}, which was not asked for")
 
     def _inflated(self, piece: bytes) -> bytes:
-        """Unpack a piece, but no more of it than just over what the answer may still have."""
+        """Unpack the next step of a piece, but no more than just over what the answer may still have."""
         self._is_packed = True
         room = max(self._cap - self._size, 0) + 1
+        step = min(room, _STEP_BYTES)
         try:
-            inflated: bytes = self._inflate.decompress(piece, room)
-            while self._inflate.eof and self._inflate.unused_data and len(inflated) < room:
-                rest = self._inflate.unused_data  # some proxies pack each of their pieces by itself
+            if self._inflate.eof and piece:  # some proxies pack each of their pieces by itself
                 self._inflate = zlib.decompressobj(wbits=47)
-                inflated += self._inflate.decompress(rest, room - len(inflated))
+            inflated: bytes = self._inflate.decompress(piece, step)
         except zlib.error:
             raise self._client.unreadable("sent compressed data that is damaged", status=self.status) from None
+        rest = self._inflate.unused_data or self._inflate.unconsumed_tail
+        # A full step may have more behind it, also where all of the input is taken.
+        self._packed = rest if rest or len(inflated) == step else None
         return inflated
 
     def _too_late(self) -> ProviderTimeoutError:

@@ -7,9 +7,12 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
+LONGEST_S = 365 * 86_400.0
+"""What a longer wait counts as, one of four hundred digits too: nobody waits for a year."""
+
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Return how long to wait, in seconds, never negative; None if the service does not say.
+    """Return how long to wait, in seconds, from 0 to LONGEST_S; None if the service does not say.
 
     ``retry-after-ms`` wins; ``retry-after`` is seconds, also fractions, or an HTTP date.
 
@@ -19,7 +22,7 @@ def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
-        return max(0.0, milliseconds / 1000)
+        return bounded_wait(milliseconds / 1000)
     text = headers.get("retry-after")
     if text is None:
         return None
@@ -30,7 +33,7 @@ def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float
         except (ValueError, TypeError, OverflowError):
             return None
         seconds = date - (time.time() if now is None else now)
-    return max(0.0, seconds)
+    return bounded_wait(seconds)
 
 
 def should_retry(headers: Mapping[str, str]) -> bool | None:
@@ -38,9 +41,14 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
     return {"true": True, "false": False}.get(headers.get("x-should-retry", "").strip().lower())
 
 
+def bounded_wait(seconds: float) -> float:
+    """Return a wait, in seconds, brought between 0 and LONGEST_S."""
+    return min(max(0.0, seconds), LONGEST_S)
+
+
 def _number(text: str | None) -> float | None:
     try:
         value = float(text or "")
     except ValueError:
         return None
-    return value if math.isfinite(value) else None
+    return None if math.isnan(value) else value

@@ -24,21 +24,24 @@ class SseDecoder:
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._held: list[bytes] = []  # pieces of a line that is not complete, joined only once it is
+        self._event_bytes = 0
+        self._lines = _Lines()
         self._after_cr = False
         self._at_start = True
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """Return the events that are complete with this chunk.
+        """Return the events that are complete with this chunk. No byte is looked at more than a few times.
 
         Raises:
             ValueError: An event is longer than allowed.
         """
         if b"\r" in chunk or self._after_cr:
             chunk = self._with_line_feeds(chunk)
+        if not chunk:
+            return []
         self._held.append(chunk)
-        self._held_bytes += len(chunk)
+        self._event_bytes += len(chunk)
         if b"\n" not in chunk:
             self._check_length()
             return []
@@ -47,16 +50,22 @@ class SseDecoder:
             text = self._without_mark(text)
         blocks = text.split(b"\n\n")
         rest = blocks.pop()
-        self._held = [rest]
-        self._held_bytes = len(rest)
+        if blocks:
+            self._event_bytes = len(rest)
         self._check_length()
         events = []
         for block in blocks:
             # What nearly every block is.
-            if block.startswith(b"data: ") and b"\n" not in block:
+            if block.startswith(b"data: ") and b"\n" not in block and not self._lines:
                 events.append(SseEvent(block[6:]))
-            elif block and (event := _event(block)):
+            elif (block or self._lines) and (event := self._lines.end(block)):
                 events.append(event)
+        # A complete line is read now. Its line feed stays: another behind it ends the event.
+        at = rest.rfind(b"\n")
+        if at > 0:
+            self._lines.add(rest[:at])
+            rest = rest[at:]
+        self._held = [rest] if rest else []
         return events
 
     def close(self) -> list[SseEvent]:
@@ -68,8 +77,8 @@ class SseDecoder:
         text = b"".join(self._held)
         if self._at_start:
             text = self._without_mark(text)
-        self._held, self._held_bytes = [], 0
-        event = _event(text)
+        self._held, self._event_bytes = [], 0
+        event = self._lines.end(text)
         return [event] if event else []
 
     def _with_line_feeds(self, chunk: bytes) -> bytes:
@@ -83,19 +92,38 @@ class SseDecoder:
         self._at_start = False
         return text.removeprefix(b"\xef\xbb\xbf")
 
+    def _held_ends_a_line(self) -> bool:
+        last = next((piece for piece in reversed(self._held) if piece), b"")
+        return last.endswith(b"\n")
+
     def _check_length(self) -> None:
-        if self._held_bytes > self._max:
+        if self._event_bytes > self._max:
             raise ValueError(f"an event of the stream is longer than {self._max // 2**20} MiB")
 
 
-def _event(block: bytes) -> SseEvent | None:
-    data: list[bytes] = []
-    name = b""
-    for line in block.split(b"\n"):
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            data.append(value)
-        elif field == b"event":
-            name = value
-    return SseEvent(b"\n".join(data), name.decode("utf-8", "replace")) if data else None
+class _Lines:
+    """What the lines of one event have said so far; false while there were none."""
+
+    def __init__(self) -> None:
+        self._data: list[bytes] = []
+        self._name = b""
+        self._any = False
+
+    def __bool__(self) -> bool:
+        return self._any
+
+    def add(self, lines: bytes) -> None:
+        self._any = True
+        for line in lines.split(b"\n"):
+            field, _, value = line.partition(b":")
+            if field == b"data":
+                self._data.append(value.removeprefix(b" "))
+            elif field == b"event":
+                self._name = value.removeprefix(b" ")
+
+    def end(self, lines: bytes) -> SseEvent | None:
+        """Return the event that these lines complete, if it has data; the next lines are another's."""
+        self.add(lines)
+        event = SseEvent(b"\n".join(self._data), self._name.decode("utf-8", "replace")) if self._data else None
+        self._data, self._name, self._any = [], b"", False
+        return event

@@ -13,6 +13,7 @@ import attrs
 
 from ..domain import ChatEvent, ChatOptions, ChatResult, Embeddings, Message, ModelInfo
 from ..errors import ProviderError
+from ..http.retry_after import LONGEST_S
 from ..plugin.contracts import ChatProvider
 from .endpoints import Endpoint, Endpoints
 
@@ -148,7 +149,8 @@ class RetryingProvider:
             raise error
         wish_s = error.retry_after_s
         if wish_s is not None and wish_s > LONGEST_RETRY_AFTER_S:
-            error.args = (f"{error} (it asks to wait {wish_s:.0f} s)",)
+            asked = f"{wish_s:.0f} s" if wish_s < LONGEST_S else "a year or longer"
+            error.args = (f"{error} (it asks to wait {asked})",)
             raise error
         wait_s = (
             random.uniform(0, min(self._delay_s * 2 ** (attempt - 1), LONGEST_WAIT_S)) if wish_s is None else wish_s
