@@ -46,13 +46,13 @@ def report(ran):
 
 
 def test_without_a_configuration_the_rehearsal_model_is_tried_with_sample_cases(run):
-    """So that the command shows something at once: some pass, one does not."""
+    """So that the command shows something at once: all pass, and six are too few for a verdict."""
     ran = run("validate")
 
     assert ran.status == 1
-    assert ran.out.startswith("rehearsal/rehearsal\n  all cases        undecided  5 of 6 right  43-97 %   needs ")
+    assert ran.out.startswith("rehearsal/rehearsal\n  all cases        undecided  6 of 6 right  60-100 %  needs ")
     assert "6 different cases: this says little of other questions" in ran.out
-    assert "failed: 1 attempt\n  a word replaced\n      text_replace: find is" in ran.out
+    assert "failed" not in ran.out
     assert "6 of 6 attempts in" in ran.out
     assert "no config found: the rehearsal model answers" in ran.err
     assert "6 attempts: 1 model x 6 cases x 1 run" in ran.err

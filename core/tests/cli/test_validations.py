@@ -1,9 +1,11 @@
 """flexchat validations: what is known of models, read, taken away and brought in."""
 
 import json
+from pathlib import Path
 
 import pytest
 
+SUM = {"message": "What is 3 + 4?", "calls": [{"tool": "calculator"}]}
 OLD = {
     "savedAt": "2025-01-02T03:04:05.000Z",
     "records": [
@@ -22,8 +24,11 @@ OLD = {
 
 @pytest.fixture
 def tested(run, tmp_path):
-    """One run of the samples, in a database of its own."""
-    run("validate", "--store", "results.db")
+    """One run of six cases, in a database of its own; what one of them expects is wrong."""
+    cases = [{**SUM, "name": f"sum {number}"} for number in range(5)]
+    cases.append({**SUM, "name": "a word replaced", "calls": [{"tool": "text_replace"}]})
+    Path("cases.json").write_text(json.dumps({"cases": cases}), "utf-8")
+    run("validate", "--store", "results.db", "--cases", "cases.json")
 
     def call(*words, **rest):
         return run("validations", *words, "--store", "results.db", **rest)
@@ -47,7 +52,7 @@ def test_show_has_the_last_tests(tested):
 
     lines = ran.out.splitlines()
     assert sum(" passed  " in line for line in lines) == 5
-    assert any("failed  a word replaced: text_replace: " in line for line in lines)
+    assert any("failed  a word replaced: text_replace was not called" in line for line in lines)
     assert max(len(line) for line in lines if "  failed  " in line) <= 100
     assert len(json.loads(tested("show", "rehearsal/rehearsal", "--json").out)["test_history"]) == 6
 

@@ -17,8 +17,8 @@ MESSAGE = "How much does the annual ticket for Vienna cost, and where can I buy 
 BOT = ModelChoice(llm="bot", model="m")
 
 
-def detector(*replies, choice=BOT, prompt=None, timeout_s=5.0):
-    provider = ScriptedProvider(replies)
+def detector(*replies, choice=BOT, prompt=None, timeout_s=5.0, kind=ScriptedProvider):
+    provider = kind(replies)
     asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=timeout_s)
     return TopicDetector(asker, choice, prompt, 200), provider
 
@@ -163,3 +163,19 @@ async def test_with_nobody_to_ask_the_message_is_the_topic():
 
     assert (await topics.detect(ChatRequest(user_message=MESSAGE), PhaseNotes())) == Topic(MESSAGE, "new_topic")
     assert provider.requests == []
+
+
+class StandIn(ScriptedProvider):
+    follows_instructions = False
+
+
+async def test_who_only_stands_in_for_a_model_is_not_asked():
+    """What it would say is chatter; the message is its own topic, and the record says why."""
+    topics, provider = detector(kind=StandIn)
+    notes = PhaseNotes()
+    earlier = (UserMessage(content="Tell me of trains"), AssistantMessage(parts=(TextPart(text="Chatter."),)))
+    found = await topics.detect(ChatRequest(user_message=MESSAGE, history=earlier, topic="trains"), notes)
+    assert found == Topic(MESSAGE, "new_topic")
+    assert provider.requests == []
+    assert notes.skipped == "'bot' only stands in for a model and cannot say"
+    assert notes.warnings == []  # nobody chose it for this

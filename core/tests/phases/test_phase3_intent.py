@@ -30,8 +30,8 @@ def hit(name, distance, result="partial", service="docs"):
 BOT = ModelChoice(llm="bot", model="m")
 
 
-def detector(*replies, categories=None, choice=BOT):
-    provider = ScriptedProvider(replies)
+def detector(*replies, categories=None, choice=BOT, kind=ScriptedProvider):
+    provider = kind(replies)
     asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=5)
     return IntentDetector(asker, choice, categories or {}, 50), provider
 
@@ -171,3 +171,17 @@ async def test_a_model_that_does_not_answer_leaves_no_intent_and_a_warning():
 def test_the_question_names_the_topic_only_where_it_says_more():
     assert "is about: invoices" in intent_prompt("Where?", "invoices", {"a": ""})
     assert "is about" not in intent_prompt("Where?", "Where?", {"a": ""})
+
+
+class StandIn(ScriptedProvider):
+    follows_instructions = False
+
+
+async def test_who_only_stands_in_for_a_model_is_not_asked():
+    """Somebody chose it for this, so it is a warning, too."""
+    intents, provider = detector(categories=dict.fromkeys(CATEGORIES, ""), kind=StandIn)
+    found, notes = await detect(intents)
+    assert found is None
+    assert provider.requests == []
+    assert notes.skipped == "'bot' only stands in for a model and cannot say"
+    assert notes.warnings == [f"intent detection: {notes.skipped}; the message has no intent"]

@@ -157,6 +157,7 @@ class Able(Flaky):
     """Can do everything."""
 
     endpoint = "https://api.example"
+    follows_instructions = False
 
     def combines_tools_and_format(self, model):
         return False
@@ -175,7 +176,7 @@ def test_only_what_the_provider_can_do_is_offered():
         name = "plain"
         tool_format = generate_chat = list_models = aclose = None
 
-    optional = ("stream_chat", "embed", "combines_tools_and_format", "endpoint")
+    optional = ("stream_chat", "embed", "combines_tools_and_format", "endpoint", "follows_instructions")
     assert [name for name in optional if hasattr(RetryingProvider(Plain()), name)] == []
 
     able = RetryingProvider(Able())

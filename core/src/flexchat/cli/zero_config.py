@@ -32,7 +32,7 @@ _CASES: tuple[Mapping[str, Any], ...] = (
     },
     {
         "name": "a word replaced",
-        "message": "Replace cat by dog in the text 'the cat sat'",
+        "message": "Replace 'cat' by 'dog' in the text 'the cat sat'",
         "calls": [{"tool": "text_replace", "arguments": {"text": "the cat sat", "find": "cat", "replace": "dog"}}],
     },
     {"name": "nothing to call for", "message": "Thanks, that was helpful.", "no_call": True},

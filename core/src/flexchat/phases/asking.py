@@ -77,6 +77,12 @@ class Asker:
         self._events = events
         self._timeout_s = timeout_s
 
+    def why_not(self, choice: ModelChoice) -> str:
+        """Return why a service is not to be asked, for people; empty if it is."""
+        if getattr(self._providers.get(choice.llm), "follows_instructions", True):
+            return ""
+        return f"'{choice.llm}' only stands in for a model and cannot say"
+
     async def ask(self, choice: ModelChoice, prompt: str, *, max_tokens: int, notes: PhaseNotes) -> str:
         """Return a model's answer to one prompt, without what it thought before it.
 

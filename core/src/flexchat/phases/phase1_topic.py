@@ -84,6 +84,9 @@ class TopicDetector:
         message, current = request.user_message, (request.topic or "").strip()[:LONGEST_TOPIC]
         if self._choice is None:
             return Topic(message, "new_topic")
+        notes.skipped = self._asker.why_not(self._choice)
+        if notes.skipped:
+            return Topic(message, "new_topic")
         context = "\n".join(_shown(request.history, current)) or "(it begins with this message)"
         notes.input = {"topic": current or None, "message": message, "llm": self._choice.llm}
         values = {"currentTopic": current or "none", "conversationContext": context, "userMessage": message}

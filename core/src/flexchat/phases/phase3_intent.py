@@ -53,6 +53,10 @@ class IntentDetector:
         if not categories or self._choice is None:
             notes.skipped = "no categories" if not categories else "no model is configured for it"
             return None
+        notes.skipped = self._asker.why_not(self._choice)
+        if notes.skipped:
+            notes.warn(f"intent detection: {notes.skipped}; the message has no intent")
+            return None
         categories.setdefault(OTHER, "none of these")
         notes.input = {"message": message, "topic": topic.text, "categories": list(categories), "llm": self._choice.llm}
         prompt = intent_prompt(message, topic.text if topic.status == "continuation" else "", categories)

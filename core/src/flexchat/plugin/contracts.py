@@ -40,9 +40,9 @@ ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 class ChatProvider(Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
-    What only some can do is told by a method more: StreamingProvider, EmbeddingProvider, SplittingProvider. A provider
-    that talks to a server says which in an attribute ``endpoint``, "https://api.example.com": services with one
-    endpoint share what is known of its health.
+    What only some can do is told by a method more: StreamingProvider, EmbeddingProvider, SplittingProvider; what one
+    cannot do that all others can, by an attribute: StandInProvider. A provider that talks to a server says which in an
+    attribute ``endpoint``, "https://api.example.com": services with one endpoint share what is known of its health.
     """
 
     @property
@@ -115,6 +115,16 @@ class SplittingProvider(ChatProvider, Protocol):
 
         Where it is False, the tools run first, and one last request without them asks for the format.
         """
+
+
+class StandInProvider(ChatProvider, Protocol):
+    """A provider that stands in for a model, and does not do what a prompt says."""
+
+    follows_instructions: bool
+    """Whether its models do what a prompt says. Without this attribute they do.
+
+    Where it is False, no phase asks it what a message is about or what its intent is.
+    """
 
 
 class Retriever(Protocol):

@@ -63,7 +63,7 @@ class RetryingProvider:
             self.stream_chat = self._stream_chat
         if hasattr(provider, "embed"):
             self.embed = self._embed
-        for name in ("endpoint", "combines_tools_and_format"):
+        for name in ("endpoint", "combines_tools_and_format", "follows_instructions"):
             if hasattr(provider, name):
                 setattr(self, name, getattr(provider, name))
 

@@ -40,6 +40,8 @@ class RehearsalProvider:
         today: Returns the day that "tomorrow" counts from.
     """
 
+    follows_instructions = False
+
     def __init__(self, config: RehearsalConfig | None = None, *, today: Callable[[], dt.date] = dt.date.today) -> None:
         self._today = today
 

@@ -193,7 +193,7 @@ function sync(place, nodes) {
 const EXAMPLES = [
   ["calculator", "What is 17% of 230?"],
   ["get_current_datetime", "What time is it in Tokyo?"],
-  ["text_replace", "Replace cat by dog in the text 'the cat sat'"],
+  ["text_replace", "Replace 'cat' by 'dog' in the text 'the cat sat'"],
   ["get_weather", "What is the weather in Paris?"],
 ];
 

@@ -14,7 +14,7 @@ export const title = "Validation";
 
 const EXAMPLE = `[[validation.cases]]
 name = "tip"
-message = "Calculate 15% tip on $45"
+message = "What is 15% of 45?"
 calls = [{ tool = "calculator" }]
 answer = { contains = ["6.75"] }
 tags = ["arithmetic"]
