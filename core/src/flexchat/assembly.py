@@ -13,10 +13,10 @@ import attrs
 from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.masking import Mask
-from .errors import ConfigError, Problem, ProviderError
+from .errors import ConfigError, Problem, ProviderError, did_you_mean
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
-from .plugin.host import PluginHost
+from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
 from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from .config.load import Draft
 
 log = logging.getLogger(__name__)
+
+SLOW_LOAD_MS = 1000
+"""Milliseconds; a plugin that takes longer to load is named, since every command loads every plugin."""
 
 
 @attrs.frozen(kw_only=True)
@@ -57,6 +60,8 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     from .services.retrievers import StoreOpener
     from .tools.settings import read_tool_settings
 
+    host = host.blocking(blocked_by(draft))
+    _check_plugins(draft, host)
     llms = read_services(draft, "llms", host.providers)
     stores = read_services(draft, "rag_services", host.retrievers)
     structured = read_tool_settings(draft, host)
@@ -116,10 +121,11 @@ def assemble_rule(
     """Put together one rule, whose llm is the name of a provider type, and some tools; see FlexChat.from_model.
 
     Raises:
-        ConfigError: No installed plugin offers the provider, or it does not take these settings.
+        ConfigError: No installed plugin offers the provider, it does not take these settings, or a gate is not active.
     """
     from .services.build import Service, open_provider, secret_values
 
+    require_gates(host)
     provider = rule.llm
     found = host.providers.by_name.get(provider)
     if found is None:
@@ -166,14 +172,26 @@ def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
     blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
     host = PluginHost(block={**blocked, **(block or {})}, strict=os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1")
     host.load_installed()
+    for report in host.reports:
+        if report.load_ms > SLOW_LOAD_MS:
+            log.warning("plugin %s took %.1f s to load", report.name, report.load_ms / 1000)
     return host
 
 
 def blocked_by(draft: Draft) -> dict[str, str]:
     """Return the plugins a configuration leaves out, each with the place that says so."""
-    table = draft.document.data.get("plugins")
-    names = table.get("block") if isinstance(table, Mapping) else None
-    return {name: "plugins.block" for name in names or () if isinstance(name, str)} if isinstance(names, list) else {}
+    return dict.fromkeys(_plugin_names(draft, "block").values(), BLOCKED_BY_CONFIG)
+
+
+def require_gates(host: PluginHost) -> None:
+    """See that every gate is active: what one forbids would happen without it.
+
+    Raises:
+        ConfigError: One is not; the text says why.
+    """
+    closed = [Problem(path="plugins", text=text) for _, text in host.closed_gates()]
+    if closed:
+        raise ConfigError(closed)
 
 
 def check_config(
@@ -206,6 +224,32 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
         [*plugins.tools.by_name],
     )
+
+
+def _plugin_names(draft: Draft, key: str) -> dict[int, str]:
+    """Return the names in plugins.block or plugins.require, by their index."""
+    table = draft.document.data.get("plugins")
+    names = table.get(key) if isinstance(table, Mapping) else None
+    return {i: name for i, name in enumerate(names) if isinstance(name, str)} if isinstance(names, list) else {}
+
+
+def _check_plugins(draft: Draft, host: PluginHost) -> None:
+    """Say which plugins a configuration requires and does not get, and which it blocks in vain."""
+    known, blocked = [report.name for report in host.reports], _plugin_names(draft, "block")
+    required = _plugin_names(draft, "require")
+    for index, name in required.items():
+        reason = host.why_inactive(name)
+        if reason is not None and name not in blocked.values():
+            draft.problem(("plugins", "require", index), reason)
+    for name, text in host.closed_gates():
+        if name not in required.values():
+            draft.problem(("plugins",), text)
+    for index, name in blocked.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            text = f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})"
+            # Nothing is missed where a plugin is not installed; a typing error leaves it on.
+            (draft.problem if hint else draft.note)(("plugins", "block", index), text)
 
 
 def _validation(draft: Draft) -> ValidationTable | None:

@@ -138,3 +138,63 @@ def test_a_folder_cannot_pose_as_a_plugin(run, tmp_path):
     ran = run("tools", "list")
 
     assert (ran.status, ran.err) == (0, "")
+
+
+class Policy:
+    """A gate with a misspelt hook."""
+
+    @hookimpl
+    def flexchat_before_tool_cal(self, tool):
+        """Never called."""
+
+
+@pytest.mark.parametrize("words", [["ask", "hi"], ["check"], ["explain", "hi"], ["tools", "call", "calculator", "1"]])
+def test_no_command_that_works_with_tools_goes_on_without_a_required_plugin(run, install, script, words):
+    """All say the same sentence."""
+    path = script('{ text = "hi" }')
+    path.write_text(path.read_text() + '\n[plugins]\nrequire = ["policy"]\n')
+    install(policy=Policy())
+
+    ran = run(*words)
+
+    assert ran.status == 2
+    assert "plugins.require[0]: plugin 'policy' could not be loaded: unknown hook" in ran.out + ran.err
+
+
+def test_a_required_plugin_cannot_be_left_out_for_once(run, install, script):
+    path = script('{ text = "hi" }')
+    path.write_text(path.read_text() + '\n[plugins]\nrequire = ["mock"]\n')
+
+    ran = run("ask", "hi", "--no-plugin", "mock")
+
+    assert ran.status == 2
+    assert "plugin 'mock' is left out by --no-plugin" in ran.err
+
+
+@pytest.mark.parametrize("words", [["ask", "hi"], ["tools", "call", "calculator", "expression=1"], ["tools", "list"]])
+def test_nothing_starts_without_a_gate(run, monkeypatch, words):
+    """Without a configuration either."""
+    gate = Entry("policy", ImportError("no module named acme_rules"))
+    installed = importlib.metadata.entry_points
+
+    def entry_points(group):
+        return [gate] if group == "flexchat.gates" else installed(group=group)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+
+    ran = run(*words)
+
+    assert ran.status == 2
+    assert "plugin 'policy' could not be loaded: import failed: ImportError: no module named acme_rules" in ran.err
+    assert "gate: nothing starts without it" in run("plugins").out
+
+
+def test_a_plugin_that_takes_long_to_load_is_named(run, install, script, monkeypatch):
+    script('{ text = "hi" }')
+    times = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("flexchat.plugin.host.time.perf_counter", lambda: next(times))
+
+    ran = run("ask", "hello", "--no-plugin", "openai")
+
+    assert "note: plugin mock took 10.0 s to load\n" in ran.err
+    monkeypatch.undo()

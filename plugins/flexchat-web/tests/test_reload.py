@@ -53,6 +53,26 @@ async def test_a_broken_file_never_interrupts(serving, config_file, text):
     assert await answer_of(serving) == "well again"
 
 
+async def test_a_reload_stops_at_a_required_plugin_that_is_not_active(serving, config_file):
+    """What served before goes on serving, with the plugins it had."""
+    config_file.write_text(toml("new") + '[plugins]\nrequire = ["no-such-policy"]\n')
+
+    with pytest.raises(ConfigError, match="no plugin is called 'no-such-policy'"):
+        await serving.reload()
+
+    assert await answer_of(serving) == "hello"
+
+
+async def test_a_reload_blocks_what_the_file_blocks(serving, config_file):
+    """The plugins were loaded when the server started."""
+    config_file.write_text(toml("new") + '[plugins]\nblock = ["mock"]\n')
+
+    with pytest.raises(ConfigError, match=r"plugin 'mock' blocked: by plugins\.block"):
+        await serving.reload()
+
+    assert await answer_of(serving) == "hello"
+
+
 async def test_a_file_that_is_gone_never_interrupts(serving, config_file):
     config_file.unlink()
     with pytest.raises(ConfigError):

@@ -11,7 +11,7 @@ import attrs
 
 from ..errors import did_you_mean
 from ..plugin.contracts import Command
-from ..plugin.host import FIRST_PARTY
+from ..plugin.records import FIRST_PARTY
 from .opening import prepare
 from .terminal import Terminal
 from .usage import OK, UsageError

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..errors import ConfigError, FlexChatError, did_you_mean
 from ..plugin.contracts import Command
-from ..plugin.host import FIRST_PARTY
+from ..plugin.records import FIRST_PARTY
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
 from .log import log_to_stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..app import FlexChat
-from ..assembly import installed_plugins
+from ..assembly import blocked_by, installed_plugins
 from ..errors import did_you_mean
 from ..plugin.host import PluginHost
 from .terminal import Terminal
@@ -111,5 +111,4 @@ def _blocked_by(file: Path | None) -> dict[str, str]:
         return {}
     from ..config.load import read_config
 
-    config = read_config(file).config  # None if the file has problems: opening the chat reports them
-    return dict.fromkeys(config.plugins.block if config else (), "plugins.block")
+    return blocked_by(read_config(file))

@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterable
 
 import attrs
 
+from ..assembly import SLOW_LOAD_MS
 from ..plugin.contracts import Command
-from ..plugin.host import PluginHost, PluginReport
+from ..plugin.host import PluginHost
+from ..plugin.records import PluginReport
 from .opening import config_file, load_plugins
 from .terminal import Style, Terminal
 from .usage import OK
@@ -36,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         terminal.out(f"{report.name:{name_width}}  {report.status:{status_width}}  {report.package}", style)
         for line in (
             report.reason,
+            *_remarks(report),
             *_by_kind(report.provides),
             *withheld.get(report.name, {}).values(),
             *_watched(report),
@@ -68,6 +71,11 @@ def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
 
 def _without(report: PluginReport, withheld: Collection[str]) -> PluginReport:
     return attrs.evolve(report, provides=tuple(offer for offer in report.provides if offer not in withheld))
+
+
+def _remarks(report: PluginReport) -> list[str]:
+    gate = ["gate: nothing starts without it"] if report.gate else []
+    return gate + ([f"took {report.load_ms / 1000:.1f} s to load"] if report.load_ms > SLOW_LOAD_MS else [])
 
 
 def _by_kind(provides: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app import FlexChat
+from ..assembly import require_gates
 from ..plugin.host import PluginHost
 from ..tools.manager import ToolManager
 from .usage import UsageError
@@ -64,9 +65,14 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
 
 
 def without_model(host: PluginHost) -> FlexChat:
-    """Return a chat that has the same tools and cannot answer."""
+    """Return a chat that has the same tools and cannot answer.
+
+    Raises:
+        ConfigError: A gate is not active.
+    """
     from ..config.model import Config, ToolEntry, ToolsTable
 
+    require_gates(host)
     table = ToolsTable(registry=tuple(ToolEntry(name=name) for name in _usable_tools(host)))
     tools = ToolManager(
         table,

@@ -44,6 +44,7 @@ def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem
     checker.rules()
     checker.fallback()
     checker.stores()
+    checker.plugins()
     return checker.problems, checker.notes
 
 
@@ -231,6 +232,18 @@ class _Checker:
             elif match is not None and partial is not None and partial <= match:
                 text = "nothing is ever a partial match: what is below it is below match_threshold, too"
                 self._note((*place, "partial_threshold"), text)
+
+    def plugins(self) -> None:
+        """Check that no plugin is both required and blocked."""
+        table = self._document.data.get("plugins")
+        blocked, required = (table.get(key) if isinstance(table, dict) else None for key in ("block", "require"))
+        if not isinstance(blocked, list) or not isinstance(required, list):
+            return
+        for index, name in enumerate(required):
+            if isinstance(name, str) and name in blocked:
+                at = spoken_path(("plugins", "block", blocked.index(name)))
+                text = f"plugin '{shortened(name)}' is blocked by {at}, too: take it out of one of the two lists"
+                self._problem(("plugins", "require", index), text)
 
     def _pattern(self, place: Place, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")

@@ -219,6 +219,9 @@ class PluginsTable:
     """[plugins]."""
 
     block: tuple[str, ...] = key("Names of plugins to leave out.", default=())
+    require: tuple[str, ...] = key(
+        "Names of plugins without which nothing starts: those that check or forbid tool calls.", default=()
+    )
 
 
 @attrs.frozen(kw_only=True)

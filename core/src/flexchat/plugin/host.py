@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import attrs
 import pluggy
@@ -25,6 +27,7 @@ from .contracts import (
     ToolHandler,
 )
 from .events import EventHooks, Watcher
+from .records import PluginReport, Records, spoken_name
 
 log = logging.getLogger(__name__)
 
@@ -33,116 +36,31 @@ API_VERSION = (0, 1)
 
 ENTRY_POINT_GROUP = "flexchat"
 
+GATES_GROUP = "flexchat.gates"
+"""Entry points of plugins without which nothing may start: what they forbid would happen."""
+
+BLOCKED_BY_CONFIG = "plugins.block"
+"""The place that said so, of a plugin that a configuration leaves out."""
+
 _MARK = "flexchat_impl"  # what hookimpl leaves on a function: the name of the project, as pluggy documents it
 
-# Which package to install for a name that a config uses and no installed plugin offers.
-FIRST_PARTY = {
-    ("provider", "openai"): "flexchat-openai",
-    ("provider", "ollama"): "flexchat-ollama",
-    ("provider", "gemini"): "flexchat-gemini",
-    ("provider", "anthropic"): "flexchat-anthropic",
-    ("provider", "langchain"): "flexchat-langchain",
-    ("provider", "scripted"): "flexchat-mock",
-    ("provider", "rehearsal"): "flexchat-mock",
-    ("implementation type", "mock"): "flexchat-mock",
-    ("implementation type", "builtin"): "flexchat-builtin",
-    ("implementation type", "internal"): "flexchat-internal",
-    ("retriever", "memory"): "flexchat-internal",
-    ("retriever", "sqlite"): "flexchat-rag",
-    ("retriever", "pgvector"): "flexchat-pgvector",
-    ("retriever", "chromadb-wrapper"): "flexchat-chromadb",
-    ("reranker", "minilm"): "flexchat-minilm",
-    ("provider", "minilm"): "flexchat-minilm",
-    ("conversation store", "postgresql"): "flexchat-pgvector",
-    ("command", "rag"): "flexchat-rag",
-    ("command", "serve"): "flexchat-web",
-    ("tool", "calculator"): "flexchat-builtin",
-    ("tool", "get_current_datetime"): "flexchat-builtin",
-    ("tool", "generate_uuid"): "flexchat-builtin",
-}
 
-
-@attrs.frozen(kw_only=True)
-class PluginReport:
-    """What became of one plugin.
-
-    Attributes:
-        name: Of its entry point.
-        package: Distribution and version, "flexchat-openai 0.1.0".
-        hooks: Names of the hooks it implements.
-        provides: What it registered, a phrase each: "provider openai".
-        reason: Why it is not active; empty if it is.
-    """
+@attrs.frozen
+class _Source:
+    """Where a plugin comes from."""
 
     name: str
     package: str
-    status: Literal["active", "blocked", "failed"]
-    hooks: tuple[str, ...] = ()
-    provides: tuple[str, ...] = ()
-    reason: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON data."""
-        return attrs.asdict(self)
-
-
-class Records:
-    """What plugins registered of one kind, by name.
-
-    A name that two plugins offer is held by neither: ``missing`` says so when it is asked for.
-    """
-
-    def __init__(self, kind: str, reports: Mapping[str, PluginReport]) -> None:
-        self.kind = kind
-        self.by_name: dict[Any, Any] = {}
-        self.conflicts: dict[Any, tuple[str, str]] = {}
-        self._owners: dict[Any, str] = {}
-        self._reports = reports
-
-    def add(self, name: Any, record: Any, plugin: str) -> None:
-        """Keep a record.
-
-        Raises:
-            PluginConflictError: Another plugin offers that name; from now on nobody does.
-        """
-        owner = self._owners.setdefault(name, plugin)
-        if owner == plugin and name not in self.by_name:
-            self.by_name[name] = record
-            return
-        self.by_name.pop(name, None)
-        self.conflicts[name] = (owner, plugin)
-        raise PluginConflictError(self.kind, _spoken(name), (owner, plugin))
-
-    def package(self, name: Any) -> str:
-        """Return the distribution and version of the plugin that offers a name; empty if nobody does, or has one."""
-        report = self._reports.get(self._owners.get(name, ""))
-        return report.package if report is not None else ""
-
-    def missing(self, name: Any) -> str:
-        """Return the sentence for a name nobody offers: why not, what is there, and what to do."""
-        if name in self.conflicts:
-            return str(PluginConflictError(self.kind, _spoken(name), self.conflicts[name]))
-        known = sorted(map(_spoken, self.by_name))
-        text = f"no {self.kind} is called '{_spoken(name)}'{did_you_mean(_spoken(name), known)}"
-        details = [f"installed: {', '.join(known) or 'none'}"]
-        package = FIRST_PARTY.get((self.kind, _spoken(name)))
-        troubled = [r for r in self._reports.values() if r.status != "active"]
-        culprits = [r for r in troubled if package and r.package.startswith(package + " ")] or troubled
-        details += [f"plugin '{r.name}' {r.status}: {r.reason}" for r in culprits]
-        if package and not any(r.package.startswith(package + " ") for r in troubled):
-            details.append(f"it comes with the package {package}: pip install {package}")
-        return f"{text} ({'; '.join(details)})"
-
-
-def _spoken(name: Any) -> str:
-    return name if isinstance(name, str) else " ".join(name)
+    load: Callable[[], object]
+    gate: bool
 
 
 class PluginHost:
     """The plugins of one app.
 
-    A plugin that cannot be loaded is reported and left out; an error arises only where a config needs what it
-    would have brought. With strict=True (FLEXCHAT_STRICT_PLUGINS=1) any failure raises at once.
+    A plugin that cannot be loaded is reported and left out; an error arises where a config needs what it would have
+    brought, or names it in plugins.require, and wherever it is a gate: see ``why_inactive`` and ``closed_gates``. With
+    strict=True (FLEXCHAT_STRICT_PLUGINS=1) any failure raises at once.
 
     Args:
         block: Plugin names to leave out, each with the place that said so, for the report.
@@ -151,6 +69,8 @@ class PluginHost:
     def __init__(self, *, block: Mapping[str, str] | None = None, strict: bool = False) -> None:
         self._block = dict(block or {})
         self._strict = strict
+        self._sources: list[_Source] = []
+        self._claimed: dict[str, list[str]] = {}
         self._manager = pluggy.PluginManager("flexchat")
         self._manager.add_hookspecs(hookspecs)
         self._reports: dict[str, PluginReport] = {}
@@ -174,18 +94,67 @@ class PluginHost:
         Raises:
             PluginLoadError, PluginConflictError: In strict mode only.
         """
-        seen: set[tuple[str, str]] = set()
-        for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
-            if (entry.name, entry.value) in seen:
-                continue  # an editable install can stand twice in the metadata
-            seen.add((entry.name, entry.value))
+        plugins = list(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
+        seen = {id(entry) for entry in plugins}  # what is found for any group is no gate
+        gates = [entry for entry in importlib.metadata.entry_points(group=GATES_GROUP) if id(entry) not in seen]
+        of_gates = {entry.value for entry in gates}  # what stands in both groups is loaded once
+        entries = [
+            (entry, entry.value in of_gates) for entry in gates + [e for e in plugins if e.value not in of_gates]
+        ]
+        # An editable install can stand twice in the metadata.
+        unique = {(entry.name, entry.value): (entry, gate) for entry, gate in entries}
+        for entry, gate in sorted(unique.values(), key=lambda found: found[0].name):
             facts = entry.dist.metadata if entry.dist is not None else None  # read once: it is parsed each time
             package = f"{facts['Name']} {facts['Version']}" if facts is not None else ""
-            self._load(entry.name, package, entry.load)
+            self._load(entry.name, package, entry.load, gate=gate)
 
-    def register(self, plugin: object, name: str, package: str = "") -> PluginReport:
-        """Add a plugin that is at hand: a module or an object with hook implementations."""
-        return self._load(name, package, lambda: plugin)
+    def register(self, plugin: object, name: str, package: str = "", *, gate: bool = False) -> PluginReport:
+        """Add a plugin that is at hand: a module or an object with hook implementations.
+
+        Args:
+            gate: Whether nothing may start without it, as of one in the entry-point group flexchat.gates.
+        """
+        return self._load(name, package, lambda: plugin, gate=gate)
+
+    def blocking(self, names: Iterable[str]) -> PluginHost:
+        """Return a host that leaves out what a configuration blocks and nothing it does not: this one, if it does.
+
+        Args:
+            names: What plugins.block names.
+        """
+        ours = {name: place for name, place in self._block.items() if place != BLOCKED_BY_CONFIG}
+        block = {**dict.fromkeys(names, BLOCKED_BY_CONFIG), **ours}
+        known = {source.name for source in self._sources}
+        if known & block.keys() == known & self._block.keys():
+            return self
+        host = PluginHost(block=block, strict=self._strict)
+        for source in self._sources:
+            host._load(source.name, source.package, source.load, gate=source.gate)
+        return host
+
+    def why_inactive(self, name: str) -> str | None:
+        """Return why a plugin is not active, one sentence; None if it is."""
+        report, claims = self._reports.get(name), self._claimed.get(name, ())
+        if report is None:
+            installed = ", ".join(self._reports) or "none"
+            return f"no plugin is called '{name}'{did_you_mean(name, self._reports)} (installed: {installed})"
+        if len(claims) > 1:
+            return f"two packages bring a plugin '{name}', {claims[0]} and {claims[1]}: uninstall one of them"
+        if report.status == "blocked":
+            return f"plugin '{name}' is left out {report.reason}"
+        if report.status == "failed":
+            return f"plugin '{name}' could not be loaded: {report.reason}"
+        if not report.hooks:
+            return f"plugin '{name}' implements no hook: does its entry point name the module that has them?"
+        return None
+
+    def closed_gates(self) -> Iterator[tuple[str, str]]:
+        """Yield the gates that are not active: the name, and a sentence with the reason and what to do."""
+        for name in dict.fromkeys(source.name for source in self._sources if source.gate):
+            reason = self.why_inactive(name)
+            if reason is not None:
+                package = self._reports[name].package or "its package"
+                yield name, f"{reason}; it is a gate, without which nothing starts: mend it, or uninstall {package}"
 
     def events(self) -> EventHooks:
         """Return the event hooks of the plugins that are active now."""
@@ -195,53 +164,62 @@ class PluginHost:
             watchers[hook] = [Watcher(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
         return EventHooks(watchers)
 
-    def _load(self, name: str, package: str, load: Callable[[], object]) -> PluginReport:
+    def _load(self, name: str, package: str, load: Callable[[], object], *, gate: bool = False) -> PluginReport:
+        started = time.perf_counter()
+        self._sources.append(_Source(name, package, load, gate))
+        self._claimed.setdefault(name, []).append(package or "another")
+        report = self._loaded(name, package, load)
+        report = attrs.evolve(report, gate=gate, load_ms=round((time.perf_counter() - started) * 1000))
+        self._reports[report.name] = report
+        return report
+
+    def _loaded(self, name: str, package: str, load: Callable[[], object]) -> PluginReport:
         if name in self._reports:
             other = self._reports[name].package or "another plugin"
-            return self._fail(f"{name} ({package})", package, f"the name '{name}' is taken by {other}")
+            return self._failed(f"{name} ({package})", package, f"the name '{name}' is taken by {other}")
         if name in self._block:
-            report = PluginReport(name=name, package=package, status="blocked", reason=f"by {self._block[name]}")
-            return self._keep(report)
+            return PluginReport(name=name, package=package, status="blocked", reason=f"by {self._block[name]}")
         try:
             plugin = load()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
-            return self._fail(name, package, f"import failed: {_one_line(error)}", error)
+            return self._failed(name, package, f"import failed: {_one_line(error)}", error)
         return self._add(name, package, plugin)
 
     def _add(self, name: str, package: str, plugin: object) -> PluginReport:
         try:
             wanted = getattr(plugin, "FLEXCHAT_API", API_VERSION)
             too_new = wanted > API_VERSION
-            hooks = tuple(a for a in dir(plugin) if isinstance(getattr(getattr(plugin, a), _MARK, None), dict))
+            marks = {a: getattr(getattr(plugin, a), _MARK, None) for a in dir(plugin)}
+            hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
+            unmarked = [a for a in marks if a not in hooks and inspect.isroutine(getattr(plugin, a))]
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
-            return self._fail(name, package, f"reading it failed: {_one_line(error)}", error)
+            return self._failed(name, package, f"reading it failed: {_one_line(error)}", error)
         if too_new:
             needs, has = ".".join(map(str, wanted)), ".".join(map(str, API_VERSION))
-            return self._fail(
+            return self._failed(
                 name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
             )
-        known = _hook_names()
-        for hook in hooks:
-            if hook not in known:
-                close = difflib.get_close_matches(hook, known, n=1, cutoff=0.5)
-                hint = f"; did you mean '{close[0]}'?" if close else ""
-                return self._fail(name, package, f"unknown hook '{hook}'{hint}")
+        wrong = _wrong_hook(hooks, unmarked)
+        if wrong is not None:
+            return self._failed(name, package, wrong)
         try:
             self._manager.register(plugin, name)
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
-            return self._fail(name, package, _one_line(error), error)
+            return self._failed(name, package, _one_line(error), error)
         try:
             provides, conflict = self._collect(plugin, name)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's fault is its report
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  a plugin's fault is its report, sys.exit() too
             self._manager.unregister(name=name)
-            return self._fail(name, package, f"registering failed: {_one_line(error)}", error)
+            return self._failed(name, package, f"registering failed: {_one_line(error)}", error)
         if conflict is not None:  # what it offers besides stays usable
-            return self._fail(name, package, str(conflict), conflict, hooks=hooks, provides=provides)
-        return self._keep(PluginReport(name=name, package=package, status="active", hooks=hooks, provides=provides))
+            return self._failed(name, package, str(conflict), conflict, hooks=hooks, provides=provides)
+        return PluginReport(name=name, package=package, status="active", hooks=hooks, provides=provides)
 
     def _collect(self, plugin: object, name: str) -> tuple[tuple[str, ...], PluginConflictError | None]:
         """Take over what a plugin registers: all of it or, if one of its hooks raises, nothing.
@@ -257,13 +235,19 @@ class PluginHost:
             for record in records:
                 try:
                     store.add(key(record), record, name)
-                    provides.append(f"{store.kind} {_spoken(key(record))}")
+                    provides.append(f"{store.kind} {spoken_name(key(record))}")
                 except PluginConflictError as error:
                     conflict = conflict or error
         return tuple(provides), conflict
 
-    def _fail(
-        self, name: str, package: str, reason: str, error: BaseException | None = None, **rest: tuple[str, ...]
+    def _failed(
+        self,
+        name: str,
+        package: str,
+        reason: str,
+        error: BaseException | None = None,
+        hooks: tuple[str, ...] = (),
+        provides: tuple[str, ...] = (),
     ) -> PluginReport:
         reason = Mask(secrets_of_environment())(reason)
         if self._strict:
@@ -271,11 +255,7 @@ class PluginHost:
                 raise error
             raise PluginLoadError(name, reason) from error
         log.warning("plugin %s is left out: %s", name, reason)
-        return self._keep(PluginReport(name=name, package=package, status="failed", reason=reason, **rest))
-
-    def _keep(self, report: PluginReport) -> PluginReport:
-        self._reports[report.name] = report
-        return report
+        return PluginReport(name=name, package=package, status="failed", hooks=hooks, provides=provides, reason=reason)
 
 
 _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
@@ -293,6 +273,24 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
 def _hook_names(registration: bool | None = None) -> list[str]:
     names = [name for name in vars(hookspecs) if name.startswith("flexchat_")]
     return [n for n in names if registration is None or (n in _REGISTRATION) == registration]
+
+
+def _wrong_hook(hooks: Iterable[str], unmarked: Iterable[str]) -> str | None:
+    """Return what is wrong with a plugin's hooks, so that pluggy would call none, or another; None if nothing is.
+
+    Args:
+        unmarked: Names of its functions without @hookimpl.
+    """
+    known = _hook_names()
+    for hook in hooks:
+        if hook not in known:
+            close = difflib.get_close_matches(hook, known, n=1, cutoff=0.5)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            return f"unknown hook '{hook}'{hint}"
+    for name in unmarked:
+        if name.startswith("flexchat_") and difflib.get_close_matches(name, known, n=1, cutoff=0.85):
+            return f"{name} is not marked with @hookimpl, so it would never be called"
+    return None
 
 
 def _records(plugin: object, hook: str, cls: type) -> list[Any]:

@@ -10,7 +10,7 @@ import attrs
 from ..config.model import LLMEntry, RagServiceEntry, own_keys
 from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
-from ..plugin.host import Records
+from ..plugin.records import Records
 from .endpoints import Endpoints
 from .retry import RetryingProvider
 

@@ -20,7 +20,7 @@ import attrs
 from .. import __version__
 from ..assembly import installed_plugins
 from ..errors import FlexChatError, did_you_mean
-from ..plugin.host import ENTRY_POINT_GROUP, PluginHost
+from ..plugin.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost
 
 NEEDS_EXTRA = 'needs pip install "flexchat-core[testing]"'
 # What a plugin registers, and the class whose laws it has then.
@@ -147,7 +147,8 @@ def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterato
 
 
 def _entry_point(name: str) -> importlib.metadata.EntryPoint:
-    found = {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)}
+    groups = (ENTRY_POINT_GROUP, GATES_GROUP)
+    found = {entry.name: entry for group in groups for entry in importlib.metadata.entry_points(group=group)}
     if name in found:
         return found[name]
     by_package = {entry.dist.name: entry for entry in found.values() if entry.dist is not None}

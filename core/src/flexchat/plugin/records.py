@@ -1,0 +1,117 @@
+"""What plugins registered, by kind and name, and what became of each plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+from ..errors import PluginConflictError, did_you_mean
+
+# Which package to install for a name that a config uses and no installed plugin offers.
+FIRST_PARTY = {
+    ("provider", "openai"): "flexchat-openai",
+    ("provider", "ollama"): "flexchat-ollama",
+    ("provider", "gemini"): "flexchat-gemini",
+    ("provider", "anthropic"): "flexchat-anthropic",
+    ("provider", "langchain"): "flexchat-langchain",
+    ("provider", "scripted"): "flexchat-mock",
+    ("provider", "rehearsal"): "flexchat-mock",
+    ("implementation type", "mock"): "flexchat-mock",
+    ("implementation type", "builtin"): "flexchat-builtin",
+    ("implementation type", "internal"): "flexchat-internal",
+    ("retriever", "memory"): "flexchat-internal",
+    ("retriever", "sqlite"): "flexchat-rag",
+    ("retriever", "pgvector"): "flexchat-pgvector",
+    ("retriever", "chromadb-wrapper"): "flexchat-chromadb",
+    ("reranker", "minilm"): "flexchat-minilm",
+    ("provider", "minilm"): "flexchat-minilm",
+    ("conversation store", "postgresql"): "flexchat-pgvector",
+    ("command", "rag"): "flexchat-rag",
+    ("command", "serve"): "flexchat-web",
+    ("tool", "calculator"): "flexchat-builtin",
+    ("tool", "get_current_datetime"): "flexchat-builtin",
+    ("tool", "generate_uuid"): "flexchat-builtin",
+}
+
+
+@attrs.frozen(kw_only=True)
+class PluginReport:
+    """What became of one plugin.
+
+    Attributes:
+        name: Of its entry point.
+        package: Distribution and version, "flexchat-openai 0.1.0".
+        hooks: Names of the hooks it implements.
+        provides: What it registered, a phrase each: "provider openai".
+        reason: Why it is not active; empty if it is.
+        gate: Whether nothing may start without it.
+        load_ms: How long its import and registration took, in milliseconds.
+    """
+
+    name: str
+    package: str
+    status: Literal["active", "blocked", "failed"]
+    hooks: tuple[str, ...] = ()
+    provides: tuple[str, ...] = ()
+    reason: str = ""
+    gate: bool = False
+    load_ms: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON data."""
+        return attrs.asdict(self)
+
+
+class Records:
+    """What plugins registered of one kind, by name.
+
+    A name that two plugins offer is held by neither: ``missing`` says so when it is asked for.
+    """
+
+    def __init__(self, kind: str, reports: Mapping[str, PluginReport]) -> None:
+        self.kind = kind
+        self.by_name: dict[Any, Any] = {}
+        self.conflicts: dict[Any, tuple[str, str]] = {}
+        self._owners: dict[Any, str] = {}
+        self._reports = reports
+
+    def add(self, name: Any, record: Any, plugin: str) -> None:
+        """Keep a record.
+
+        Raises:
+            PluginConflictError: Another plugin offers that name; from now on nobody does.
+        """
+        owner = self._owners.setdefault(name, plugin)
+        if owner == plugin and name not in self.by_name:
+            self.by_name[name] = record
+            return
+        self.by_name.pop(name, None)
+        self.conflicts[name] = (owner, plugin)
+        raise PluginConflictError(self.kind, spoken_name(name), (owner, plugin))
+
+    def package(self, name: Any) -> str:
+        """Return the distribution and version of the plugin that offers a name; empty if nobody does, or has one."""
+        report = self._reports.get(self._owners.get(name, ""))
+        return report.package if report is not None else ""
+
+    def missing(self, name: Any) -> str:
+        """Return the sentence for a name nobody offers: why not, what is there, and what to do."""
+        if name in self.conflicts:
+            return str(PluginConflictError(self.kind, spoken_name(name), self.conflicts[name]))
+        known = sorted(map(spoken_name, self.by_name))
+        text = f"no {self.kind} is called '{spoken_name(name)}'{did_you_mean(spoken_name(name), known)}"
+        details = [f"installed: {', '.join(known) or 'none'}"]
+        package = FIRST_PARTY.get((self.kind, spoken_name(name)))
+        troubled = [r for r in self._reports.values() if r.status != "active"]
+        culprits = [r for r in troubled if package and r.package.startswith(package + " ")] or troubled
+        details += [f"plugin '{r.name}' {r.status}: {r.reason}" for r in culprits]
+        if package and not any(r.package.startswith(package + " ") for r in troubled):
+            details.append(f"it comes with the package {package}: pip install {package}")
+        return f"{text} ({'; '.join(details)})"
+
+
+def spoken_name(name: Any) -> str:
+    """Return the key of a record as people read it: a handler's is two words."""
+    return name if isinstance(name, str) else " ".join(name)
