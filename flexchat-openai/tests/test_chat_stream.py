@@ -58,7 +58,7 @@ def chunk(delta: Any = None, finish: str | None = None, **frame: Any) -> dict[st
 
 
 def fragment(
-    index: int | None = None, call_id: Any = None, name: Any = None, arguments: Any = None, **extra: Any
+    index: Any = None, call_id: Any = None, name: Any = None, arguments: Any = None, **extra: Any
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"function": {}, **extra}
     if index is not None:
@@ -334,12 +334,11 @@ def test_what_stands_beside_a_call_is_kept() -> None:
         {"choices": None},
         {"choices": []},
         {},
-        {"choices": [None]},
         {"choices": [{"index": 0, "delta": None}]},
         {"choices": [{"index": 1, "delta": {"content": "other"}}]},
         {"model": ""},
         {"usage": {"prompt_tokens": None}},
-        {"choices": [{"delta": {"content": 5, "tool_calls": [None], "function_call": None, "annotations": 1}}]},
+        {"choices": [{"delta": {"content": None, "tool_calls": None, "function_call": None, "annotations": 1}}]},
     ],
 )
 def test_odd_chunks_between_good_ones_are_passed_over(odd: dict[str, Any]) -> None:
@@ -348,6 +347,201 @@ def test_odd_chunks_between_good_ones_are_passed_over(odd: dict[str, Any]) -> No
 
     assert isinstance(events[-1], StreamEnd)
     assert (events[-1].result.content, events[-1].result.finish_reason) == ("ab", "stop")
+
+
+@pytest.mark.parametrize(
+    ("odd", "place"),
+    [
+        ({"choices": 5}, "choices: expected a list, got a number"),
+        ({"choices": [None]}, "choices[0]: expected an object, got null"),
+        ({"choices": ["We "]}, "choices[0]: expected an object, got text"),
+        ({"choices": [{"delta": "must "}]}, "choices[0].delta: expected an object, got text"),
+        ({"choices": [{"delta": {"content": 5}}]}, "choices[0].delta.content: expected text, got a number"),
+        ({"choices": [{"delta": {"content": True}}]}, "choices[0].delta.content: expected text, got true or false"),
+        ({"choices": [{"delta": {"content": {"text": "a"}}}]}, "delta.content: expected text, got an object"),
+        ({"choices": [{"delta": {"content": [5]}}]}, "delta.content[0]: expected an object, got a number"),
+        ({"choices": [{"delta": {"content": [{"type": "text", "text": None}]}}]}, "[0].text: expected text, got null"),
+        ({"choices": [{"delta": {"refusal": ["No"]}}]}, "delta.refusal: expected text, got a list"),
+        ({"choices": [{"delta": {"tool_calls": {}}}]}, "delta.tool_calls: expected a list, got an object"),
+        ({"choices": [{"delta": {"tool_calls": [None]}}]}, "delta.tool_calls[0]: expected an object, got null"),
+        ({"choices": [{"delta": {"tool_calls": [{"function": "f"}]}}]}, "[0].function: expected an object, got text"),
+        ({"choices": [{"delta": {"tool_calls": [fragment(0, "a", 5)]}}]}, "function.name: expected text"),
+        ({"choices": [{"delta": {"tool_calls": [fragment(0, "a", "f", 5)]}}]}, "function.arguments: expected text"),
+        ({"choices": [{"delta": {"tool_calls": [fragment([], "a", "f", "{}")]}}]}, "index: expected a whole number"),
+        ({"choices": [{"delta": {"function_call": "f"}}]}, "function_call: expected an object, got text"),
+    ],
+)  # fmt: skip
+def test_a_wrong_type_where_text_or_calls_may_stand_is_an_error_of_the_answer(odd: dict[str, Any], place: str) -> None:
+    """Streamed, in the middle of a text; the error names the place and what stood there, and may be tried again."""
+    with pytest.raises(ProviderProtocolError) as caught:
+        events_of(sse(chunk({"content": "We must "}), odd, chunk({"content": "pay."}, "stop")), DONE)
+
+    assert place in str(caught.value)
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        5, "Hi", None, [], {"content": 5}, {"content": {}}, {"content": [None]}, {"refusal": 5},
+        {"tool_calls": "f"}, {"tool_calls": [5]}, {"tool_calls": [{"function": None}]}, {"function_call": [1]},
+        {"tool_calls": [{"function": {"name": None, "arguments": "{}"}}]},
+        {"tool_calls": [{"function": {"name": "f", "arguments": [1]}}]},
+    ],
+)  # fmt: skip
+def test_a_whole_answer_of_a_wrong_type_is_an_error_too(message: Any) -> None:
+    """Not an empty answer: something was said, and nobody can read it."""
+    body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+
+    with pytest.raises(ProviderProtocolError, match=r"choices\[0\]\.message|tool_calls"):
+        events_of(body)
+
+
+@pytest.mark.parametrize("wrong", [None, True, 5, 1.5, "x", [1], {"a": 1}])
+def test_a_wrong_type_elsewhere_costs_nothing(wrong: Any) -> None:
+    """Usage, ids, the model's name, reasoning, citations, an end nobody can read: the text and the call stay."""
+    call = {"index": 0, "id": wrong, "type": wrong, "function": {"name": "f", "arguments": "{}"}, "odd": wrong}
+    delta = {"role": wrong, "content": "Hi", "tool_calls": [call], "reasoning_content": wrong, "annotations": wrong}
+    delta |= {"reasoning_details": wrong, "audio": wrong}
+    frame = {"id": wrong, "object": wrong, "created": wrong, "model": wrong, "usage": wrong, "x_groq": wrong}
+    choice = {"index": 0, "delta": delta, "finish_reason": None, "logprobs": wrong}
+    ended = {"index": 0, "delta": {}, "finish_reason": wrong}
+
+    end = events_of(sse({**frame, "choices": [choice]}, {**frame, "choices": [ended]}), DONE)[-1]
+
+    assert isinstance(end, StreamEnd)
+    assert end.result.content == "Hi"
+    assert [(call.name, call.arguments) for call in end.result.tool_calls] == [("f", {})]
+
+
+@pytest.mark.parametrize("index", ["0", 0.0, None, "first", [], {}, True])
+def test_a_choice_alone_is_the_first_whatever_its_number(index: Any) -> None:
+    """Whole and streamed."""
+    streamed = events_of(sse({"choices": [{"index": index, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}))[-1]
+    body = json.dumps({"choices": [{"index": index, "message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
+
+    for end in (streamed, events_of(body)[-1]):
+        assert isinstance(end, StreamEnd)
+        assert end.result.content == "Hi"
+
+
+def test_of_several_answers_none_may_hide_its_number() -> None:
+    """Else two answers would become one."""
+    choices = [{"index": at, "delta": {"content": "a"}} for at in (0, 1, [])]
+
+    with pytest.raises(ProviderProtocolError, match="index"):
+        events_of(sse(*[{"choices": [choice]} for choice in choices]), DONE)
+
+
+@pytest.mark.parametrize(
+    ("fragments", "expected"),
+    [
+        pytest.param(
+            [fragment(0, "x", "f", ""), fragment(0, None, None, '{"a":1}'),
+             fragment(1, "x", "g", ""), fragment(1, None, None, '{"a":2}')],
+            [("f", {"a": 1}, "x"), ("g", {"a": 2}, None)],
+            id="one id, heads without arguments",
+        ),
+        pytest.param(
+            [fragment(0, "x", "f", ""), fragment(1, "x", "g", ""), fragment(2, "x", "h", ""),
+             fragment(1, None, None, "{}"), fragment(2, "x", None, '{"a":2}'), fragment(0, None, None, '{"a":0}')],
+            [("f", {"a": 0}, "x"), ("g", {}, None), ("h", {"a": 2}, None)],
+            id="three heads with one id",
+        ),
+        pytest.param(
+            [fragment(0, "a", "f", '{"x":'), fragment(0, "b", None, '"y'), fragment(0, "c", None, '"}')],
+            [("f", {"x": "y"}, "a")],
+            id="a new id for every piece",
+        ),
+        pytest.param(
+            [fragment(None, "a", "f", '{"x":'), fragment(None, "b", None, '"y'), fragment(None, "c", None, '"}')],
+            [("f", {"x": "y"}, "a")],
+            id="a new id for every piece, no index",
+        ),
+        pytest.param(
+            [fragment("0", "a", "f", ""), fragment(0.0, None, None, "{}"), fragment("1", "b", "g", "{}")],
+            [("f", {}, "a"), ("g", {}, "b")],
+            id="index as text and as a fraction",
+        ),
+        pytest.param(
+            [fragment(None, "a", "f", ""), fragment(0, None, None, '{"x":'), fragment(0, None, None, "1}")],
+            [("f", {"x": 1}, "a")],
+            id="a head without its index",
+        ),
+        pytest.param(
+            [fragment(None, None, "f", ""), fragment(None, None, "g", ""), fragment(None, None, None, '{"x":1}')],
+            [("f", {}, None), ("g", {"x": 1}, None)],
+            id="no index, no ids, the first without arguments",
+        ),
+    ],
+)  # fmt: skip
+def test_calls_that_are_numbered_badly_stay_apart(
+    fragments: list[dict[str, Any]], expected: list[tuple[str, Any, str | None]]
+) -> None:
+    """Neither glued nor lost."""
+    assert calls(*fragments) == expected
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        pytest.param([fragment(0, "a", None, ""), fragment(0, None, None, "{}")], id="no name"),
+        pytest.param([fragment(0, "a", "f", "{}"), fragment(1, None, None, "{}")], id="no head"),
+        pytest.param(
+            [fragment(0, "a", "f", ""), fragment(1, "b", "g", ""), fragment(None, None, None, '{"x":1}')],
+            id="two open calls, no index",
+        ),
+        pytest.param([fragment(0, "a", "f", '{"x":1}'), fragment(0, "a", None, '{"x":2}')], id="two in one place"),
+        pytest.param([fragment(0, "a", "f", ""), fragment(0, "a", "g", "")], id="two names"),
+        pytest.param([fragment(0, "a", "f", {"x": 1}), fragment(0, None, None, "{}")], id="more behind an object"),
+        pytest.param([fragment(0, "a", "f", "{"), fragment(0, None, None, {"x": 1})], id="an object behind a piece"),
+    ],
+)
+def test_calls_that_cannot_be_told_apart_are_an_error(fragments: list[dict[str, Any]]) -> None:
+    """Rather than one that runs with what was meant for another."""
+    with pytest.raises(ProviderProtocolError, match="tool_calls"):
+        calls(*fragments)
+
+
+def test_an_end_that_speaks_of_calls_without_any_is_not_an_empty_answer() -> None:
+    """With a text it is a warning, with nothing an error."""
+    with pytest.raises(ProviderProtocolError, match="tool_calls"):
+        whole({"content": None, "tool_calls": None}, "tool_calls")
+
+    assert "has none" in whole({"content": "Hi"}, "tool_calls").warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["a\ud83d", "\ude00b"], "a\U0001f600b"),
+        (["\ud83d", "", "\ude00"], "\U0001f600"),
+        (["\ud83d", "b"], "\ufffdb"),
+        (["a\ude00"], "a\ufffd"),
+        (["\ud83d"], "\ufffd"),
+    ],
+)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_a_character_cut_in_two_is_joined(pieces: list[str], text: str, escaped: bool) -> None:
+    """In the text, the reasoning and the arguments, in events and result; what stays half is U+FFFD."""
+
+    def framed(*deltas: dict[str, Any]) -> bytes:
+        data = [json.dumps(chunk(delta), ensure_ascii=escaped) for delta in deltas]
+        return b"".join(b"data: " + item.encode("utf-8", "surrogatepass") + b"\n\n" for item in data)
+
+    said = [{"reasoning_content": piece} for piece in pieces] + [{"content": piece} for piece in pieces]
+    said += [{"tool_calls": [fragment(0, "a", "f", '{"x":"')]}]
+    said += [{"tool_calls": [fragment(0, None, None, piece)]} for piece in [*pieces, '"}']]
+    events = events_of(framed(*said), sse(chunk({}, "stop")), DONE)
+
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == text
+    assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == text
+    assert "".join(e.arguments for e in events if isinstance(e, ToolCallDelta)) == f'{{"x":"{text}"}}'
+    assert isinstance(events[-1], StreamEnd)
+    result = events[-1].result
+    assert (result.content, result.tool_calls[0].arguments) == (text, {"x": text})
+    assert result.tool_calls[0].raw_arguments == f'{{"x":"{text}"}}'
+    assert [part.text for part in result.message.parts if isinstance(part, ReasoningPart)] == [text]
 
 
 def test_content_as_a_list_of_parts_is_joined() -> None:

@@ -194,7 +194,7 @@ def test_the_title_is_the_first_line_of_the_user_cut_to_80_characters():
     assert title("  What\n is\0 this? ") == "What is this?"
     assert title("x" * 80) == "x" * 80
     assert title("x" * 81) == "x" * 79 + "…"
-    assert title("\ud800") == "?"
+    assert title("\ud800") == "\ufffd"
     assert title(" ") == ""
 
 

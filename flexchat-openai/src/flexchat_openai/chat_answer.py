@@ -6,6 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
+from flexchat.http.answer_shape import (
+    WrongShape,
+    known_count,
+    known_text,
+    list_in,
+    object_in,
+    objects_of,
+    text_in,
+    type_name,
+)
 from flexchat.plugin import (
     AssistantMessage,
     ChatEvent,
@@ -48,12 +58,18 @@ _FINISH = {
 _TOOL_USE_FAILED = "tool_use_failed"
 # These say more than "there are calls".
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
+# What the parts of a content are called that say a text.
+_KINDS = {"text": ("text", "output_text"), "refusal": ("refusal",)}
 # Read one, not both: vLLM sends the same text in either.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class AnswerDraft:
-    """An answer on its way. Parts stand in the order in which they began."""
+    """An answer on its way. Parts stand in the order in which they began.
+
+    Attributes:
+        raw_finish: The service's word for why the answer ends; None if none came that can be read.
+    """
 
     def __init__(self, origin: str, *, think_tags: bool = False) -> None:
         self._origin = origin
@@ -72,32 +88,49 @@ class AnswerDraft:
         self.model: str | None = None
         self.response_id: str | None = None
         self.raw_finish: str | None = None
+        self._is_over = False
 
-    def take(self, delta: Mapping[str, Any], *, whole: bool = False) -> Iterator[ChatEvent]:
-        """Take a message or a piece of one, and yield what it adds."""
+    @property
+    def is_over(self) -> bool:
+        """Whether the service has said that the answer ends, if only in a word that cannot be read."""
+        return self._is_over or self.raw_finish is not None
+
+    def take(self, delta: Mapping[str, Any], where: str = "message", *, whole: bool = False) -> Iterator[ChatEvent]:
+        """Take a message or a piece of one, and yield what it adds.
+
+        Args:
+            where: Its place in the answer, for errors.
+
+        Raises:
+            WrongShape: Something of a wrong type stands where text or calls may stand.
+        """
         field = self._reasoning_field
-        if field is None:
-            for name in _REASONING_FIELDS:
-                if delta.get(name) and isinstance(delta[name], str):
-                    field = self._reasoning_field = name
+        for name in _REASONING_FIELDS if field is None else (field,):
+            thought = delta.get(name)
+            if isinstance(thought, str):
+                if thought:
+                    self._reasoning_field = name
+                    yield self._add_reasoning(thought)
                     break
-        if field is not None and isinstance(thought := delta.get(field), str) and thought:
-            yield self._add_reasoning(thought)
+            elif thought is not None:
+                self._warn_of_thought(f"{where}.{name}", thought)
         if details := delta.get("reasoning_details"):
             self._add_details(details)
-        if content := delta.get("content"):
-            if isinstance(content, str):
+        content = delta.get("content")
+        if isinstance(content, str):
+            if content:
                 yield from self._add_split(content)
-            else:
-                yield from self._take_parts(content)
-        if (refusal := delta.get("refusal")) and isinstance(refusal, str):
+        elif isinstance(content, list):
+            yield from self._take_parts(content, f"{where}.content")
+        elif content is not None:
+            raise WrongShape(f"{where}.content", "text", content)
+        if refusal := text_in(delta, "refusal", where):
             self._add_refusal(refusal)
-        if isinstance(fragments := delta.get("tool_calls"), list):
-            for fragment in fragments:
-                if isinstance(fragment, dict):
-                    yield from self._add_call(fragment, whole)
-        if isinstance(old := delta.get("function_call"), dict):
-            yield from self._add_call({"index": 0, "type": FUNCTION_CALL, "function": old}, whole)
+        if "tool_calls" in delta:
+            for path, fragment in objects_of(list_in(delta, "tool_calls", where), f"{where}.tool_calls"):
+                yield from self._add_call(fragment, path, whole)
+        if old := object_in(delta, "function_call", where):
+            yield from self._add_call({"type": FUNCTION_CALL, "function": old}, f"{where}.function_call", whole)
         if isinstance(found := delta.get("annotations"), list):
             self._citations.extend(a for a in found if isinstance(a, dict))
         if delta.get("audio"):
@@ -109,10 +142,8 @@ class AnswerDraft:
 
     def take_frame(self, frame: Mapping[str, Any]) -> None:
         """Take what stands around the choices."""
-        if self.model is None and (model := frame.get("model")) and isinstance(model, str):
-            self.model = model
-        if self.response_id is None and (response_id := frame.get("id")) and isinstance(response_id, str):
-            self.response_id = response_id
+        self.model = self.model or known_text(frame.get("model"))
+        self.response_id = self.response_id or known_text(frame.get("id"))
         usage = frame.get("usage")
         if not usage and isinstance(groq := frame.get("x_groq"), dict):
             usage = groq.get("usage")
@@ -123,6 +154,12 @@ class AnswerDraft:
         if usage and isinstance(usage, dict):
             self._usage = usage
 
+    def take_finish(self, finish: object) -> None:
+        """Take the word for why the answer ends; one that cannot be read still says that it ends."""
+        if finish is not None and finish != "":
+            self._is_over = True
+            self.raw_finish = known_text(finish) or self.raw_finish
+
     def warn(self, text: str) -> None:
         """Note what could not be honoured."""
         if text not in self._warnings:
@@ -130,18 +167,27 @@ class AnswerDraft:
 
     def fail(self, why: object) -> None:
         """End the answer because the service could not use the tool call in it."""
-        self.raw_finish = _TOOL_USE_FAILED
+        self.take_finish(_TOOL_USE_FAILED)
         self.warn(f"the tool call the model wrote could not be used: {why}")
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left of the text and the calls and, last, StreamEnd with the result."""
+        """Yield what is left of the text and the calls and, last, StreamEnd with the result.
+
+        Raises:
+            WrongShape: A call has no name, or is several in one; or the answer says that it calls, and does not.
+        """
         if self._think_tags is not None:
             for kind, text in self._think_tags.end():
                 yield self._add_reasoning(text) if kind == "thought" else self._add_text(text)
-        for draft in self._calls.calls:
+        for at, draft in enumerate(self._calls.calls):
+            draft.check(f"tool_calls[{at}]")
             if not draft.announced:
                 yield from self._announce(draft)
         finish = self._finish_reason()
+        if finish == "tool_calls" and not self._calls.calls:
+            if not self._text:
+                raise WrongShape("tool_calls", "the calls that the finish reason speaks of", None)
+            self.warn("the answer ends as one with tool calls, and has none")
         calls = [self._call(draft, finish, draft is self._calls.calls[-1]) for draft in self._calls.calls]
         for draft, call in zip(self._calls.calls, calls, strict=True):
             yield ToolCallEnd(draft.position, call)
@@ -205,23 +251,31 @@ class AnswerDraft:
                 elif value is not None:
                     last[key] = value
 
-    def _take_parts(self, parts: object) -> Iterator[ChatEvent]:
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, str) and part:
-                yield self._add_text(part)
-            if not isinstance(part, dict):
+    def _take_parts(self, parts: list[Any], where: str) -> Iterator[ChatEvent]:
+        for at, part in enumerate(parts):
+            if isinstance(part, str):
+                if part:
+                    yield self._add_text(part)
                 continue
-            if isinstance(text := part.get("text"), str) and text:
-                yield self._add_text(text)
-            elif isinstance(refusal := part.get("refusal"), str) and refusal:
-                self._add_refusal(refusal)
+            if not isinstance(part, dict):
+                raise WrongShape(f"{where}[{at}]", "an object", part)
+            kind = part.get("type")
+            for key in ("text", "refusal"):
+                # A part of a kind that nobody here knows may keep what it likes under these names.
+                if key in part and (isinstance(part[key], str) or kind in _KINDS[key] or not isinstance(kind, str)):
+                    said = text_in(part, key, f"{where}[{at}]", needed=True)
+                    if said and key == "text":
+                        yield self._add_text(said)
+                    elif said:
+                        self._add_refusal(said)
+                    break
             else:
                 for thought in _thoughts(part):
                     yield self._add_reasoning(thought)
 
-    def _add_call(self, fragment: dict[str, Any], whole: bool) -> Iterator[ChatEvent]:
+    def _add_call(self, fragment: dict[str, Any], path: str, whole: bool) -> Iterator[ChatEvent]:
         before = len(self._calls.calls)
-        found = self._calls.add(fragment, len(self._order), whole=whole)
+        found = self._calls.add(fragment, path, len(self._order), whole=whole)
         if found is None:
             return
         draft, text = found
@@ -233,6 +287,9 @@ class AnswerDraft:
         elif draft.name and draft.pieces:
             # Only now is the name sure to be whole.
             yield from self._announce(draft)
+
+    def _warn_of_thought(self, path: str, found: object) -> None:
+        self.warn(f"reasoning is left out ({path}: expected text, got {type_name(found)})")
 
     def _announce(self, draft: CallDraft) -> Iterator[ChatEvent]:
         draft.announced = True
@@ -259,7 +316,7 @@ class AnswerDraft:
         if text.strip() == "null":  # Groq, for a tool without parameters
             return attrs.evolve(call, arguments={}, error=None)
         # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
-        is_cut = finish == "length" or self.raw_finish is None
+        is_cut = finish == "length" or not self.is_over
         if is_cut and (call.arguments is None or (is_last and not text.strip())):
             return ToolCall.from_text(draft.name, text, truncated=True, id=call.id, **rest)
         return call
@@ -283,21 +340,13 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
     if not raw:
         return None
     return Usage(
-        input_tokens=count(raw, "prompt_tokens"),
-        output_tokens=count(raw, "completion_tokens"),
-        reasoning_tokens=count(raw.get("completion_tokens_details"), "reasoning_tokens"),
+        input_tokens=known_count(raw, "prompt_tokens"),
+        output_tokens=known_count(raw, "completion_tokens"),
+        reasoning_tokens=known_count(raw.get("completion_tokens_details"), "reasoning_tokens"),
         cache_read_tokens=_cached(raw),
-        cache_write_tokens=count(raw.get("prompt_tokens_details"), "cache_write_tokens"),
+        cache_write_tokens=known_count(raw.get("prompt_tokens_details"), "cache_write_tokens"),
         raw=raw,
     )
-
-
-def count(table: object, key: str) -> int | None:
-    """Return a count in a table of usage; None for what is none."""
-    value = table.get(key) if isinstance(table, dict) else None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value if type(value) is int else None
 
 
 def _cached(raw: Mapping[str, Any]) -> int | None:
@@ -307,7 +356,7 @@ def _cached(raw: Mapping[str, Any]) -> int | None:
         (raw, "prompt_cache_hit_tokens"),
         (raw, "cached_tokens"),
     )
-    return next((found for table, key in places if (found := count(table, key)) is not None), None)
+    return next((found for table, key in places if (found := known_count(table, key)) is not None), None)
 
 
 def _thoughts(part: Mapping[str, Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, known_text, number_in, object_in, text_in
 from flexchat.http.wire_json import finite, to_text
 
 FUNCTION_CALL = "function_call"
@@ -21,16 +22,21 @@ class CallDraft:
     """A call being written.
 
     Attributes:
+        index: Where it stands among the calls, where the server numbers them.
+        is_named: Whether a name has come, if only an empty one.
+        is_whole: Whether its arguments came as an object: nothing can follow.
         pieces: Of the arguments, none of them empty.
         extra: What came beside the call, and goes back with it.
     """
 
-    __slots__ = ("announced", "extra", "id", "name", "pieces", "position")
+    __slots__ = ("announced", "extra", "id", "index", "is_named", "is_whole", "name", "pieces", "position")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.id: str | None = None
+        self.index: int | None = None
         self.name = ""
+        self.is_named = self.is_whole = False
         self.pieces: list[str] = []
         self.extra: dict[str, Any] = {}
         self.announced = False
@@ -49,12 +55,34 @@ class CallDraft:
         except (ValueError, RecursionError):
             return False
 
+    def goes_on_with(self, text: str) -> bool:
+        """Whether a piece of arguments, sent as another call's, may be one of this call's: it begins no object."""
+        return bool(self.pieces and text.strip()) and not text.lstrip().startswith("{") and not self.is_complete()
+
     def add_name(self, name: str) -> None:
         """Take a name or a piece of one. Some servers repeat it, or what they have of it, in every fragment."""
         if name.startswith(self.name):
             self.name = name
         else:
             self.name += name
+
+    def check(self, path: str) -> None:
+        """Check, at the end, that this is one call.
+
+        Raises:
+            WrongShape: It has no name, or its arguments are those of several calls.
+        """
+        if not self.is_named:
+            raise WrongShape(f"{path}.function.name", "text", None)
+        text = self.arguments.lstrip()
+        if not text.startswith("{") or self.is_complete():
+            return
+        try:
+            end = _decoder.raw_decode(text)[1]
+        except (ValueError, RecursionError):
+            return
+        if text[end:].lstrip().startswith("{"):
+            raise WrongShape(f"{path}.function.arguments", "one object", [])
 
 
 class CallTable:
@@ -65,41 +93,45 @@ class CallTable:
         self._by_index: dict[int, CallDraft] = {}
         self._by_id: dict[str, CallDraft] = {}
 
-    def add(self, fragment: dict[str, Any], position: int, *, whole: bool = False) -> tuple[CallDraft, str] | None:
+    def add(
+        self, fragment: dict[str, Any], path: str, position: int, *, whole: bool = False
+    ) -> tuple[CallDraft, str] | None:
         """Take one element of ``tool_calls``; return its call and what it adds to the arguments.
 
         Args:
+            path: Its place in the answer.
             position: Index the call's part would have, if the fragment begins a call.
             whole: The element is a whole call, not a fragment.
+
+        Raises:
+            WrongShape: It cannot be read, or it cannot be told which call it belongs to.
         """
-        function, custom = fragment.get("function"), fragment.get("custom")
-        if not isinstance(function, dict):
-            function = {}
-        call_id, name, arguments = fragment.get("id"), function.get("name"), function.get("arguments")
-        if isinstance(custom, dict):  # a tool whose input is free text
-            name, arguments = custom.get("name"), custom.get("input")
-        call_id = str(call_id) if call_id or call_id == 0 else None
-        name = name if isinstance(name, str) else ""
-        # Some gateways send the object itself.
+        name, arguments = _said(fragment, path)
         text = arguments if isinstance(arguments, str) else arguments_text(arguments)
-        if not (call_id or name or text):
+        call_id = _id(fragment.get("id"))
+        if not (call_id or name or text or whole):
             return None
-        index = fragment.get("index")
-        index = index if isinstance(index, int) else None
-        call = None if whole else self._known(index, call_id, name, text)
+        index = None if whole else number_in(fragment, "index", path)
+        call = None if whole else self._known(index, call_id, name, text, path)
         if call is None:
             call = CallDraft(position)
             self.calls.append(call)
         if index is not None:
+            call.index = index
             self._by_index[index] = call
         # The same id for a second call of one answer would make its results ambiguous: that call gets our own.
         if call_id and call.id is None and call_id not in self._by_id:
             call.id = call_id
+        if call_id:
             self._by_id[call_id] = call
-        if name:
+        if name is not None:
+            call.is_named = True
             call.add_name(name)
         if text:
+            if call.is_whole or (call.pieces and not isinstance(arguments, str)):
+                raise WrongShape(f"{path}.function.arguments", "nothing behind a whole object", arguments)
             call.pieces.append(text)
+            call.is_whole = not isinstance(arguments, str)
         if fragment.get("type") in _OTHER_TYPES:
             call.extra["type"] = fragment["type"]
         # Gemini's layer refuses the next request if what came beside a call does not come back.
@@ -107,22 +139,78 @@ class CallTable:
             call.extra.update({k: v for k, v in fragment.items() if k not in _KNOWN and v is not None})
         return call, text
 
-    def _known(self, index: int | None, call_id: str | None, name: str, text: str) -> CallDraft | None:
+    def _known(
+        self, index: int | None, call_id: str | None, name: str | None, text: str, path: str
+    ) -> CallDraft | None:
         """Return the call a fragment goes on with; None if it begins one."""
-        if index is not None and index in self._by_index:
-            call = self._by_index[index]
-            if call_id and call.id and call_id != call.id:
-                return self._by_id.get(call_id)
-        elif call_id:
-            if call_id not in self._by_id:
-                return None
-            call = self._by_id[call_id]
-        elif index is not None or not self.calls or (name and self.calls[-1].pieces):
+        call = self._by_index.get(index) if index is not None else None
+        if call is not None and (not call_id or not call.id or call_id == call.id):
+            return self._same(call, call_id, name, text, path)
+        if call_id in self._by_id:
+            named = self._by_id[call_id]
+            if call is not None:
+                return named
+            # Some servers number the fragments, or repeat the name in each; others give every call the same id.
+            if not name or named.goes_on_with(text):
+                return named
+            return None if index is not None else self._same(named, call_id, name, text, path)
+        if not name and text.strip():
+            return self._unnamed(call, index, call_id, text, path)
+        if call is not None and call.goes_on_with(text):
+            return call  # a new id for every piece
+        return None
+
+    def _same(self, call: CallDraft, call_id: str | None, name: str | None, text: str, path: str) -> CallDraft | None:
+        """Return the call whose place a fragment names, or None: some servers put a second one into the same place."""
+        if name and not (name.startswith(call.name) and not text) and call.is_complete():
             return None
-        else:
-            call = self.calls[-1]
-        # A second whole call under the first one's index or id.
-        return None if name and text and call.is_complete() else call
+        if name and call_id and not call.name.startswith(name) and not name.startswith(call.name):
+            raise WrongShape(f"{path}.function.name", f"the name of the call that has begun ({call.name})", name)
+        return call
+
+    def _unnamed(
+        self, call: CallDraft | None, index: int | None, call_id: str | None, text: str, path: str
+    ) -> CallDraft | None:
+        """Return the call to which arguments belong that come without a name, under a number or an id of their own."""
+        last = call or (self.calls[-1] if self.calls else None)
+        if last is None:
+            return None
+        if call is None and index is None and not call_id:
+            # One that has numbers may be followed by a fragment that lacks its own, as long as only it is open.
+            if last.index is None or all(other.is_complete() for other in self.calls[:-1]):
+                return last
+        elif last.goes_on_with(text) or (not last.pieces and (call is not None or last.index is None or index is None)):
+            return last
+        raise WrongShape(f"{path}.index", "the number of a call that has begun", index)
+
+
+_decoder = json.JSONDecoder()
+
+
+def _id(value: object) -> str | None:
+    if type(value) is int:
+        return str(value)
+    return known_text(value)
+
+
+def _said(fragment: dict[str, Any], path: str) -> tuple[str | None, str | dict[str, Any]]:
+    """Return the name in a fragment, None for none, and its arguments: text, or the object some gateways send."""
+    custom = object_in(fragment, "custom", path)
+    if custom is not None:  # a tool whose input is free text
+        place = f"{path}.custom"
+        return _name(custom, place), text_in(custom, "input", place)
+    function = object_in(fragment, "function", path)
+    if function is None:
+        return None, ""
+    place = f"{path}.function"
+    arguments = function.get("arguments")
+    if isinstance(arguments, dict):
+        return _name(function, place), arguments
+    return _name(function, place), text_in(function, "arguments", place)
+
+
+def _name(function: dict[str, Any], place: str) -> str | None:
+    return text_in(function, "name", place) if function.get("name") is not None else None
 
 
 def arguments_text(arguments: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, known_number, list_in, object_in, objects_of
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer_stream import AnswerStream
@@ -32,14 +33,14 @@ class ChatStream(AnswerStream):
         self._draft = AnswerDraft(origin, think_tags=think_tags)
         self._is_plain = not think_tags
         self._has_begun = False
-        self._is_over = False
+        self._is_over = self._is_guessing = self._has_several = False
 
     def _closed(self) -> Iterator[ChatEvent]:
         if self._is_over:
             return
         if not self._has_begun:
             raise self._unreadable("ended its stream before it had said anything: is base_url right?")
-        if not self.is_done and self._draft.raw_finish is None:
+        if not self.is_done and not self._draft.is_over:
             raise self._unreadable("ended its stream in the middle: neither a finish reason nor [DONE] came")
         yield from self._draft.end()
 
@@ -50,54 +51,64 @@ class ChatStream(AnswerStream):
         draft = self._draft
         if draft.model is None or chunk.get("usage") or "x_groq" in chunk:
             draft.take_frame(chunk)
-        choices = chunk.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if not isinstance(choice, dict):
+        for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
+            if choice.get("index") != 0 and not self._is_read(choice, where):
                 continue
-            if choice.get("index"):
-                draft.warn(_SEVERAL)
-                continue
-            delta, finish = choice.get("delta"), choice.get("finish_reason")
+            delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
             if finish and choice.get("error"):  # OpenRouter, when the model's host fails on the way
                 yield from self._error(choice)
                 return
             if "usage" in choice:  # Moonshot
                 draft.take_usage(choice["usage"])
-            if isinstance(delta, dict):
+            if delta is not None:
                 self._has_begun = True
                 text = delta.get("content")
                 if len(delta) == 1 and type(text) is str and self._is_plain:
                     if text:
                         yield draft.add_text(text)
                 else:
-                    yield from draft.take(delta)
-            elif not self._has_begun and isinstance(choice.get("message"), dict):
+                    yield from draft.take(delta, f"{where}.delta")
+            elif not self._has_begun and (message := object_in(choice, "message", where)) is not None:
                 self._has_begun = True
-                yield from draft.take(choice["message"], whole=True)
-            if finish and isinstance(finish, str):
+                yield from draft.take(message, f"{where}.message", whole=True)
+            if finish:
                 self._has_begun = True
-                draft.raw_finish = finish
+                draft.take_finish(finish)
+
+    def _is_read(self, choice: dict[str, Any], where: str) -> bool:
+        """Say whether a choice belongs to the first answer: the one that is read, should the service send several.
+
+        Raises:
+            WrongShape: There are several, and it does not say to which it belongs.
+        """
+        number = known_number(choice.get("index"))
+        if number is None:
+            self._is_guessing = True
+        elif number:
+            self._draft.warn(_SEVERAL)
+            self._has_several = True
+        if self._is_guessing and self._has_several:
+            raise WrongShape(f"{where}.index", "the number of an answer", choice.get("index"))
+        return not number
 
     def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
         if answer.get("error"):
             yield from self._error(answer)
             return
-        found = answer.get("choices")
-        choices = [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
-        choice = next((choice for choice in choices if not choice.get("index")), choices[0] if choices else {})
-        message, finish, draft = choice.get("message"), choice.get("finish_reason"), self._draft
+        choices = list(objects_of(list_in(answer, "choices"), "choices"))
+        where, choice = _first(choices)
+        message, draft = object_in(choice, "message", where, needed=True), self._draft
         # Gemini's layer leaves out the message of an answer whose limit was used up by thoughts.
-        if not isinstance(message, dict) and not (message is None and finish and "text" not in choice):
-            raise self._unreadable("sent JSON that is no chat completion: is base_url right? It often ends in /v1")
+        if message is None and (not choice.get("finish_reason") or "text" in choice):
+            raise self._unreadable("sent JSON that is not a chat completion: is base_url right? It often ends in /v1")
         if choice.get("error"):  # OpenRouter, when the model's host fails
             yield from self._error(choice)
             return
         if len(choices) > 1:
             draft.warn(_SEVERAL)
         draft.take_frame(answer)
-        if finish and isinstance(finish, str):
-            draft.raw_finish = finish
-        yield from draft.take(message or {}, whole=True)
+        draft.take_finish(choice.get("finish_reason"))
+        yield from draft.take(message or {}, f"{where}.message", whole=True)
         yield from draft.end()
 
     def _error(self, body: dict[str, Any]) -> Iterator[ChatEvent]:
@@ -107,3 +118,18 @@ class ChatStream(AnswerStream):
         self.is_done = self._is_over = True
         self._draft.fail(error)
         yield from self._draft.end()
+
+
+def _first(choices: list[tuple[str, dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
+    """Return the first answer of a whole body, wherever it stands, with its place; an empty one for none.
+
+    Raises:
+        WrongShape: There are several, and they do not say which is the first.
+    """
+    for where, choice in choices:
+        if len(choices) == 1 or known_number(choice.get("index")) == 0:
+            return where, choice
+    for where, choice in choices:
+        if choice.get("index") is not None and known_number(choice.get("index")) is None:
+            raise WrongShape(f"{where}.index", "the number of an answer", choice["index"])
+    return choices[0] if choices else ("", {})

@@ -8,10 +8,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from flexchat.http.answer_shape import known_count
 from flexchat.http.wire_json import from_bytes, to_bytes, utf8
 from flexchat.plugin import Embeddings, ProviderProtocolError, Usage
-
-from .chat_answer import count
 
 # OpenAI's limits for one request.
 _MOST_TEXTS = 2048
@@ -73,7 +72,7 @@ class Vectors:
         if isinstance(model := answer.get("model"), str) and model:
             self._model = model
         if isinstance(raw := answer.get("usage"), dict):
-            usage = Usage(input_tokens=count(raw, "prompt_tokens"), raw=raw)
+            usage = Usage(input_tokens=known_count(raw, "prompt_tokens"), raw=raw)
             self._usage = usage if self._usage is None else self._usage + usage
 
     def result(self) -> Embeddings:

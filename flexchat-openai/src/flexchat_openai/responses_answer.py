@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import known_count
 from flexchat.plugin import (
     AssistantMessage,
     AssistantPart,
@@ -25,7 +26,6 @@ from flexchat.plugin import (
     Usage,
 )
 
-from .chat_answer import count
 from .responses_items import (
     SCOPE,
     ItemDraft,
@@ -284,10 +284,10 @@ def usage_of(raw: object) -> Usage | None:
     if not raw or not isinstance(raw, dict):
         return None
     return Usage(
-        input_tokens=count(raw, "input_tokens"),
-        output_tokens=count(raw, "output_tokens"),
-        reasoning_tokens=count(raw.get("output_tokens_details"), "reasoning_tokens"),
-        cache_read_tokens=count(raw.get("input_tokens_details"), "cached_tokens"),
-        cache_write_tokens=count(raw.get("input_tokens_details"), "cache_write_tokens"),
+        input_tokens=known_count(raw, "input_tokens"),
+        output_tokens=known_count(raw, "output_tokens"),
+        reasoning_tokens=known_count(raw.get("output_tokens_details"), "reasoning_tokens"),
+        cache_read_tokens=known_count(raw.get("input_tokens_details"), "cached_tokens"),
+        cache_write_tokens=known_count(raw.get("input_tokens_details"), "cache_write_tokens"),
         raw=raw,
     )

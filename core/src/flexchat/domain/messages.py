@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import attrs
 
+from .text import scrub, scrub_json
+
 
 def new_call_id() -> str:
     """Return an id for a tool call: unique for ever, and legal at every provider (at most 40 of A-Z a-z 0-9 _ -)."""
@@ -37,7 +39,7 @@ class ProviderData:
 class TextPart:
     """A stretch of text."""
 
-    text: str
+    text: str = attrs.field(converter=scrub)
     citations: tuple[Mapping[str, Any], ...] = ()
     provider_data: ProviderData | None = None
 
@@ -46,7 +48,7 @@ class TextPart:
 class ReasoningPart:
     """What the model thought. Replayed to the endpoint that thought it, shown to nobody else."""
 
-    text: str = ""
+    text: str = attrs.field(default="", converter=scrub)
     redacted: bool = False
     provider_data: ProviderData | None = None
 
@@ -55,7 +57,7 @@ class ReasoningPart:
 class RefusalPart:
     """The model's words for "no"."""
 
-    text: str
+    text: str = attrs.field(converter=scrub)
     provider_data: ProviderData | None = None
 
 
@@ -91,7 +93,7 @@ class ToolCall:
         wire_id: The provider's own id; None if it gave none.
     """
 
-    name: str
+    name: str = attrs.field(converter=scrub)
     arguments: Mapping[str, Any] | None
     raw_arguments: str | None = None
     error: str | None = None
@@ -108,13 +110,15 @@ class ToolCall:
             truncated: The output limit was reached while the model wrote this call, so that even
                 arguments which parse may not be what it meant.
         """
-        raw = text or ""
+        raw = scrub(text or "")
         if truncated:
             return cls(name=name, arguments=None, raw_arguments=raw, error=_CUT_OFF, **rest)
         try:
             value = json.loads(raw, parse_constant=_no_constant) if raw.strip() else {}
+            if "\\u" in raw:  # half a surrogate pair may be written as an escape
+                value = scrub_json(value)
         except RecursionError:
-            return cls(name=name, arguments=None, raw_arguments=raw, error="the JSON is nested too deeply", **rest)
+            return cls(name=name, arguments=None, raw_arguments=raw, error=_TOO_DEEP, **rest)
         except ValueError as error:
             return cls(name=name, arguments=None, raw_arguments=raw, error=_not_json(error), **rest)
         if not isinstance(value, dict):
@@ -124,10 +128,14 @@ class ToolCall:
 
     @classmethod
     def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:
-        """Take arguments that came as an object; None means no arguments."""
-        return cls(name=name, arguments=dict(value or {}), **rest)
+        """Take arguments that came as an object; None means none. Too deep a nesting is explained, not raised."""
+        try:
+            return cls(name=name, arguments=scrub_json(dict(value or {})), **rest)
+        except RecursionError:
+            return cls(name=name, arguments=None, error=_TOO_DEEP, **rest)
 
 
+_TOO_DEEP = "the JSON is nested too deeply"
 _CUT_OFF = "the output limit was reached while the call was being written, so it was not executed"
 
 

@@ -7,12 +7,13 @@ one TurnEnd. Trouble is raised, never yielded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
 from .chat import ChatResult
 from .messages import ToolCall
+from .text import scrub
 from .tools import ToolCallRecord
 from .turn import Turn
 
@@ -96,3 +97,51 @@ def result_of(events: Iterable[ChatEvent]) -> ChatResult:
         pass
     assert type(last) is StreamEnd, "an answer's last event is StreamEnd"
     return last.result
+
+
+class CharacterJoiner:
+    """Joins what a stream cut in the middle of a character; one for each answer.
+
+    Half of a surrogate pair at the end of a delta is kept until the next delta of its part brings the other half. One
+    that stays alone becomes U+FFFD.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, TextDelta | ReasoningDelta | ToolCallDelta] = {}
+
+    def joined(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
+        """Yield the events that come next, every delta in whole characters."""
+        for event in events:
+            if isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
+                text = event.arguments if type(event) is ToolCallDelta else event.text  # type: ignore[union-attr]
+                if not text.isascii() or event.index in self._held:
+                    yield from self._whole(event, text)
+                    continue
+            elif self._held:
+                yield from self._ended(event)
+            yield event
+
+    def _whole(self, event: TextDelta | ReasoningDelta | ToolCallDelta, text: str) -> Iterator[ChatEvent]:
+        held = self._held.pop(event.index, None)
+        if type(held) is type(event):
+            text = (held.arguments if type(held) is ToolCallDelta else held.text) + text  # type: ignore[union-attr]
+        elif held is not None:
+            yield _with_text(held, "\ufffd")
+        if "\ud800" <= text[-1:] <= "\udbff":
+            self._held[event.index] = _with_text(event, text[-1])
+            text = text[:-1]
+        if text:
+            yield _with_text(event, scrub(text))
+
+    def _ended(self, event: ChatEvent) -> Iterator[ChatEvent]:
+        """Yield the halves that stay alone: nothing follows behind the end of their part, or of the answer."""
+        ended = [*self._held] if type(event) is StreamEnd else [getattr(event, "index", -1)]
+        for index in ended:
+            if index in self._held:
+                yield _with_text(self._held.pop(index), "\ufffd")
+
+
+def _with_text(
+    event: TextDelta | ReasoningDelta | ToolCallDelta, text: str
+) -> TextDelta | ReasoningDelta | ToolCallDelta:
+    return type(event)(event.index, text)

@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def scrub(text: str) -> str:
-    """Return the text without lone surrogates, which no provider accepts and no database stores."""
+    """Return the text with the halves of surrogate pairs joined, and U+FFFD for one that stands alone.
+
+    A lone half has no UTF-8: no provider accepts it and no database stores it. Models write them as JSON escapes, and
+    servers cut a character in two.
+    """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def scrub_json(value: Any) -> Any:
+    """Return JSON data with every text in it scrubbed, keys too.
+
+    Raises:
+        RecursionError: It is nested too deeply.
+    """
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, dict):
+        return {scrub(key) if isinstance(key, str) else key: scrub_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [scrub_json(item) for item in value]
+    return value
 
 
 def storable(text: str) -> str:

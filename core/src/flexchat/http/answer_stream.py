@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
-from ..domain.stream import ChatEvent
+from ..domain.stream import CharacterJoiner, ChatEvent
 from ..errors import ProviderError, ProviderProtocolError
+from .answer_shape import WrongShape
 from .sse import SseDecoder
 from .wire_json import from_bytes
 
@@ -15,7 +16,8 @@ from .wire_json import from_bytes
 class AnswerStream(ABC):
     """Reads one answer: ``feed`` it every piece, then ``end`` it; or the ``whole`` of it at once.
 
-    Also reads a whole answer where a stream was asked for: some servers do not stream.
+    Also reads a whole answer where a stream was asked for: some servers do not stream. A WrongShape that reading an
+    answer raises becomes the error for what makes no sense; asking again may help, while nothing has been passed on.
 
     Args:
         origin: scheme://host[:port] of the server.
@@ -36,6 +38,7 @@ class AnswerStream(ABC):
     ) -> None:
         self._origin, self._failed, self._unreadable = origin, failed, unreadable
         self._decoder = SseDecoder()
+        self._characters = CharacterJoiner()
         self._pieces: list[bytes] | None = None
         self._is_first = True
         self.is_done = False
@@ -46,6 +49,23 @@ class AnswerStream(ABC):
         Raises:
             ProviderError: The server reports one, or what it sends cannot be read.
         """
+        return self._passed(self._fed(piece))
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+        return self._passed(self._left())
+
+    def whole(self, body: bytes) -> Iterator[ChatEvent]:
+        """Yield the events of an answer that came whole; the last one is StreamEnd. Raises as feed."""
+        return self._passed(self._at_once(body))
+
+    def _passed(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
+        try:
+            yield from self._characters.joined(events)
+        except WrongShape as error:
+            raise wrong_shape(error, self._unreadable) from error
+
+    def _fed(self, piece: bytes) -> Iterator[ChatEvent]:
         if self._is_first and (start := piece.lstrip(b"\xef\xbb\xbf \r\n\t")):
             self._is_first = False
             if start.startswith((b"{", b"[")):
@@ -61,18 +81,16 @@ class AnswerStream(ABC):
             if not self.is_done and (chunk := self._decoded(data)) is not None:
                 yield from self._chunk(chunk, name)
 
-    def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+    def _left(self) -> Iterator[ChatEvent]:
         if self._pieces is not None:
-            yield from self.whole(b"".join(self._pieces))
+            yield from self._at_once(b"".join(self._pieces))
             return
         for data, name in self._decoder.close():
             if not self.is_done and (chunk := self._decoded(data)) is not None:
                 yield from self._chunk(chunk, name)
         yield from self._closed()
 
-    def whole(self, body: bytes) -> Iterator[ChatEvent]:
-        """Yield the events of an answer that came whole; the last one is StreamEnd. Raises as feed."""
+    def _at_once(self, body: bytes) -> Iterator[ChatEvent]:
         try:
             answer = from_bytes(body)
         except ValueError as error:
@@ -92,7 +110,7 @@ class AnswerStream(ABC):
                 return None
             raise self._unreadable(f"sent a stream with an event that is not JSON, or was cut off: {error}") from error
         if not isinstance(chunk, self.chunks):
-            raise self._unreadable("sent a stream with an event that is no JSON object")
+            raise self._unreadable("sent a stream with an event that is not a JSON object")
         return chunk
 
     @abstractmethod
@@ -106,3 +124,10 @@ class AnswerStream(ABC):
     @abstractmethod
     def _whole(self, answer: Any) -> Iterator[ChatEvent]:
         """Yield the events of a whole answer, whatever JSON it is."""
+
+
+def wrong_shape(error: WrongShape, unreadable: Callable[[str], ProviderProtocolError]) -> ProviderProtocolError:
+    """Return the error for an answer in which something has a wrong type; a model's next answer may be well again."""
+    made = unreadable(f"sent an answer that cannot be read: {error}")
+    made.retryable = True
+    return made

@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+from ..domain.text import scrub
+
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # not in the type stubs
 
@@ -30,10 +32,7 @@ def to_bytes(value: Any) -> bytes:
 
 def utf8(text: str) -> bytes:
     """Return text in UTF-8, halves of surrogate pairs replaced by U+FFFD."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return scrub(text).encode()
 
 
 def finite(value: Any) -> Any:
@@ -48,12 +47,15 @@ def finite(value: Any) -> Any:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Return the JSON value that data is.
+    """Return the JSON value that data is. Halves of surrogate pairs stay: the other half may be in the next event.
 
     Raises:
-        ValueError: It is none, is not UTF-8, or is nested too deeply.
+        ValueError: It is not JSON, is not UTF-8, or is nested too deeply.
     """
-    text = data.decode("utf-8")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "surrogatepass")  # some servers write a half as three bytes
     try:
         # What json.loads does, without its look at types and blanks, which takes as long again for a short text.
         value, end = _scan(text, 0)

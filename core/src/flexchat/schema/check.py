@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from ..domain.text import scrub
 from .fast import Check, compile_fast
 from .size import is_small, not_finite, size_problems
 
@@ -58,10 +59,10 @@ class ArgumentChecker:
             return CheckedArguments(params=params) if fast(params) else self._ask(params)
         problems = size_problems(params)
         if problems:
-            return CheckedArguments(params=params, problems=tuple(map(_printable, problems)))
+            return CheckedArguments(params=params, problems=tuple(map(scrub, problems)))
         checked = CheckedArguments(params=params) if fast(params) else self._ask(params)
         if not checked.problems and (strange := not_finite(params)):  # where the schema says nothing of the type
-            return CheckedArguments(params=params, problems=tuple(map(_printable, strange)))
+            return CheckedArguments(params=params, problems=tuple(map(scrub, strange)))
         return checked
 
     def _ask(self, params: Mapping[str, Any]) -> CheckedArguments:
@@ -117,11 +118,5 @@ def _rank(error: Any) -> int:
 
 def _few(texts: list[str], what: str, found: int = 0) -> tuple[str, ...]:
     more = max(len(texts), found) - MAX_SENTENCES
-    kept = tuple(_printable(text) for text in texts[:MAX_SENTENCES])
+    kept = tuple(scrub(text) for text in texts[:MAX_SENTENCES])
     return (*kept, f"and {more} more {what}") if more > 0 else kept
-
-
-def _printable(text: str) -> str:
-    from .wording import printable
-
-    return printable(text)

@@ -70,15 +70,6 @@ def cut(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def printable(text: str) -> str:
-    """Return the text with halves of surrogate pairs replaced: a model may write them, but UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
 def sentence(error: Any) -> str:
     """Return a jsonschema.ValidationError as one sentence."""
     keyword, expected, value = error.validator, error.validator_value, error.instance

@@ -1,0 +1,123 @@
+"""What a service's answer must look like: the JSON of others, read so that nothing of it is lost without a word.
+
+Two rules, for every wire format:
+
+- Where text or calls may stand, and on the way there, a value of a wrong type is an error of the answer
+  (``object_in``, ``list_in``, ``text_in``, ``number_in``, ``objects_of``): it raises WrongShape, and names the place.
+- Everywhere else (usage, ids, models' names, what nobody here knows) a value of a wrong type counts as absent
+  (``known_text``, ``known_count``): it never costs an answer.
+
+Null counts as absent, as services write it so. Where one must not, ``needed`` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+
+
+class WrongShape(ValueError):
+    """An answer cannot be read, as something in it has a wrong type. Its text: ``choices[0].delta: expected …, got …``.
+
+    Whoever reads the bytes (``AnswerStream``, or a provider) makes it a ProviderProtocolError, see ``wrong_shape``.
+    """
+
+    def __init__(self, path: str, expected: str, value: object) -> None:
+        super().__init__(f"{path}: expected {expected}, got {type_name(value)}")
+
+
+def type_name(value: object) -> str:
+    """Return what a JSON value is, in words: "an object", "text", "null"."""
+    return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
+
+
+def object_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> dict[str, Any] | None:
+    """Return the object at a key; None for null, and where there is none.
+
+    Args:
+        where: The holder's place in the answer, for the error: "choices[0]".
+        needed: Null is an error, too.
+
+    Raises:
+        WrongShape: Something else stands there.
+    """
+    value = holder.get(key)
+    if type(value) is dict or (value is None and not (needed and key in holder)):
+        return value
+    raise WrongShape(_path(where, key), "an object", value)
+
+
+def list_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> list[Any]:
+    """Return the list at a key; an empty one for null, and where there is none. As object_in."""
+    value = holder.get(key)
+    if type(value) is list:
+        return value
+    if value is None and not (needed and key in holder):
+        return []
+    raise WrongShape(_path(where, key), "a list", value)
+
+
+def text_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> str:
+    """Return the text at a key; an empty one for null, and where there is none. As object_in."""
+    value = holder.get(key)
+    if type(value) is str:
+        return value
+    if value is None and not (needed and key in holder):
+        return ""
+    raise WrongShape(_path(where, key), "text", value)
+
+
+def number_in(holder: Mapping[str, Any], key: str, where: str = "") -> int | None:
+    """Return the number at a key that says where something belongs; None for null, and where there is none.
+
+    Raises:
+        WrongShape: Something else stands there; see known_number.
+    """
+    value = holder.get(key)
+    number = known_number(value)
+    if number is None and value is not None:
+        raise WrongShape(_path(where, key), "a whole number", value)
+    return number
+
+
+def objects_of(items: list[Any], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects of a list, each with its place: ``parts[0]``.
+
+    Raises:
+        WrongShape: An item is something else.
+    """
+    for at, item in enumerate(items):
+        path = f"{where}[{at}]"
+        if type(item) is not dict:
+            raise WrongShape(path, "an object", item)
+        yield path, item
+
+
+def known_text(value: object) -> str | None:
+    """Return a text that says something about an answer: an id, a model's name. None for an empty one, and no text."""
+    return value if type(value) is str and value else None
+
+
+def known_number(value: object) -> int | None:
+    """Return a whole number, also one written as ``"0"`` or ``0.0``, as some gateways do. None for anything else."""
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if type(value) is str and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    return None
+
+
+def known_count(table: object, key: str) -> int | None:
+    """Return a count in a table, of tokens or the like. None for what is not one, and where there is no table."""
+    value = table.get(key) if isinstance(table, Mapping) else None
+    if type(value) is float and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _path(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
