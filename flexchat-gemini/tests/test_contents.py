@@ -114,6 +114,7 @@ def test_ids_of_other_histories_may_repeat() -> None:
         (ToolResult(success=True, tool_name="f", result=None).to_json(), False, {"output": None}),
         (ToolResult(success=True, tool_name="f", result={"output": 1}).to_json(), False, {"output": {"output": 1}}),
         (ToolResult.failed("f", "Tool 'f' not found").to_json(), True, {"error": "Tool 'f' not found"}),
+        (ToolResult.failed("f", "no", hint="try g").to_json(), True, {"error": "no", "hint": "try g"}),
         ('{"temperature": 3}', False, {"temperature": 3}),
         ('{"success": true, "data": 1}', False, {"success": True, "data": 1}),
         ("{}", False, {}),

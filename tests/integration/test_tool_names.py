@@ -1,5 +1,7 @@
 """Tools whose names no provider takes: sent under another name, run and reported under their own."""
 
+import json
+
 from flexchat import FlexChat, ToolFinished, ToolStarted
 from flexchat_mock.scripted import ScriptedProvider, calls, says
 
@@ -46,6 +48,19 @@ async def test_the_history_keeps_the_name_the_model_used():
 
     _, asked, answered, _ = response.messages
     assert asked.tool_calls[0].name == answered.name == "weather_get"
+    assert json.loads(answered.content)["tool_name"] == "weather_get"
+
+
+async def test_a_refusal_names_tools_as_the_model_knows_them():
+    """What it could call instead is of use only under the names it was told."""
+    model = ScriptedProvider([calls(("weather_gt", {})), says("Clear.")])
+    chat = FlexChat.from_config(CONFIG, providers={"bot": model})
+
+    response = (await chat.respond("Weather?")).response
+
+    result = response.tool_calls[0].result
+    assert result.error == "Tool 'weather_gt' not found"
+    assert result.hint.startswith("did you mean 'weather_get'? available tools: weather_get, acme_")
 
 
 async def test_a_model_that_uses_the_true_name_is_understood():

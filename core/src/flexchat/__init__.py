@@ -48,6 +48,7 @@ from .errors import (
     ResponseFormatError,
     RetrievalError,
     StorageError,
+    ToolError,
     TurnTimeoutError,
     UnknownConversationError,
 )
@@ -95,6 +96,7 @@ __all__ = [
     "ToolCallRecord",
     "ToolContext",
     "ToolDefinition",
+    "ToolError",
     "ToolFinished",
     "ToolMessage",
     "ToolResult",

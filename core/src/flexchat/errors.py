@@ -7,6 +7,7 @@
     │   └── PluginConflictError      two plugins claim one name                  exit status 2
     ├── ToolDefinitionError          not a tool
     │   └── DuplicateToolError
+    ├── ToolError                    a tool cannot do its work; the model reads why
     ├── ChatRequestError             the message or the history cannot be used
     │   └── UnknownNameError         no such service, document store, rule       exit status 2
     ├── UnknownProviderError         no such tool format                         exit status 2
@@ -43,8 +44,19 @@ from typing import ClassVar
 import attrs
 
 
+def with_hint(text: str, hint: str | None) -> str:
+    """Return a text with its hint behind it, in parentheses: for those who show one text."""
+    return f"{text} ({hint})" if hint else text
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``" (did you mean 'x'?)"`` for the nearest known name, or an empty text."""
+    close = nearest(name, known)
+    return f" (did you mean '{close}'?)" if close is not None else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one; None if none is like it."""
     names = [n for n in known if isinstance(n, str)]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if not close:
@@ -53,7 +65,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if not close:
         with_word = [n for n in names if name.casefold() in n.casefold().split("_")]  # model: default_model
         close = with_word if len(with_word) == 1 else []
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    return close[0] if close else None
 
 
 class FlexChatError(Exception):
@@ -147,6 +159,23 @@ class DuplicateToolError(ToolDefinitionError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"Tool {name} already registered")
+
+
+class ToolError(FlexChatError):
+    """A tool cannot do its work. Tools, handlers and implementation types raise it; the model reads both texts.
+
+    Attributes:
+        text: What is wrong: the result's error, and this exception's own text.
+        hint: What helps beyond that (the nearest name, what was got): the result's hint; None for nothing.
+    """
+
+    def __init__(self, text: str, *, hint: str | None = None) -> None:
+        self.text, self.hint = text, hint
+        super().__init__(text)
+
+    def explained(self) -> str:
+        """Return the text with the hint behind it, for those who show one text."""
+        return with_hint(self.text, self.hint)
 
 
 class ChatRequestError(FlexChatError):

@@ -22,6 +22,9 @@ plain = st.recursive(
 )
 
 
+MARKER = len("\\n[… 100,000 of 100,000 characters left out …]\\n") + 2
+
+
 @attrs.frozen
 class Point:
     x: int
@@ -100,6 +103,37 @@ def test_a_long_error_is_cut_too():
 
     assert len(body["error"]) < 400
     assert body["success"] is False
+
+
+@given(value=plain | st.text('"\\\n\x01a', min_size=150), size=st.integers(200, 400))
+def test_what_is_shown_is_counted_as_the_model_reads_it(value, size):
+    """Escaping makes a text longer; the limit holds for the JSON text, around the marker."""
+    kept, encoded = as_json(value)
+    told = for_the_model(ToolResult(success=True, tool_name="t", result=kept, encoded=encoded), size)
+    envelope = len(ToolResult(success=True, tool_name="t", result="", encoded='""').to_json())
+
+    assert len(told) <= envelope + size + MARKER
+
+
+@given(error=st.text('"\n\x01a', max_size=900), hint=st.text('"\na', max_size=900))
+def test_error_and_hint_are_counted_together(error, hint):
+    """As the model reads them; a short one is whole, however long the other is."""
+    result = ToolResult.failed("t", error, hint=hint)
+
+    told = json.loads(for_the_model(result, 400))
+
+    shown = [json.dumps(told[key], ensure_ascii=False) for key in ("error", "hint") if key in told]
+    assert sum(map(len, shown)) <= 400 + 2 * MARKER
+    assert told["error"] == error or len(json.dumps(error)) > 198
+    assert told.get("hint", "") == hint or len(json.dumps(hint)) > 198
+
+
+def test_the_model_reads_the_name_it_knows_the_tool_by():
+    """Services take fewer names than we do: note.down is sent as note_down."""
+    result = ToolResult(success=True, tool_name="note.down", result=1)
+
+    assert json.loads(for_the_model(result, 300, "note_down"))["tool_name"] == "note_down"
+    assert result.tool_name == "note.down"
 
 
 def test_a_lone_surrogate_is_replaced():

@@ -38,6 +38,7 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 _ENVELOPES = (
     {"success", "result", "tool_name", "execution_time_ms"},
     {"success", "error", "tool_name", "execution_time_ms"},
+    {"success", "error", "hint", "tool_name", "execution_time_ms"},
 )
 _EMPTY = b'{"text":""}'
 
@@ -199,14 +200,16 @@ def _function_response(message: ToolMessage, call: _Call) -> dict[str, Any]:
 def _response(message: ToolMessage) -> dict[str, Any]:
     """Return what the model reads of a result: ``output`` or ``error``, the two keys the service knows.
 
-    Our envelope becomes one of them; any other object is the output itself; everything else is wrapped.
+    Our envelope becomes one of them, with its hint beside the error; any other object is the output itself; everything
+    else is wrapped.
     """
     try:
         value = finite(from_bytes(utf8(message.content)))
     except (ValueError, RecursionError):
         value = message.content
     if isinstance(value, dict) and set(value) in _ENVELOPES and type(value["success"]) is bool:
-        response = {"output": value.get("result")} if value["success"] else {"error": value.get("error")}
+        told = {key: value[key] for key in ("error", "hint") if key in value}
+        response = {"output": value.get("result")} if value["success"] else told
     elif message.is_error and not (isinstance(value, dict) and "error" in value):
         response = {"error": value}
     else:

@@ -347,7 +347,7 @@ def test_a_refusal_names_the_construct(expression, reason):
         evaluate(expression)
 
     assert str(caught.value).startswith("Math evaluation failed: ")
-    assert reason in str(caught.value)
+    assert reason in f"{caught.value} ({caught.value.hint})"
     assert len(str(caught.value)) < 250
 
 

@@ -71,7 +71,8 @@ async def test_an_unknown_handler_is_named_with_the_nearest_known_one():
     with pytest.raises(HandlerNotFoundError) as caught:
         await run(BuiltinSettings(handler="math_evla"), {}, context)
 
-    assert str(caught.value) == "Builtin handler 'math_evla' not found (did you mean 'math_eval'?)"
+    assert str(caught.value) == "Builtin handler 'math_evla' not found"
+    assert caught.value.hint == "did you mean 'math_eval'?"
 
 
 def test_check_says_at_load_what_run_would_raise():

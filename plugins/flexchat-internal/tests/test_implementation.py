@@ -61,7 +61,7 @@ async def test_an_unknown_handler_is_an_execution_error():
     result = await executor.execute("look", {})
 
     assert not result.success
-    assert result.error == "Internal handler 'nope' not found (installed: look, other)"
+    assert (result.error, result.hint) == ("Internal handler 'nope' not found", "installed: look, other")
 
 
 def test_an_unknown_handler_is_told_at_load():

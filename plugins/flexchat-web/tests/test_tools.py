@@ -34,7 +34,9 @@ async def test_a_tool_is_called_by_hand_and_trouble_is_in_the_result(told):
     wrong = await result("get_weather", {"city": 5, "extra": 1})
     assert wrong["success"] is False
     assert wrong["error"].startswith("Invalid parameters: ")
-    assert (await result("get_whether", {}))["error"].startswith("Tool 'get_whether' not found (did you mean")
+    unknown = await result("get_whether", {})
+    assert unknown["error"] == "Tool 'get_whether' not found"
+    assert unknown["hint"].startswith("did you mean 'get_weather'? available tools: ")
 
 
 async def test_lint_says_what_services_make_of_the_tools(told):

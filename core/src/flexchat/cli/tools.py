@@ -71,7 +71,7 @@ def run_call(args: argparse.Namespace) -> int:
     elif result.success:
         terminal.json(result.result)
     if not result.success:
-        terminal.error(f"{tool.name}: {result.error}")
+        terminal.error(f"{tool.name}: {result.explained()}")
     return OK if result.success else FAILED
 
 

@@ -105,7 +105,7 @@ def spoken_call(call: ToolCall) -> str:
 def spoken_result(record: ToolCallRecord) -> str:
     """Return what came of a call."""
     result = record.result
-    return _spoken(_core_of(result.result)) if result.success else f"failed: {result.error}"
+    return _spoken(_core_of(result.result)) if result.success else f"failed: {result.explained()}"
 
 
 def spoken_sources(citations: Sequence[Citation]) -> str:

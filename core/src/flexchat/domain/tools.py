@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..errors import ToolDefinitionError
+from ..errors import ToolDefinitionError, with_hint
 
 # What providers do not all accept of this is sent to them under another name: see tools/wire_names.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
@@ -84,7 +84,8 @@ class ToolResult:
         success: Whether the tool did its work; decides which of result and error counts.
         execution_time_ms: From look-up to answer, validation included, in whole milliseconds.
         result: JSON data.
-        error: One sentence the model can act on.
+        error: What is wrong: the specification's text, exactly, where it fixes one.
+        hint: What helps beyond that: the nearest name, what was got, what there is. None for nothing.
         notes: What was adjusted on the way ('days: "2" read as 2'); for the record, not for the model.
         encoded: The result as JSON text, where it has been made already.
 
@@ -96,20 +97,42 @@ class ToolResult:
     execution_time_ms: int = 0
     result: Any = None
     error: str | None = None
+    hint: str | None = None
     notes: tuple[str, ...] = ()
     encoded: str | None = attrs.field(default=None, eq=False, repr=False)
 
     @classmethod
-    def failed(cls, tool_name: str, error: str, execution_time_ms: int = 0, notes: tuple[str, ...] = ()) -> ToolResult:
+    def failed(
+        cls,
+        tool_name: str,
+        error: str,
+        execution_time_ms: int = 0,
+        notes: tuple[str, ...] = (),
+        *,
+        hint: str | None = None,
+    ) -> ToolResult:
         """Return a failure in the specified shape."""
-        return cls(success=False, tool_name=tool_name, error=error, execution_time_ms=execution_time_ms, notes=notes)
+        return cls(
+            success=False,
+            tool_name=tool_name,
+            execution_time_ms=execution_time_ms,
+            error=error,
+            hint=hint or None,
+            notes=notes,
+        )
+
+    def explained(self) -> str:
+        """Return the error with its hint behind it, for those who show one text; empty if the tool succeeded."""
+        return "" if self.success else with_hint(self.error or "it failed without saying why", self.hint)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specified envelope: success, result or error, tool_name, execution_time_ms."""
-        key, value = ("result", self.result) if self.success else ("error", self.error)
+        """Return the specified envelope: success, result or error, tool_name, execution_time_ms; a hint if there is."""
+        outcome = {"result": self.result} if self.success else {"error": self.error}
+        if self.hint and not self.success:
+            outcome["hint"] = self.hint
         return {
             "success": self.success,
-            key: value,
+            **outcome,
             "tool_name": self.tool_name,
             "execution_time_ms": self.execution_time_ms,
         }

@@ -35,7 +35,7 @@ class ToolRound:
             ToolMessage(
                 tool_call_id=call.id,
                 name=call.name,
-                content=for_the_model(record.result, max_result_chars),
+                content=for_the_model(record.result, max_result_chars, call.name),
                 is_error=not record.result.success,
             )
             for call, record in zip(calls, self.records, strict=True)

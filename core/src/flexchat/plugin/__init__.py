@@ -75,6 +75,7 @@ from ..errors import (
     ProviderTimeoutError,
     RetrievalError,
     StorageError,
+    ToolError,
     UnknownCollectionError,
     UnknownConversationError,
 )
@@ -178,6 +179,7 @@ __all__ = [
     "ToolContext",
     "ToolDefinition",
     "ToolEncoder",
+    "ToolError",
     "ToolHandler",
     "ToolMessage",
     "ToolResult",

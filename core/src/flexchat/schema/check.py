@@ -10,6 +10,7 @@ import attrs
 from ..domain.text import scrub
 from .fast import Check, compile_fast
 from .size import is_small, not_finite, size_problems
+from .wording import Finding, finding
 
 MAX_SENTENCES = 20
 
@@ -23,14 +24,19 @@ class CheckedArguments:
 
     Attributes:
         params: The arguments to use: the same object that was checked, or a copy where texts were read as numbers.
-        problems: What is wrong, a sentence each: missing parameters in the order of the schema, then the others in
-            the order of the call. Empty if the call may go ahead.
+        findings: What is wrong: missing parameters in the order of the schema, then the others in the order of the
+            call. Empty if the call may go ahead.
         notes: What was read differently: ``days: "2" read as 2``.
     """
 
     params: Mapping[str, Any]
-    problems: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong, a sentence each, with its hint."""
+        return tuple(map(str, self.findings))
 
 
 class ArgumentChecker:
@@ -59,10 +65,10 @@ class ArgumentChecker:
             return CheckedArguments(params=params) if fast(params) else self._ask(params)
         problems = size_problems(params)
         if problems:
-            return CheckedArguments(params=params, problems=tuple(map(scrub, problems)))
+            return CheckedArguments(params=params, findings=_plain(problems))
         checked = CheckedArguments(params=params) if fast(params) else self._ask(params)
-        if not checked.problems and (strange := not_finite(params)):  # where the schema says nothing of the type
-            return CheckedArguments(params=params, problems=tuple(map(scrub, strange)))
+        if not checked.findings and (strange := not_finite(params)):  # where the schema says nothing of the type
+            return CheckedArguments(params=params, findings=_plain(strange))
         return checked
 
     def _ask(self, params: Mapping[str, Any]) -> CheckedArguments:
@@ -76,7 +82,7 @@ class ArgumentChecker:
             problem = "the arguments are nested too deeply to be checked; send a flatter value"
         except ArithmeticError:
             problem = "the arguments hold a number too large to be checked"
-        return CheckedArguments(params=params, problems=(problem,))
+        return CheckedArguments(params=params, findings=(Finding(problem),))
 
     def _asked(self, params: Mapping[str, Any]) -> CheckedArguments:
         from .coerce import changes, mended
@@ -94,29 +100,34 @@ class ArgumentChecker:
                 break
             current, errors = better, engine.errors(better)
         if errors:
-            return CheckedArguments(params=params, problems=_sentences(errors, current))
+            return CheckedArguments(params=params, findings=_findings(errors, current))
         if current is plain:
             return CheckedArguments(params=params)
         problems = size_problems(current) or not_finite(current)
         if problems:
-            return CheckedArguments(params=params, problems=problems)
-        return CheckedArguments(params=current, notes=_few([*changes(plain, current)], "texts"))
+            return CheckedArguments(params=params, findings=_plain(problems))
+        return CheckedArguments(params=current, notes=_few_notes([*changes(plain, current)]))
 
 
-def _sentences(errors: list[Any], params: Mapping[str, Any]) -> tuple[str, ...]:
-    from .wording import sentence
-
+def _findings(errors: list[Any], params: Mapping[str, Any]) -> tuple[Finding, ...]:
     order = {name: index for index, name in enumerate(params)}
     # Only a missing parameter has no place in the call.
     ordered = sorted(errors, key=lambda e: order.get(e.absolute_path[0], -1) if e.absolute_path else _rank(e))
-    return _few([*dict.fromkeys(sentence(error) for error in ordered[: 2 * MAX_SENTENCES])], "problems", len(errors))
+    found = [*dict.fromkeys(finding(error) for error in ordered[: 2 * MAX_SENTENCES])]
+    more = max(len(found), len(errors)) - MAX_SENTENCES
+    kept = tuple(found.scrubbed() for found in found[:MAX_SENTENCES])
+    return (*kept, Finding(f"and {more} more problems")) if more > 0 else kept
 
 
 def _rank(error: Any) -> int:
     return -1 if error.validator == "required" else 1 << 30
 
 
-def _few(texts: list[str], what: str, found: int = 0) -> tuple[str, ...]:
-    more = max(len(texts), found) - MAX_SENTENCES
+def _plain(problems: tuple[str, ...]) -> tuple[Finding, ...]:
+    return tuple(Finding(scrub(problem)) for problem in problems)
+
+
+def _few_notes(texts: list[str]) -> tuple[str, ...]:
+    more = len(texts) - MAX_SENTENCES
     kept = tuple(scrub(text) for text in texts[:MAX_SENTENCES])
-    return (*kept, f"and {more} more {what}") if more > 0 else kept
+    return (*kept, f"and {more} more texts") if more > 0 else kept

@@ -1,7 +1,7 @@
 """Turns what jsonschema found into sentences that a model can act on.
 
-The first words are the specification's where it has any (requirements TC-37 to TC-40, C1); what was got follows in
-parentheses. No sentence grows with the value it speaks of: values are cut to 80 characters.
+The text is the specification's where it has one (requirements TC-37 to TC-40, C1); what was got and what may have been
+meant is the hint. Neither grows with the value it speaks of: values are cut to 80 characters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import attrs
+
+from ..domain.text import scrub
+from ..errors import with_hint
 
 Path = tuple[str | int, ...]
 
@@ -42,6 +47,28 @@ _COUNTS = {
 }
 
 
+@attrs.frozen
+class Finding:
+    """What is wrong with one value.
+
+    Attributes:
+        text: In the specification's words, where it has any.
+        hint: What was got, what may have been meant, what is allowed; may be empty.
+        name: What the hint speaks of.
+    """
+
+    text: str
+    hint: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return with_hint(self.text, self.hint)
+
+    def scrubbed(self) -> Finding:
+        """Return the same with halves of surrogate pairs replaced; see scrub."""
+        return Finding(scrub(self.text), scrub(self.hint), scrub(self.name))
+
+
 def label(path: Sequence[str | int]) -> str:
     """Return how a value is called: ``address.street``, ``items[2].qty``."""
     if not path:
@@ -71,44 +98,57 @@ def cut(text: str, most: int = 80) -> str:
 
 
 def sentence(error: Any) -> str:
-    """Return a jsonschema.ValidationError as one sentence."""
+    """Return a jsonschema.ValidationError as one sentence, with the hint in parentheses."""
+    return str(finding(error))
+
+
+def finding(error: Any) -> Finding:
+    """Return what a jsonschema.ValidationError says."""
     keyword, expected, value = error.validator, error.validator_value, error.instance
     path = tuple(error.absolute_path)
     name = label(path)
     if "propertyNames" in error.absolute_schema_path and isinstance(value, str):
         name = f"the name {quoted(value)} in {name}"
     if keyword == "type":
-        return f"{name} must be {_any_of_types(expected)} (got {_with_type(value)})"
+        return Finding(f"{name} must be {_any_of_types(expected)}", f"got {_with_type(value)}", name)
     if keyword == "required":
-        place = f" in {name}" if path else ""
-        return f"missing '{cut(error.message)}'{place}{_sent_instead(error.message, value, error.schema)}"
+        missing, place = cut(error.message), f" in {name}" if path else ""
+        return Finding(f"missing '{missing}'{place}", _sent_instead(error.message, value, error.schema), missing)
+    if keyword in ("anyOf", "oneOf"):
+        return _union(error, name, value)
+    if keyword == "additionalProperties":
+        return _unknown(error.message, path, error.schema)
     if keyword == "enum":
-        return f"{name} must be one of: {_options(expected)} (got {quoted(value)}{_nearest(value, expected)})"
+        return Finding(
+            f"{name} must be one of: {_options(expected)}", f"got {quoted(value)}{_nearest(value, expected)}", name
+        )
+    got = f"{len(value)}" if keyword in _COUNTS else quoted(value)
+    return Finding(_demand(error, name), f"got {got}", name)
+
+
+def _demand(error: Any, name: str) -> str:
+    keyword, expected = error.validator, error.validator_value
     if keyword in _BOUNDS:
-        return f"{name} must be {_BOUNDS[keyword]}{quoted(expected)} (got {quoted(value)})"
+        return f"{name} must be {_BOUNDS[keyword]}{quoted(expected)}"
     if keyword in _COUNTS:
         bound, unit = _COUNTS[keyword]
         plural = "" if expected == 1 else "s"
         unit = "entrie" if unit == "entry" and plural else unit
-        return f"{name} must have {bound} {quoted(expected)} {unit}{plural} (got {len(value)})"
+        return f"{name} must have {bound} {quoted(expected)} {unit}{plural}"
     if keyword == "pattern":
-        return f"{name} must match the pattern {cut(expected)} (got {quoted(value)})"
-    if keyword == "additionalProperties":
-        return _unknown(error.message, path, error.schema)
+        return f"{name} must match the pattern {cut(expected)}"
     if keyword == "uniqueItems":
-        return f"{name} must not have the same item twice (got {quoted(value)})"
+        return f"{name} must not have the same item twice"
     if keyword in ("contains", "minContains", "maxContains"):
         form = quoted(error.schema.get("contains"))
         least, most = error.schema.get("minContains", 1), error.schema.get("maxContains")
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
-        return f"{name} must have {bounds} of its items of the form {form} (got {quoted(value)})"
-    if keyword in ("anyOf", "oneOf"):
-        return _union(error, name, value)
+        return f"{name} must have {bounds} of its items of the form {form}"
     if keyword == "not":
-        return f"{name} must not be of the form {quoted(expected)} (got {quoted(value)})"
+        return f"{name} must not be of the form {quoted(expected)}"
     if keyword is None:
-        return f"{name} is not allowed here (got {quoted(value)})"
-    return f"{name} does not fit {keyword}: {quoted(expected)} (got {quoted(value)})"
+        return f"{name} is not allowed here"
+    return f"{name} does not fit {keyword}: {quoted(expected)}"
 
 
 def branches(error: Any) -> list[list[Any]]:
@@ -121,28 +161,36 @@ def branches(error: Any) -> list[list[Any]]:
     return [*found.values()]
 
 
-def _union(error: Any, name: str, value: Any) -> str:
-    alternatives = branches(error)
+def _union(error: Any, name: str, value: Any) -> Finding:
+    alternatives, got = branches(error), f"got {quoted(value)}"
     if not alternatives:
-        return f"{name} fits more than one of the {len(error.validator_value)} forms it may have (got {quoted(value)})"
+        return Finding(f"{name} fits more than one of the {len(error.validator_value)} forms it may have", got, name)
     of_type = [found for found in alternatives if not any(_is_about_whole(e, "type", None) for e in found)]
     if not of_type:
         types = [
             t for found in alternatives for e in found if e.validator == "type" for t in _listed(e.validator_value)
         ]
         if types:
-            return f"{name} must be {_any_of_types(types)} (got {_with_type(value)})"
-        return f"{name} is not allowed here (got {quoted(value)})"
+            return Finding(f"{name} must be {_any_of_types(types)}", f"got {_with_type(value)}", name)
+        return Finding(f"{name} is not allowed here", got, name)
     if all(_is_about_whole(found[0], "const", "enum") for found in of_type):
         values = [v for found in of_type for v in _options_of(found[0])]
-        return f"{name} must be one of: {_options(values)} (got {quoted(value)}{_nearest(value, values)})"
+        return Finding(f"{name} must be one of: {_options(values)}", f"{got}{_nearest(value, values)}", name)
     # Alternatives told apart by a constant, {"kind": "circle", …}: speak of the one that was meant.
     meant = [found for found in of_type if not any(e.validator in ("const", "enum") for e in found)]
     chosen = of_type if len(of_type) == 1 else meant
     if len(chosen) == 1:
-        return ", ".join(sentence(e) for e in chosen[0][:3])
-    reasons = " / ".join(sentence(found[0]) for found in of_type[:4])
-    return f"{name} fits none of the {len(error.validator_value)} forms it may have: {cut(reasons, 400)}"
+        return joined([finding(e) for e in chosen[0][:3]])
+    reasons = cut(" / ".join(finding(found[0]).text for found in of_type[:4]), 400)
+    return Finding(f"{name} fits none of the {len(error.validator_value)} forms it may have: {reasons}")
+
+
+def joined(findings: Sequence[Finding]) -> Finding:
+    """Return several findings as one, whose hint says of each value what it says."""
+    if len(findings) == 1:
+        return findings[0]
+    hints = [f"{found.name}: {found.hint}" if found.name else found.hint for found in findings if found.hint]
+    return Finding(", ".join(found.text for found in findings), "; ".join(hints))
 
 
 def _is_about_whole(error: Any, *keywords: str | None) -> bool:
@@ -185,16 +233,16 @@ def _nearest(value: Any, options: Sequence[Any]) -> str:
 def _sent_instead(missing: str, sent: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     unknown = [name for name in sent if name not in schema.get("properties", ())]
     close = _close(missing, unknown)
-    return f" (you sent '{close}')" if close else ""
+    return f"you sent '{close}'" if close else ""
 
 
-def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> str:
+def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> Finding:
     known = [*schema.get("properties", ())]
     close = _close(name, known)
     what = f"unknown property '{cut(name)}' in {label(path)}" if path else f"unknown parameter '{cut(name)}'"
     if close:
-        return f"{what} (did you mean '{close}'?)"
-    return f"{what} (allowed: {cut(', '.join(known), 400)})" if known else f"{what} (none is allowed)"
+        return Finding(what, f"did you mean '{close}'?", cut(name))
+    return Finding(what, f"allowed: {cut(', '.join(known), 400)}" if known else "none is allowed", cut(name))
 
 
 def _close(name: str, known: Sequence[str]) -> str | None:

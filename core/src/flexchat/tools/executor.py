@@ -14,12 +14,13 @@ import attrs
 
 from ..domain import ToolDefinition, ToolResult
 from ..domain.masking import Mask
-from ..errors import did_you_mean
+from ..errors import ToolError, nearest, with_hint
 from ..plugin.cancelling import is_being_cancelled
 from ..plugin.contracts import ImplementationType, Retriever, ToolContext, ToolHandler
 from ..plugin.events import EventHooks
 from ..plugin.threads import STILL_RUNNING
 from ..schema.check import ArgumentChecker
+from ..schema.wording import joined
 from .registry import ToolRegistry
 from .results import as_json
 
@@ -92,15 +93,16 @@ class ToolExecutor:
         if tool is None or (allowed is not None and name not in allowed):
             if tool is not None:
                 log.warning("tool %s: called although it was not offered; refused", name)
-            return ToolResult.failed(name, self._not_found(name, allowed), _ms(started))
+            return attrs.evolve(self._not_found(name, allowed), execution_time_ms=_ms(started))
         try:
             prepared = self._prepare(tool)
             checked = prepared.checker.check(params)
-        except (ValueError, RecursionError) as error:
-            return ToolResult.failed(name, self._mask(str(error)), _ms(started))
-        if checked.problems:
-            text = "Invalid parameters: " + ", ".join(checked.problems)
-            return ToolResult.failed(name, text, _ms(started), checked.notes)
+        except (ToolError, RecursionError) as error:
+            return ToolResult.failed(name, self._mask(_said(error)), _ms(started), hint=self._hint_of(error))
+        if checked.findings:
+            wrong = joined(checked.findings)
+            text = f"Invalid parameters: {wrong.text}"
+            return ToolResult.failed(name, text, _ms(started), checked.notes, hint=wrong.hint)
         answer = await self._events.before_tool_call(tool, checked.params)
         if answer is None:
             result = await self._run(tool, prepared, checked.params, timeout_s)
@@ -116,8 +118,8 @@ class ToolExecutor:
         return result
 
     def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
-        """Return what is wrong with the arguments, a sentence each; empty if nothing is."""
-        return [*self._prepare(tool).checker.check(params).problems]
+        """Return what is wrong with the arguments, in the specification's words; empty if nothing is."""
+        return [found.text for found in self._prepare(tool).checker.check(params).findings]
 
     async def _run(
         self, tool: ToolDefinition, prepared: _Prepared, params: Mapping[str, Any], timeout_s: float | None
@@ -136,8 +138,8 @@ class ToolExecutor:
                 raise
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", tool.name, limit_ms)
-                return ToolResult.failed(tool.name, f"Tool execution timed out after {limit_ms}ms{_left(error)}")
-            return ToolResult.failed(tool.name, self._error_text(tool, error))
+                return ToolResult.failed(tool.name, f"Tool execution timed out after {limit_ms}ms", hint=_left(error))
+            return self._failed(tool, error)
         return ToolResult(success=True, tool_name=tool.name, result=plain, encoded=encoded)
 
     def _taken(self, tool: ToolDefinition, answer: ToolResult) -> ToolResult:
@@ -147,22 +149,30 @@ class ToolExecutor:
         try:
             plain, encoded = as_json(answer.result)
         except Exception as error:  # noqa: BLE001  the same trouble as a tool's
-            return ToolResult.failed(tool.name, self._error_text(tool, error))
+            return self._failed(tool, error)
         return attrs.evolve(answer, result=plain, encoded=encoded)
 
-    def _error_text(self, tool: ToolDefinition, error: BaseException) -> str:
-        text = _said(error)
-        incident = secrets.token_hex(4)
-        log.warning("tool %s failed (incident %s): %s", tool.name, incident, self._mask(text))
+    def _failed(self, tool: ToolDefinition, error: BaseException) -> ToolResult:
+        text, hint, incident = self._mask(_said(error)), self._hint_of(error), secrets.token_hex(4)
+        log.warning("tool %s failed (incident %s): %s", tool.name, incident, with_hint(text, hint))
         if self._error_detail == "incident":
-            return f"The tool failed ({type(error).__name__}, incident {incident}); its owner can look that up"
-        return self._mask(text)
+            said = f"The tool failed ({type(error).__name__}, incident {incident}); its owner can look that up"
+            return ToolResult.failed(tool.name, said)
+        return ToolResult.failed(tool.name, text, hint=hint)
 
-    def _not_found(self, name: str, allowed: Collection[str] | None) -> str:
-        """The specified text, then what a model can do about it."""
-        names = self._registry.names() if allowed is None else tuple(n for n in self._registry.names() if n in allowed)
+    def _hint_of(self, error: BaseException) -> str | None:
+        return self._mask(error.hint) if isinstance(error, ToolError) and error.hint else None
+
+    def _not_found(self, name: str, allowed: Collection[str] | None) -> ToolResult:
+        """The specified text; the hint says which tool may have been meant, and which there are."""
+        names, meant = self._registry.names(), name
+        if allowed is not None:  # a model asks: it knows the tools it was offered, by the names it was told
+            names = tuple(self._registry.sent_name(known) for known in names if known in allowed)
+            meant = self._registry.sent_name(name)
         shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
-        return f"Tool '{name}' not found{did_you_mean(name, names)}; available tools: {shown or 'none'}"
+        close = nearest(meant, names)
+        hint = f"did you mean '{close}'? " if close is not None else ""
+        return ToolResult.failed(name, f"Tool '{meant}' not found", hint=f"{hint}available tools: {shown or 'none'}")
 
     def _prepare(self, tool: ToolDefinition) -> _Prepared:
         known = self._prepared.get(tool.name)
@@ -170,8 +180,10 @@ class ToolExecutor:
             return known[1]
         implementation = self._types.get(tool.implementation.type)
         if implementation is None:
-            name = tool.implementation.type
-            raise ValueError(_NOT_YET.get(name, f"Unknown implementation type: {name}"))
+            name, there = tool.implementation.type, ", ".join(self._types) or "none"
+            raise ToolError(
+                _NOT_YET.get(name, f"Unknown implementation type: {name}"), hint=f"the installed plugins bring: {there}"
+            )
         settings = tool.implementation.settings
         if isinstance(settings, Mapping):
             settings = _structured(settings, implementation)
@@ -187,14 +199,13 @@ def _structured(settings: Mapping[str, Any], implementation: ImplementationType)
 
     value, problems = structure_mapping(settings, implementation.settings_class)
     if problems:
-        raise ValueError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
+        raise ToolError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
     return value
 
 
-def _left(error: BaseException) -> str:
+def _left(error: BaseException) -> str | None:
     """Say what a timeout left behind: a coroutine was cancelled, a thread cannot be, and the model should know."""
-    notes = getattr(error.__cause__, "__notes__", ())
-    return f" ({STILL_RUNNING})" if STILL_RUNNING in notes else ""
+    return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None
 
 
 def _said(error: BaseException) -> str:

@@ -57,25 +57,47 @@ def _plain(thing: Any) -> Any:
     raise TypeError(f"a {type(thing).__name__} has no JSON form")
 
 
-def for_the_model(result: ToolResult, max_chars: int) -> str:
+def for_the_model(result: ToolResult, max_chars: int, name: str | None = None) -> str:
     """Return what the model reads of a result: its JSON, or head and tail of it around a marker if it is too long.
 
     Args:
-        max_chars: Characters of the result (or of the error) that are shown; the envelope comes on top.
+        max_chars: Characters of the result (or of error and hint) that are shown, counted as the model reads them: as
+            JSON. The envelope comes on top, and so does the marker.
+        name: What the model knows the tool by, where that is another name.
     """
+    if name is not None and name != result.tool_name:
+        result = attrs.evolve(result, tool_name=name)
     if result.success:
-        text = result.encoded if result.encoded is not None else json.dumps(result.result, ensure_ascii=False)
-        if len(text) <= max_chars:
-            return scrub(result.to_json())
-        whole = result.result if isinstance(result.result, str) else text
-        return scrub(json.dumps({**result.to_dict(), "result": _cut(whole, max_chars)}, ensure_ascii=False))
-    if len(result.error or "") <= max_chars:
-        return scrub(result.to_json())
-    return scrub(json.dumps({**result.to_dict(), "error": _cut(result.error or "", max_chars)}, ensure_ascii=False))
+        text = result.encoded if result.encoded is not None else _encode(result.result)
+        if len(text) > max_chars:
+            whole = result.result if isinstance(result.result, str) else text
+            result = attrs.evolve(result, result=_cut(whole, max_chars), encoded=None)
+    else:
+        hint = _cut(result.hint, max_chars // 2) if result.hint else None
+        room = max_chars - (len(_encode(hint)) if hint else 0)
+        result = attrs.evolve(result, error=_cut(result.error or "", room), hint=hint)
+    return scrub(result.to_json())
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_COST = {char: len(_encode(char)) - 2 for char in [*map(chr, range(32)), '"', "\\"]}  # every other character costs 1
 
 
 def _cut(text: str, max_chars: int) -> str:
-    head = max_chars * 3 // 4
-    tail = max_chars - head
+    """Return the text, or its head and tail: as much of it as makes max_chars characters of JSON."""
+    if len(text) <= max_chars - 2 and len(_encode(text)) <= max_chars:
+        return text
+    room = max_chars * 3 // 4
+    head = _fitting(text[:room], room)
+    tail = _fitting(text[: room - max_chars - 1 : -1], max_chars - room)
     left_out = len(text) - head - tail
     return f"{text[:head]}\n[… {left_out:,} of {len(text):,} characters left out …]\n{text[len(text) - tail :]}"
+
+
+def _fitting(text: str, room: int) -> int:
+    """Return how many characters from the beginning have a JSON of at most room characters."""
+    for count, char in enumerate(text):
+        room -= _COST.get(char, 1)
+        if room < 0:
+            return count
+    return len(text)

@@ -111,7 +111,7 @@ def _calls(case: Case, response: ChatResponse) -> list[_Call]:
                 record.params if readable else None,
                 record.iteration,
                 failed=readable and _failed_by_mock(case, record),
-                refused=error if error.startswith(_REFUSED) else "",
+                refused=record.result.explained() if error.startswith(_REFUSED) else "",
             )
         )
     return made

@@ -13,6 +13,7 @@ import attrs
 
 from ..config.cases import Case, ExpectedCall, ExpectedTurn, ToolMock
 from ..domain import AssistantMessage, ConversationTurn, ToolCall, ToolMessage, UserMessage
+from ..errors import with_hint
 from .arguments import json_equal
 from .judging import NOT_RUN
 from .reading import Imported
@@ -162,11 +163,11 @@ def _calls(turn: ConversationTurn) -> Iterator[_Done]:
 
 
 def _envelope(answer: ToolMessage) -> tuple[bool, Any, str]:
-    """Return success, result and error of the text that the model read."""
+    """Return success, result and error (with its hint) of the text that the model read."""
     try:
         data = json.loads(answer.content)
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict) or not isinstance(data.get("success"), bool):
         return not answer.is_error, answer.content, answer.content if answer.is_error else ""
-    return data["success"], data.get("result"), str(data.get("error") or "")
+    return data["success"], data.get("result"), with_hint(str(data.get("error") or ""), data.get("hint"))

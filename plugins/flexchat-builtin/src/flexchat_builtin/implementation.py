@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin import ToolContext, ToolDefinition, ToolError, ToolHandler
 
 KIND = "builtin"
 
@@ -23,14 +23,14 @@ class BuiltinSettings:
     handler: str | None = None
 
 
-class HandlerNotFoundError(LookupError):
+class HandlerNotFoundError(ToolError, LookupError):
     """No handler of that name is installed (requirements TC-45, TE-11)."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name, self.known = name, tuple(sorted(known))
         close = difflib.get_close_matches(name, self.known, n=1)
-        hint = f" (did you mean '{close[0]}'?)" if close else f" (known: {', '.join(self.known) or 'none'})"
-        super().__init__(f"Builtin handler '{name}' not found{hint}")
+        hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(self.known) or 'none'}"
+        super().__init__(f"Builtin handler '{name}' not found", hint=hint)
 
 
 async def run(settings: BuiltinSettings, params: Mapping[str, Any], context: ToolContext) -> Any:
@@ -41,11 +41,11 @@ async def run(settings: BuiltinSettings, params: Mapping[str, Any], context: Too
 def check(
     settings: BuiltinSettings, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]
 ) -> str | None:
-    """Return the sentence run would raise, so that a config is refused before anyone calls the tool."""
+    """Return what run would raise, with its hint, so that a config is refused before anyone calls the tool."""
     try:
         find(settings, tool, handlers)
     except HandlerNotFoundError as error:
-        return str(error)
+        return error.explained()
     return None
 
 

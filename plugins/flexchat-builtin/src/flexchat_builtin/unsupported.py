@@ -61,5 +61,5 @@ def unknown(name: str, known: Iterable[str]) -> MathError:
         return MathError(f"'{shown}' is not available: {REASONS[name]}")
     folded = {k.casefold(): k for k in known}
     close = difflib.get_close_matches(shown.casefold(), folded, n=1)
-    hint = f" (did you mean '{folded[close[0]]}'?)" if close else ": variables are not supported, put in the number"
-    return MathError(f"unknown name '{shown}'{hint}")
+    hint = f"did you mean '{folded[close[0]]}'?" if close else "variables are not supported, put in the number"
+    return MathError(f"unknown name '{shown}'", hint=hint)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolError, ToolHandler
 
 KIND = "internal"
 
@@ -24,7 +25,7 @@ class InternalSettings:
     service: str | None = None
 
 
-class InternalToolError(Exception):
+class InternalToolError(ToolError):
     """An internal tool cannot do its work; the text is for the model and the person who wrote the config."""
 
 
@@ -37,7 +38,7 @@ async def run(settings: InternalSettings, params: Mapping[str, Any], context: To
     name = _handler_name(settings, context.tool)
     handler = context.handlers.get((KIND, name))
     if handler is None:
-        raise InternalToolError(_not_found(name, context.handlers))
+        raise _not_found(name, context.handlers)
     if settings.service is not None:
         context = attrs.evolve(context, retrievers=_only(settings.service, context))
     return await context.call(handler, params)
@@ -56,17 +57,19 @@ def check(
 ) -> str | None:
     """Return that the handler does not exist, or None."""
     name = _handler_name(settings, tool)
-    return None if (KIND, name) in handlers else _not_found(name, handlers)
+    return None if (KIND, name) in handlers else _not_found(name, handlers).explained()
 
 
 def _handler_name(settings: InternalSettings, tool: ToolDefinition) -> str:
     return settings.handler or tool.handler or tool.name
 
 
-def _not_found(name: str, handlers: Mapping[tuple[str, str], ToolHandler]) -> str:
-    """The specified text, then what there is (requirements TC-46, TE-15)."""
+def _not_found(name: str, handlers: Mapping[tuple[str, str], ToolHandler]) -> InternalToolError:
+    """The specified text; the hint says what there is (requirements TC-46, TE-15)."""
     known = sorted(handler for kind, handler in handlers if kind == KIND)
-    return f"Internal handler '{name}' not found (installed: {_listed(known)})"
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"installed: {_listed(known)}"
+    return InternalToolError(f"Internal handler '{name}' not found", hint=hint)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 from flexchat import ToolCall, ToolResult
 from flexchat.domain import new_call_id
+from flexchat.errors import with_hint
 from flexchat.tools.results import for_the_model
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 
@@ -27,7 +28,7 @@ _MCP_BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
 def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIMITED) -> ToolMessage:
-    """Return the answer to a call: the result as text or JSON, or ``Error: MESSAGE``.
+    """Return the answer to a call: the result as text or JSON, or ``Error: MESSAGE`` with the hint behind it.
 
     Of an MCP pair of text and artifacts the model reads the text, and the message keeps the artifacts; of every other
     result the message keeps the whole envelope.
@@ -40,7 +41,8 @@ def result_message(call: ToolCall, result: ToolResult, *, max_chars: int = UNLIM
         text, artifact = pair
         result = attrs.evolve(result, result=text, encoded=None)
     shown = json.loads(for_the_model(result, max_chars))
-    content = _as_text(shown["result"]) if result.success else f"Error: {shown['error']}"
+    wrong = "" if result.success else with_hint(shown["error"], shown.get("hint"))
+    content = _as_text(shown["result"]) if result.success else f"Error: {wrong}"
     return _answer(call.id, call.name, content, is_error=not result.success, artifact=artifact)
 
 

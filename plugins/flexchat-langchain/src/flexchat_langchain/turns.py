@@ -194,7 +194,7 @@ class _SoFar:
             ToolMessage(
                 tool_call_id=call.id,
                 name=call.name,
-                content=for_the_model(by_id[call.id], cap),
+                content=for_the_model(by_id[call.id], cap, call.name),
                 is_error=not by_id[call.id].success,
             )
             for call in self._last.tool_calls

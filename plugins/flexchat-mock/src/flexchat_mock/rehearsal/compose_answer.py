@@ -88,7 +88,9 @@ def _result(call: ToolCall | None, message: ToolMessage) -> str:
         verb = "failed" if message.is_error else "answered"
         return f"{spoken} {verb}: {_shortened(message.content, _MOST_CHARACTERS)}"
     if isinstance(content, dict) and content.get("success") is False:
-        return f"{spoken} failed: {_shortened(str(content.get('error', 'no reason given')), _MOST_CHARACTERS)}"
+        why = str(content.get("error", "no reason given"))
+        why += f" ({content['hint']})" if content.get("hint") else ""
+        return f"{spoken} failed: {_shortened(why, _MOST_CHARACTERS)}"
     if isinstance(content, dict) and content.get("success") is True and "result" in content:
         content = content["result"]
     elif message.is_error:

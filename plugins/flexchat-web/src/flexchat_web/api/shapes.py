@@ -32,7 +32,11 @@ def taken(required: Mapping[str, Schema], **optional: Schema) -> Schema:
 
 
 TOOL_RESULT = record(
-    {"success": SWITCH, "tool_name": TEXT, "execution_time_ms": COUNT}, result={}, error=NULLABLE_TEXT, notes=TEXTS
+    {"success": SWITCH, "tool_name": TEXT, "execution_time_ms": COUNT},
+    result={},
+    error=NULLABLE_TEXT,
+    hint=TEXT,
+    notes=TEXTS,
 )
 TOOL_CALL = record({"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT})
 TURN = record(

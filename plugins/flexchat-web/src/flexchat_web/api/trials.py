@@ -142,7 +142,7 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
     if call.serving.settings.tokens:  # all tenants see the history, and none what another asked
         why = f"failed: {', '.join(entry.tool for entry in failed)}"
     else:
-        why = "; ".join(entry.result.error or "" for entry in failed)
+        why = "; ".join(entry.result.explained() for entry in failed)
         details["query"] = call.body["query"]
     why = why if made else "no tool was called"
     status = await _recorded(call, trial, succeeded=succeeded, details=details, error={**details, "error": why})

@@ -62,7 +62,7 @@ export function toolCallCard({ name, open = false }) {
       replace(
         result,
         h("h4", {}, outcome.success ? "Result" : "Error"),
-        outcome.success ? view(outcome.result) : h("p", { class: "tool-call-error" }, String(outcome.error ?? "It failed without saying why.")),
+        outcome.success ? view(outcome.result) : toolError(outcome),
       );
     },
     stop() {
@@ -77,6 +77,11 @@ toolCallCard.of = ({ tool, params, result, iteration }, open = false) => {
   card.finish(result, { iteration, params });
   return card.node;
 };
+
+/** Return what went wrong and, below it, what helps. */
+export function toolError({ error, hint }) {
+  return [h("p", { class: "tool-call-error" }, String(error ?? "It failed without saying why.")), hint && h("p", { class: "muted" }, hint)];
+}
 
 function view(value) {
   return typeof value === "string" ? codeView(value, { label: "result" }) : jsonView(value, { label: "result" });
