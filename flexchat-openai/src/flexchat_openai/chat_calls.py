@@ -199,7 +199,7 @@ def _said(fragment: dict[str, Any], path: str) -> tuple[str | None, str | dict[s
     if custom is not None:  # a tool whose input is free text
         place = f"{path}.custom"
         return _name(custom, place), text_in(custom, "input", place)
-    function = object_in(fragment, "function", path)
+    function = object_in(fragment, "function", path, needed=True)
     if function is None:
         return None, ""
     place = f"{path}.function"
