@@ -30,6 +30,8 @@ def same(turn):
     body = turn.to_dict()
     for call in body.get("tool_calls", ()):
         call["result"].pop("execution_time_ms")
+    for one in body["rounds"]:
+        one.pop("elapsed_ms")
     phases = [(p["phase"], p["outcome"]) for p in body.pop("phases")]
     return {k: v for k, v in body.items() if k not in ("id", "elapsed_ms")}, phases
 

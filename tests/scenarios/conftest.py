@@ -64,7 +64,8 @@ class Generation:
 
     async def events(self, message: str = "What is the weather in Rome?") -> list:
         found = Profile(topic=message, user_message=message)
-        return [e async for e in self.generator.events(found, self.rule, message, streamed=True)]
+        begun = self.generator.begin(found, self.rule, message, streamed=True)
+        return [e async for e in self.generator.answer(begun)]
 
 
 @pytest.fixture

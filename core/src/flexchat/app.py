@@ -106,7 +106,7 @@ class FlexChat:
             self._providers, tools, events, limits=config.limits, default_models=default_models
         )
         router = Router(config, self._providers, self.retrievers, default_models, events, usual_thresholds, mask)
-        self._conversation = Conversation(router, generator, events)
+        self._conversation = Conversation(router, generator, events, mask)
 
     @classmethod
     def from_config(
@@ -241,7 +241,7 @@ class FlexChat:
             response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
                 ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
             conversation: Id of a kept conversation (the config's ``conversations``), which this turn goes on with and
-                is added to; one that is not there begins. See ``new_conversation_id``.
+                is added to, however it ends; one that is not there begins. See ``new_conversation_id``.
             tenant: Whose conversation.
 
         Raises:
@@ -249,15 +249,14 @@ class FlexChat:
                 can be no answer's form; or no conversations are kept.
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
             ResponseFormatError: The answer has not the form, also when asked again.
+
+        An error of a turn, and the CancelledError of one that is stopped, has in ``turn`` what there was by then.
         """
         request, form = self._request(message, history, topic, collections), _form(response_format)
         if conversation is None:
             return await self._conversation.respond(request, form)
-
-        async def answer(request: ChatRequest) -> Turn:
-            return await self._conversation.respond(request, form)
-
-        return await self._keeping().respond(request, answer, conversation=conversation, tenant=tenant)
+        async with self._keeping().place(request, conversation=conversation, tenant=tenant) as place:
+            return await self._conversation.respond(place.request, form, place.keep)
 
     def stream(
         self,
@@ -280,12 +279,21 @@ class FlexChat:
         request, form = self._request(message, history, topic, collections), _form(response_format)
         if conversation is None:
             return self._conversation.stream(request, form)
-        return self._keeping().stream(
-            request,
-            lambda request: self._conversation.stream(request, form),
-            conversation=conversation,
-            tenant=tenant,
-        )
+        return self._stream_kept(self._keeping(), request, form, conversation, tenant)
+
+    async def _stream_kept(
+        self, keeper: Keeper, request: ChatRequest, form: AnswerForm | None, conversation: str, tenant: str
+    ) -> AsyncGenerator[StreamEvent, None]:
+        async with (
+            keeper.place(request, conversation=conversation, tenant=tenant) as place,
+            contextlib.aclosing(self._conversation.stream(place.request, form, place.keep)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    def keep_in(self, store: ConversationStore) -> None:
+        """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it."""
+        self.conversations, self._keeper = Conversations(store), Keeper(store)
 
     async def explain(
         self,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
+import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import attrs
 
-from .domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd
+from .config.model import ResponseRule
+from .domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd, UserMessage
+from .domain.masking import Mask
+from .errors import ProviderRequestError, StorageError
 from .phases.citations import citations_of
+from .phases.exchange import Generation
 from .phases.phase5_matching import RuleVerdict, verdicts
 from .phases.phase6_generation import ResponseGenerator
 from .phases.routing import PhaseRecords, Router
@@ -20,6 +26,14 @@ from .phases.template import shows_documents
 from .plugin.citing import Found, found_in_turn
 from .plugin.events import EventHooks, current_turn
 from .schema.answer_form import AnswerForm
+
+log = logging.getLogger(__name__)
+
+KEEPING_S = 2.5
+"""How long a turn that is stopped waits for its being kept; then the store goes on by itself."""
+
+Keep = Callable[[Turn], Awaitable[Turn]]
+"""What is done with a turn that has ended, before its caller has it; see Place.keep."""
 
 
 @attrs.frozen(kw_only=True)
@@ -41,10 +55,13 @@ class Explanation:
 class Conversation:
     """Takes a message through the six phases. Keeps nothing between turns: the history is part of the request."""
 
-    def __init__(self, router: Router, generator: ResponseGenerator, events: EventHooks) -> None:
+    def __init__(
+        self, router: Router, generator: ResponseGenerator, events: EventHooks, mask: Mask | None = None
+    ) -> None:
         self._router = router
         self._generator = generator
         self._events = events
+        self._mask = mask or Mask()
 
     async def explain(self, request: ChatRequest) -> Explanation:
         """Run the phases up to the choice of a rule, and say why it is chosen.
@@ -57,8 +74,8 @@ class Conversation:
         Raises:
             TurnTimeoutError: limits.turn_timeout_ms is over.
         """
-        with _Turn():
-            records = PhaseRecords(self._events)
+        with _Turn(request, self._events) as turn:
+            records = turn.records
             profile, _ = await self._router.profile(request, records)
             found = verdicts(profile, self._router.rules)
             fitting = next((verdict.rule for verdict in found if verdict.fits), None)
@@ -66,31 +83,34 @@ class Conversation:
                 await self._router.rule(profile, records)
         return Explanation(profile=profile, rule=fitting, verdicts=found, phases=tuple(records.records))
 
-    async def respond(self, request: ChatRequest, form: AnswerForm | None = None) -> Turn:
+    async def respond(self, request: ChatRequest, form: AnswerForm | None = None, keep: Keep | None = None) -> Turn:
         """Answer a message.
 
         Args:
             form: What the answer must be; None for what the rule says.
+            keep: Is given the turn, however it ends. What it raises goes to the caller if the turn is done.
 
         Raises:
             NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError, ResponseFormatError: The turn
                 failed.
         """
-        with _Turn() as turn:
-            async with contextlib.aclosing(self._events_of(turn, request, form, streamed=False)) as events:
+        with _Turn(request, self._events) as turn:
+            async with contextlib.aclosing(self._events_of(turn, form, keep, streamed=False)) as events:
                 async for event in events:
                     if isinstance(event, TurnEnd):
                         return event.turn
         raise AssertionError("a turn ends with TurnEnd")
 
-    async def stream(self, request: ChatRequest, form: AnswerForm | None = None) -> AsyncGenerator[StreamEvent, None]:
+    async def stream(
+        self, request: ChatRequest, form: AnswerForm | None = None, keep: Keep | None = None
+    ) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message and yield what happens; the last event is the TurnEnd.
 
         Raises:
             The same as respond, out of the generator.
         """
-        turn = _Turn()
-        events = self._events_of(turn, request, form, streamed=True)
+        turn = _Turn(request, self._events)
+        events = self._events_of(turn, form, keep, streamed=True)
         # A generator runs in the context of whoever asks for its next event, which may be another task each time:
         # the turn is current only while it runs.
         try:
@@ -106,26 +126,25 @@ class Conversation:
                 await events.aclose()
 
     async def _events_of(
-        self, current: _Turn, request: ChatRequest, form: AnswerForm | None, *, streamed: bool
+        self, turn: _Turn, form: AnswerForm | None, keep: Keep | None, *, streamed: bool
     ) -> AsyncGenerator[StreamEvent, None]:
-        started = time.perf_counter()
-        records = PhaseRecords(self._events, started)
+        request, records = turn.request, turn.records
         try:
             await self._events.turn_started(request.user_message)
-            profile, rag = await self._router.profile(request, records)
-            index, rule = await self._router.rule(profile, records)
-            response: ChatResponse | None = None
-            flow = self._generator.events(
-                profile,
-                rule,
+            turn.profile, rag = await self._router.profile(request, records)
+            turn.rule = await self._router.rule(turn.profile, records)
+            turn.generation = self._generator.begin(
+                turn.profile,
+                turn.rule[1],
                 request.user_message,
                 request.history,
                 so_far=request.so_far,
                 streamed=streamed,
                 form=form,
-                spent_s=time.perf_counter() - started,
+                spent_s=turn.elapsed_s(),
             )
-            async with contextlib.aclosing(flow):
+            response: ChatResponse | None = None
+            async with contextlib.aclosing(self._generator.answer(turn.generation)) as flow:
                 async for event in flow:
                     if isinstance(event, ChatResponse):
                         response = event
@@ -135,31 +154,60 @@ class Conversation:
             if records.warnings:
                 response = attrs.evolve(response, warnings=(*records.warnings, *response.warnings))
             await records.done("response generation", response, _printable(response), usage=response.usage)
-            turn = Turn(
-                id=current.id,
-                profile=profile,
-                rule=index,
-                response=response,
-                phases=tuple(records.records),
-                elapsed_ms=(time.perf_counter() - started) * 1000,
-                citations=citations_of(
-                    response.content, rag, bool(rag.hits) and shows_documents(rule.prompt), current.found
-                ),
+            citations = citations_of(
+                response.content, rag, bool(rag.hits) and shows_documents(turn.rule[1].prompt), turn.found
             )
-            await self._events.turn_finished(response, turn.elapsed_ms)
-        except Exception as error:
-            await self._events.turn_failed(error, (time.perf_counter() - started) * 1000)
+            turn.done = turn.ended(response, citations=citations)
+            if keep is not None:
+                turn.done = await keep(turn.done)
+            await self._events.turn_finished(response, turn.done.elapsed_ms)
+        except (Exception, asyncio.CancelledError, GeneratorExit) as error:
+            await self._broken_off(turn, error, keep)
             raise
-        yield TurnEnd(turn)
+        yield TurnEnd(turn.done)
+
+    async def _broken_off(self, turn: _Turn, error: BaseException, keep: Keep | None) -> None:
+        """End a turn that does not come to its end: keep what there is of it, and hand it over with the error."""
+        ended = turn.done or self._unfinished(turn, error)
+        if keep is not None and not (turn.done and isinstance(error, StorageError)):
+            ended = await _kept_in_any_case(keep, ended)
+        if not isinstance(error, GeneratorExit):  # that one is seen by nobody
+            error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
+        if isinstance(error, Exception):
+            await self._events.turn_failed(error, turn.elapsed_s() * 1000)
+
+    def _unfinished(self, turn: _Turn, error: BaseException) -> Turn:
+        if turn.generation is not None:
+            response = self._generator.broken_off(turn.generation)
+        else:
+            asked = (UserMessage(content=turn.request.user_message), *turn.request.so_far)
+            response = ChatResponse(content="", service="", model="", messages=asked)
+        response = attrs.evolve(response, warnings=(*turn.records.warnings, *response.warnings))
+        if not isinstance(error, Exception):
+            return turn.ended(response, status="cancelled")
+        said = self._mask(str(error) or type(error).__name__)
+        return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
 
 
 class _Turn:
-    """A turn while it runs: as a context manager it is the current one."""
+    """A turn while it runs: what is known of it, and, as a context manager, the current one.
 
-    __slots__ = ("_tokens", "found", "id")
+    Attributes:
+        rule: The chosen one, with its index; None before.
+        generation: Phase 6 of it; None before.
+        done: The finished turn; None while it runs.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_tokens", "done", "found", "generation", "id", "profile", "records", "request", "rule")
+
+    def __init__(self, request: ChatRequest, events: EventHooks) -> None:
         self.id = secrets.token_hex(16)
+        self.request = request
+        self.records = PhaseRecords(events)
+        self.profile = Profile(topic=request.topic or "", user_message=request.user_message)
+        self.rule: tuple[int, ResponseRule] | None = None
+        self.generation: Generation | None = None
+        self.done: Turn | None = None
         self.found: list[Found] = []
         self._tokens: tuple[contextvars.Token[str], contextvars.Token[list[Found] | None]] | None = None
 
@@ -171,6 +219,55 @@ class _Turn:
         assert self._tokens is not None
         current_turn.reset(self._tokens[0])
         found_in_turn.reset(self._tokens[1])
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since it began."""
+        return time.perf_counter() - self.records.started
+
+    def ended(self, response: ChatResponse, **rest: Any) -> Turn:
+        """Return it as it is handed out."""
+        index, rule = self.rule or (None, None)
+        return Turn(
+            id=self.id,
+            profile=self.profile,
+            rule=index,
+            rule_name=rule.name if rule is not None else None,
+            response=response,
+            phases=tuple(self.records.records),
+            elapsed_ms=self.elapsed_s() * 1000,
+            **rest,
+        )
+
+
+async def _kept_in_any_case(keep: Keep, turn: Turn) -> Turn:
+    """Keep a turn that nobody waits for any more: whoever cancels it now cancels the waiting and not the keeping.
+
+    It is waited for a moment, so that a program which ends now does not end before it.
+
+    Raises:
+        asyncio.CancelledError: Somebody cancelled it meanwhile.
+    """
+    keeping = asyncio.ensure_future(keep(turn))
+    _KEEPING.add(keeping)
+    keeping.add_done_callback(_KEEPING.discard)
+    cancelled: asyncio.CancelledError | None = None
+    until = time.monotonic() + KEEPING_S
+    while not keeping.done() and (left := until - time.monotonic()) > 0:
+        try:
+            await asyncio.wait({keeping}, timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
+        turn = keeping.result()
+    else:
+        why = keeping.exception() if keeping.done() and not keeping.cancelled() else "the store takes too long"
+        log.warning("the turn %s ended early and is not kept: %s", turn.id, why)
+    if cancelled is not None:
+        raise cancelled
+    return turn
+
+
+_KEEPING: set[asyncio.Future[Turn]] = set()
 
 
 def _printable(response: ChatResponse) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 
@@ -74,9 +74,12 @@ class FlexChatError(Exception):
     Attributes:
         exit_status: Of a command that ends with it: 2 if what the user wrote cannot be used (names, options, the
             configuration), 1 if it was used and something failed.
+        turn: The Turn that ended with it, as far as it came: the question, the text so far, the calls that ran. None
+            if no turn had begun.
     """
 
     exit_status: ClassVar[int] = 1
+    turn: Any = None
 
 
 @attrs.frozen(kw_only=True)

@@ -162,12 +162,19 @@ def test_a_chat_is_not_kept_where_nobody_wants_it(person, run, script, data_fold
     assert not data_folder.exists()
 
 
-def test_a_failed_turn_of_a_kept_chat_leaves_nothing(person, run, script):
-    script('{ text = "one" }', '{ error = "content_filter" }', '{ text = "three" }')
+def test_a_failed_turn_is_kept_and_marked_in_the_list_and_in_what_is_shown(person, run, script):
+    script('{ text = "one" }', '{ error = "auth" }')
 
-    person("chat", typed=["a", "b", "c"])
+    person("chat", typed=["a", "b"])
 
-    assert [i["turns"] for i in listed(run)] == [2]
+    (info,) = listed(run)
+    assert (info["turns"], info["status"]) == (2, "failed")
+    assert "(failed) a" in run("conversations", "list").out
+    shown = run("conversations", "show", info["id"]).out
+    assert "\nb\n" in shown
+    assert "*(failed: " in shown
+    whole = json.loads(run("--json", "conversations", "show", info["id"]).out)
+    assert [t["status"] for t in whole["turns"]] == ["done", "failed"]
 
 
 def test_a_chat_that_cannot_be_kept_by_default_is_held_all_the_same(person, script, data_folder):

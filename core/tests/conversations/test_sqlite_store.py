@@ -10,7 +10,13 @@ import textwrap
 
 import attrs
 import pytest
-from flexchat.conversations.sqlite_store import SqliteConversations, SqliteSettings, sqlite_conversations
+from flexchat.conversations.sqlite_store import (
+    _TABLES,
+    APPLICATION_ID,
+    SqliteConversations,
+    SqliteSettings,
+    sqlite_conversations,
+)
 from flexchat.domain import (
     AssistantMessage,
     ConversationTurn,
@@ -22,6 +28,7 @@ from flexchat.domain import (
     UserMessage,
 )
 from flexchat.errors import StorageError, UnknownConversationError
+from flexchat.storage import Database
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -318,7 +325,14 @@ test_the_store_and_a_dict_never_disagree = AgainstADict.TestCase
 
 APPENDING = """
 import asyncio, sys
-from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat.conversations.sqlite_store import (
+    _TABLES,
+    APPLICATION_ID,
+    SqliteConversations,
+    SqliteSettings,
+    sqlite_conversations,
+)
+from flexchat.storage import Database
 from flexchat.domain import ConversationTurn, UserMessage
 
 async def append(path, name, most):
@@ -415,3 +429,24 @@ async def test_what_is_deleted_is_gone_from_the_disk_too(store, tmp_path):
     files = [file.read_bytes() for file in tmp_path.iterdir() if file.is_file()]
     assert len(files) >= 1
     assert not any(b"very private" in data for data in files)
+
+
+async def test_a_file_of_an_older_flexchat_is_taken_over(tmp_path):
+    """Its turns are done, and it can be added to."""
+    path = tmp_path / "old.db"
+    old = Database(path, kind="conversations", application_id=APPLICATION_ID, migrations=(_TABLES,))
+    turn_of_old = '{"id":"1","messages":[{"role":"user","content":"hello"}],"topic":"x","at":"2026"}'
+
+    def fill(database):
+        database.execute("INSERT INTO turns VALUES (7, 't', 'c', '1', ?, 'hello')", (turn_of_old,))
+        database.execute("INSERT INTO conversations VALUES ('t', 'c', 'hello', 'x', 1, '2026', '2026', 7)")
+
+    await old.write(fill)
+    await old.aclose()
+    store = SqliteConversations(path)
+
+    assert [t.status for t in await store.turns("c", tenant="t")] == ["done"]
+    assert (await store.get("c", tenant="t")).status == "done"
+    await store.append("c", ConversationTurn(id="2", messages=(), status="failed"), tenant="t")
+    assert [info.status for info in await store.list(tenant="t")] == ["failed"]
+    await store.aclose()

@@ -72,7 +72,9 @@ async def answer(provider, *, streamed=False, timeout_ms=60_000, **table):
     limits = LimitsTable(turn_timeout_ms=timeout_ms)
     rule = ResponseRule(llm="bot", model="m", tools=RuleTools())
     generator = ResponseGenerator({"bot": provider}, tools, limits=limits)
-    return [event async for event in generator.events(Profile(topic="x"), rule, "x", streamed=streamed)]
+    return [
+        event async for event in generator.answer(generator.begin(Profile(topic="x"), rule, "x", streamed=streamed))
+    ]
 
 
 @pytest.mark.parametrize(

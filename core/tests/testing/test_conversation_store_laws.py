@@ -51,7 +51,9 @@ class DictStore:
         info, turns = self.kept.get(key) or (self.begun(conversation, turn), {})
         if turn.id not in turns:
             turns = turns | {turn.id: written}
-            info = attrs.evolve(info, turns=len(turns), topic=storable(turn.topic), used_at=turn.at or NOW)
+            info = attrs.evolve(
+                info, turns=len(turns), topic=storable(turn.topic), used_at=turn.at or NOW, status=turn.status
+            )
             self.kept.pop(key, None)
             self.kept[key] = (info, turns)
 
@@ -142,6 +144,31 @@ class TitlesTheLast(DictStore):
     async def append(self, conversation, turn, *, tenant):
         await super().append(conversation, turn, tenant=tenant)
         await self.rename(conversation, turn.title, tenant=tenant)
+
+
+class ForgetsHowTurnsEnded(DictStore):
+    def written(self, turn):
+        return super().written(attrs.evolve(turn, status="done", error=""))
+
+
+class TellsNoStatus(DictStore):
+    async def append(self, conversation, turn, *, tenant):
+        await super().append(conversation, turn, tenant=tenant)
+        info, turns = self.kept[tenant, conversation]
+        self.kept[tenant, conversation] = (attrs.evolve(info, status="done"), turns)
+
+
+class TellsTheFirstStatus(DictStore):
+    async def append(self, conversation, turn, *, tenant):
+        status = (await self.get(conversation, tenant=tenant)).status if (tenant, conversation) in self.kept else None
+        await super().append(conversation, turn, tenant=tenant)
+        info, turns = self.kept[tenant, conversation]
+        self.kept[tenant, conversation] = (attrs.evolve(info, status=status or turn.status), turns)
+
+
+class DropsThePhases(DictStore):
+    def written(self, turn):
+        return super().written(attrs.evolve(turn, phases=()))
 
 
 class SortsByTime(DictStore):
@@ -326,6 +353,10 @@ FLAWS = (
     ("test_turns_come_back_in_their_order", ZeroIsAll, "last=0 are []"),
     ("test_turns_come_back_whole", KeepsStorableText, "came back as"),
     ("test_turns_come_back_whole", WholeNumbers, "came back changed"),
+    ("test_turns_come_back_whole", ForgetsHowTurnsEnded, "turn stopped: status was"),
+    ("test_turns_come_back_whole", DropsThePhases, "turn everything: phases was"),
+    ("test_a_conversation_tells_how_its_last_turn_ended", TellsNoStatus, "is cancelled, get says done"),
+    ("test_a_conversation_tells_how_its_last_turn_ended", TellsTheFirstStatus, "is done, get says cancelled"),
     ("test_a_turn_is_added_once", Repeats, "added again or replaced"),
     ("test_a_turn_is_added_once", CountsEveryAppendAsUse, "no use of the conversation"),
     ("test_a_conversation_tells_about_itself", TitlesTheLast, "title must be 'What is this?'"),

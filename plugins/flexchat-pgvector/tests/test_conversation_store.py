@@ -18,7 +18,9 @@ from flexchat.plugin import (
     UserMessage,
 )
 from flexchat_pgvector.config import PostgresqlConfig
+from flexchat_pgvector.connections import Connections
 from flexchat_pgvector.conversation_store import PostgresqlConversations
+from flexchat_pgvector.tables import CONVERSATIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,6 +196,7 @@ WRITER = """
 import asyncio, json, sys
 from flexchat.plugin import ConversationTurn, UserMessage
 from flexchat_pgvector.config import PostgresqlConfig
+from flexchat_pgvector.connections import Connections
 from flexchat_pgvector.conversation_store import PostgresqlConversations
 
 async def main(dsn, schema, name):
@@ -223,3 +226,23 @@ async def test_appends_at_once_keep_every_turn(store):
     await asyncio.gather(*(store.append("c", turn(str(n)), tenant="t") for n in range(40)))
     assert {t.id for t in await store.turns("c", tenant="t")} == {str(n) for n in range(40)}
     assert (await store.get("c", tenant="t")).turns == 40
+
+
+async def test_tables_of_an_older_flexchat_are_taken_over(dsn, schema):
+    """Their turns are done, and can be added to."""
+    config = PostgresqlConfig(dsn=dsn, schema=schema)
+    old = Connections(config, name="conversations", part="conversations", steps=CONVERSATIONS[:1], error=StorageError)
+    turn_of_old = '{"id":"1","messages":[{"role":"user","content":"hello"}],"topic":"x","at":"2026"}'
+    async with old.transaction(write=True) as connection:
+        begun = "INSERT INTO {s}.conversations VALUES ('t', 'c', 'hello', 'hello', 'x', 1, '2026', '2026', 1)"
+        await connection.execute(old.sql(begun))
+        added = "INSERT INTO {s}.turns VALUES ('t', 'c', 1, '1', 'hello', %s)"
+        await connection.execute(old.sql(added), (turn_of_old,))
+    await old.aclose()
+    store = PostgresqlConversations(config)
+
+    assert [t.status for t in await store.turns("c", tenant="t")] == ["done"]
+    assert (await store.get("c", tenant="t")).status == "done"
+    await store.append("c", turn("2", status="failed"), tenant="t")
+    assert [info.status for info in await store.list(tenant="t")] == ["failed"]
+    await store.aclose()

@@ -1,9 +1,10 @@
 """Kept conversations over HTTP."""
 
 import pytest
-from flexchat import AssistantMessage
+from flexchat import AssistantMessage, Usage
 from flexchat.domain import ProviderData, ReasoningPart, TextPart
 from flexchat.domain.chat import ChatResult
+from flexchat.errors import ProviderConnectionError
 from flexchat.testing import calls
 from flexchat_web.api.conversations import _attachment
 
@@ -29,7 +30,7 @@ async def test_conversations_are_listed_searched_and_paged(told):
         await chatted(client, f"about {id}{id}{id}", id)
     first = (await client.get("/api/conversations?limit=2")).json()["conversations"]
     assert [info["id"] for info in first] == ["c", "b"]
-    assert set(first[0]) == {"id", "title", "turns", "topic", "created_at", "updated_at"}
+    assert set(first[0]) == {"id", "title", "turns", "topic", "status", "created_at", "updated_at"}
     rest = (await client.get("/api/conversations?before=b")).json()["conversations"]
     assert [info["id"] for info in rest] == ["a"]
     found = (await client.get("/api/conversations?search=bbb")).json()["conversations"]
@@ -49,6 +50,36 @@ async def test_a_conversation_is_shown_with_its_messages_but_not_what_only_its_p
     assert turn["messages"][3]["parts"] == [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "warm"}]
     assert (turn["service"], turn["model"]) == ("robot", "r1")
     assert "opaque!" not in answer.text
+
+
+async def test_a_kept_turn_says_what_it_said_when_it_ended(told):
+    """Rule, phases, warnings, times, thoughts, tokens and calls: the same live and after a reload."""
+    thought = ChatResult(
+        message=AssistantMessage(parts=(ReasoningPart(text="hm"), TextPart(text="warm"))),
+        finish_reason="stop",
+        usage=Usage(input_tokens=3, output_tokens=2),
+        warnings=("no seed",),
+    )
+    told.says(calls(("get_weather", {"city": "Rome"})), thought)
+    client = await told.client()
+    live = (await chatted(client))["turn"]
+    (kept,) = (await client.get("/api/conversations/c1")).json()["turns"]
+    assert {key: kept[key] for key in live if key in kept and key != "citations"} == {
+        key: live[key] for key in live if key in kept and key != "citations"
+    }
+    assert {*live} - {*kept} == {"content", "conversation"}
+    assert kept["rounds"][1]["reasoning"] == "hm"
+
+
+async def test_a_turn_that_fails_is_shown_as_failed(told):
+    """With its question and its error."""
+    told.says(ProviderConnectionError("nobody there"))
+    client = await told.client()
+    assert (await client.post("/chat/api", json={"prompt": "Hello?", "conversation": "c1"})).status_code == 502
+    shown = (await client.get("/api/conversations/c1")).json()
+    (turn,) = shown["turns"]
+    assert (shown["status"], turn["status"], turn["error"]) == ("failed", "failed", "nobody there")
+    assert [m["content"] for m in turn["messages"]] == ["Hello?"]
 
 
 async def test_a_conversation_is_renamed_exported_and_deleted(told):

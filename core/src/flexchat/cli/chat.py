@@ -140,7 +140,7 @@ class _Talk:
                 self._terminal.say(f"no command {unknown}{_hint(unknown)}; /help lists them")
 
     def _turn(self, message: str) -> bool:
-        """Answer a message and return whether that went well; what did not is left out of the history."""
+        """Answer a message and return whether that went well."""
         try:
             turn = self._runner.run(self._answer(message))
         except KeyboardInterrupt:
@@ -149,23 +149,32 @@ class _Talk:
             self._terminal.say("stopped", "dim")
             return False
         except FlexChatError as error:
+            self._remember(error.turn)
             self._terminal.end_line()
             self._terminal.error(str(error))
             if self._json:
                 self._terminal.json({"error": str(error), "type": type(error).__name__}, one_line=True)
             return False
-        if self._kept is None:
-            self._history += turn.response.messages
-            self._topic = turn.profile.topic
+        self._remember(turn)
         return True
+
+    def _remember(self, turn: Turn | None) -> None:
+        """Take a turn into the history, however it ended, where no store does that."""
+        if self._kept is None and turn is not None and turn.replay:
+            self._history += turn.response.messages
+            self._topic = turn.profile.topic or None
 
     async def _answer(self, message: str) -> Turn:
         request = ChatRequest(user_message=message, history=self._history, topic=self._topic)
-        if self._json:
-            turn = await (self._kept or self._chat).respond(request)
-            self._terminal.json(turn.to_dict(), one_line=True)
-            return turn
-        return await show_turn((self._kept or self._chat).stream(request), self._terminal)
+        try:
+            if self._json:
+                turn = await (self._kept or self._chat).respond(request)
+                self._terminal.json(turn.to_dict(), one_line=True)
+                return turn
+            return await show_turn((self._kept or self._chat).stream(request), self._terminal)
+        except asyncio.CancelledError as stopped:
+            self._remember(getattr(stopped, "turn", None))
+            raise
 
 
 def _hint(unknown: str) -> str:

@@ -43,7 +43,8 @@ async def _list(conversations: Conversations, args: argparse.Namespace) -> None:
     for info in found:
         when = info.used_at[:16].replace("T", " ")
         turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
-        line = f"{short_id(info):{width}}  {when}  {turns:9}  {info.title or '(no title)'}"
+        ended = {"done": "", "cancelled": "(stopped) ", "failed": "(failed) "}[info.status]
+        line = f"{short_id(info):{width}}  {when}  {turns:9}  {ended}{info.title or '(no title)'}"
         args.terminal.out(_cut(line, args.terminal.width))
     if not found:
         args.terminal.say("no conversation is kept" + (" that has these words" if args.search else ""), "dim")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import AsyncGenerator
 
 from ..app import FlexChat
-from ..conversations.keeping import Keeper, new_conversation_id
+from ..conversations.keeping import new_conversation_id
 from ..conversations.view import Conversations
 from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, StreamEvent, Turn
 from ..errors import ConfigError, UnknownConversationError
@@ -97,7 +97,7 @@ async def every(conversations: Conversations, search: str | None = None) -> Asyn
 
 
 class KeptChat:
-    """A chat whose turns are kept in a conversation.
+    """A chat whose turns are kept in a conversation; the chat is told to keep them in the conversations' store.
 
     Attributes:
         continued: What is known of the conversation; None if it begins.
@@ -107,18 +107,16 @@ class KeptChat:
         self.continued = continued
         self._chat = chat
         self._conversations = conversations
-        self._keeper = Keeper(conversations.store)
+        chat.keep_in(conversations.store)
         self._id = continued.id if continued else new_conversation_id()
 
     async def respond(self, message: str | ChatRequest) -> Turn:
         """Answer a message and keep the turn."""
-        request, tenant = _request(message), self._conversations.tenant
-        return await self._keeper.respond(request, self._chat.respond, conversation=self._id, tenant=tenant)
+        return await self._chat.respond(message, conversation=self._id, tenant=self._conversations.tenant)
 
     def stream(self, message: str | ChatRequest) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece; with its last event the turn is kept."""
-        request, tenant = _request(message), self._conversations.tenant
-        return self._keeper.stream(request, self._chat.stream, conversation=self._id, tenant=tenant)
+        return self._chat.stream(message, conversation=self._id, tenant=self._conversations.tenant)
 
     def begin(self) -> None:
         """Begin another conversation with the next message."""
@@ -127,10 +125,6 @@ class KeptChat:
     async def aclose(self) -> None:
         """Close the store."""
         await self._conversations.store.aclose()
-
-
-def _request(message: str | ChatRequest) -> ChatRequest:
-    return ChatRequest(user_message=message) if isinstance(message, str) else message
 
 
 async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: bool) -> KeptChat | None:

@@ -197,6 +197,7 @@ class ResponseRule:
     """One [[responses]] table. The first whose match fits the profile answers."""
 
     llm: str = key("Name of an entry in llms.")
+    name: str | None = key("What the rule is called wherever it is named; absent: its number.", default=None)
     model: str | None = key("Model; absent for the entry's default_model.", default=None)
     prompt: str = key("System prompt; {{variables}} are filled in.", default="")
     match: Mapping[str, Any] = key("Conditions on the profile; none: answers everything.", factory=dict)

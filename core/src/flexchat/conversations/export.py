@@ -27,7 +27,7 @@ _FENCE = "```"
 
 def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
     """Return everything that is kept of a conversation as JSON data."""
-    return {**attrs.asdict(info), "turns": [turn_to_dict(turn) for turn in turns]}
+    return {**attrs.asdict(info), "turns": [{**turn_to_dict(turn), "status": turn.status} for turn in turns]}
 
 
 def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:
@@ -55,6 +55,8 @@ def _blocks(turn: ConversationTurn) -> Iterator[str]:
             yield from filter(None, map(_part, message.parts))
         elif isinstance(message, ToolMessage):
             yield _fenced(f"{message.name}{' failed' if message.is_error else ''}: {_shortened(message.content)}")
+    if turn.status != "done":
+        yield "*(stopped before it was done)*" if turn.status == "cancelled" else f"*(failed: {_line(turn.error)})*"
     if turn.citations:
         yield "\n".join(f"- {_cited(c.title, c.source)}" for c in turn.citations)
 
@@ -78,6 +80,10 @@ def _arguments(call: ToolCall) -> str:
 
 def _medium(part: MediaPart) -> str:
     return f"[{part.kind}: {part.name or part.url or part.mime_type}]"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split()).replace("*", r"\*")
 
 
 def _cited(title: str, source: str | None) -> str:

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import secrets
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 
 import attrs
 
-from ..domain import ChatRequest, ConversationTurn, Message, StreamEvent, Turn, TurnEnd
+from ..domain import ChatRequest, ConversationTurn, Message, Turn
 from ..errors import UnknownConversationError
 from ..plugin.contracts import ConversationStore
 
@@ -21,86 +21,83 @@ def new_conversation_id() -> str:
     return secrets.token_hex(16)
 
 
+@attrs.frozen
+class Place:
+    """A turn's place in a conversation.
+
+    Attributes:
+        request: With what was said before in its history.
+        keep: Adds the turn to the conversation, however it ended, and returns it as it is kept. May raise StorageError.
+    """
+
+    request: ChatRequest
+    keep: Callable[[Turn], Awaitable[Turn]]
+
+
 class Keeper:
     """Answers messages as part of conversations of a store.
 
     Turns of one conversation follow each other: the second waits for the first and knows what was said in it. Turns
     that other processes add at the same time are kept too, in the order in which they end, and do not know of each
-    other. A turn that fails, or whose stream is closed before its end, leaves nothing.
+    other.
     """
 
     def __init__(self, store: ConversationStore) -> None:
         self.store = store
         self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
-    async def respond(
-        self,
-        request: ChatRequest,
-        answer: Callable[[ChatRequest], Awaitable[Turn]],
-        *,
-        conversation: str,
-        tenant: str,
-    ) -> Turn:
-        """Answer a message and keep the turn; what is returned is kept.
+    @contextlib.asynccontextmanager
+    async def place(self, request: ChatRequest, *, conversation: str, tenant: str) -> AsyncIterator[Place]:
+        """Lend the place behind the conversation's last turn; nobody else has it meanwhile.
 
         Args:
             request: Its history, if it has any, comes behind that of the conversation; its topic goes before.
             conversation: An id; one that is not there yet begins.
 
         Raises:
-            StorageError: The history cannot be read, or the turn not be kept. What answer raises.
+            StorageError: The history cannot be read.
         """
-        async with self._turn(conversation, tenant):
-            return await self._kept(
-                await answer(await self._continued(request, conversation, tenant)), conversation, tenant
-            )
 
-    async def stream(
-        self,
-        request: ChatRequest,
-        answer: Callable[[ChatRequest], AsyncGenerator[StreamEvent, None]],
-        *,
-        conversation: str,
-        tenant: str,
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Answer a message piece by piece; by the time the TurnEnd comes the turn is kept. Else like respond."""
-        async with self._turn(conversation, tenant):
-            events = answer(await self._continued(request, conversation, tenant))
-            async with contextlib.aclosing(events):
-                async for event in events:
-                    if isinstance(event, TurnEnd):
-                        yield TurnEnd(await self._kept(event.turn, conversation, tenant))
-                    else:
-                        yield event
+        async def keep(turn: Turn) -> Turn:
+            await self.store.append(conversation, _conversation_turn(turn), tenant=tenant)
+            return attrs.evolve(turn, conversation=conversation)
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, conversation: str, tenant: str) -> AsyncIterator[None]:
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
         async with lock:
-            yield
+            yield Place(await self._continued(request, conversation, tenant), keep)
 
     async def _continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
         try:
             turns = await self.store.turns(conversation, tenant=tenant)
         except UnknownConversationError:
             return request
-        earlier: list[Message] = [message for turn in turns for message in turn.messages]
+        earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
         topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
         return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
 
-    async def _kept(self, turn: Turn, conversation: str, tenant: str) -> Turn:
-        await self.store.append(conversation, _conversation_turn(turn), tenant=tenant)
-        return attrs.evolve(turn, conversation=conversation)
-
 
 def _conversation_turn(turn: Turn) -> ConversationTurn:
+    response = turn.response
     return ConversationTurn(
         id=turn.id,
-        messages=turn.response.messages,
+        messages=response.messages,
         topic=turn.profile.topic,
-        service=turn.response.service,
-        model=turn.response.model,
-        usage=turn.response.usage,
+        service=response.service,
+        model=response.model,
+        usage=response.usage,
         citations=turn.citations,
         at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        status=turn.status,
+        error=turn.error,
+        replay=turn.replay,
+        intent=turn.profile.intent,
+        rule=turn.rule,
+        rule_name=turn.rule_name,
+        phases=turn.phases,
+        rounds=response.rounds,
+        tool_calls=response.tool_calls,
+        max_iterations_reached=response.max_iterations_reached,
+        finish_reason=response.finish_reason,
+        warnings=response.warnings,
+        elapsed_ms=turn.elapsed_ms,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from ..domain import ConversationInfo, ConversationTurn
+from ..domain import ConversationInfo, ConversationTurn, TurnStatus
 from ..domain.message_json import turn_from_json, turn_to_json
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
@@ -46,9 +46,13 @@ CREATE TABLE turns (
         DEFERRABLE INITIALLY DEFERRED
 );
 """
-_MIGRATIONS = (_TABLES,)
+# A column beside the turn's own JSON, so that the list of conversations can tell it. Turns of old files are all done.
+_STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
+_MIGRATIONS = (_TABLES, _STATUS)
 
-_INFO = "id, title, turns, started_at, used_at, topic"
+_INFO = (
+    "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn)"
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -90,9 +94,9 @@ class SqliteConversations:
 
         def add(database: sqlite3.Connection) -> None:
             added = database.execute(
-                "INSERT INTO turns (tenant, conversation, id, turn, folded_text) VALUES (?, ?, ?, ?, ?) "
+                "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status) VALUES (?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT DO NOTHING RETURNING number",
-                (*key, turn.id, written, folded),
+                (*key, turn.id, written, folded, turn.status),
             ).fetchall()
             for (number,) in added:
                 database.execute(
@@ -227,8 +231,8 @@ def _found(database: sqlite3.Connection, key: tuple[str, ...]) -> ConversationIn
     return _info(row)
 
 
-def _info(row: tuple[str, str, int, str, str, str]) -> ConversationInfo:
-    id, title, turns, started_at, used_at, topic = row
+def _info(row: tuple[str, str, int, str, str, str, TurnStatus]) -> ConversationInfo:
+    id, title, turns, started_at, used_at, topic, status = row
     return ConversationInfo(
         id=id,
         title=title,
@@ -236,6 +240,7 @@ def _info(row: tuple[str, str, int, str, str, str]) -> ConversationInfo:
         started_at=started_at,
         used_at=used_at,
         topic=topic,
+        status=status,
     )
 
 

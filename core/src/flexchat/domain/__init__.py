@@ -9,6 +9,7 @@ from .chat import (
     ModelInfo,
     Reasoning,
     ResponseFormat,
+    Round,
     Usage,
 )
 from .conversation import DEFAULT_TENANT, ConversationInfo, ConversationTurn
@@ -55,7 +56,7 @@ from .stream import (
     result_of,
 )
 from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
-from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn
+from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnStatus
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -91,6 +92,7 @@ __all__ = [
     "ResponseFormat",
     "RetrievalHits",
     "RewrittenSchema",
+    "Round",
     "SchemaDialect",
     "SchemaNote",
     "Source",
@@ -111,6 +113,7 @@ __all__ = [
     "ToolStarted",
     "Turn",
     "TurnEnd",
+    "TurnStatus",
     "Usage",
     "UserMessage",
     "Where",

@@ -199,6 +199,36 @@ class Embeddings:
 
 
 @attrs.frozen(kw_only=True)
+class Round:
+    """One answer of the model within a turn: who gave it, how long it took and what it cost.
+
+    Attributes:
+        service: Name of the LLM in the config.
+        elapsed_ms: Milliseconds from request to answer; the tools it asked for not included.
+        reasoning: What the model thought, as far as the service shows it.
+        usage: Tokens of this answer alone; None if the service did not say.
+    """
+
+    service: str
+    model: str
+    elapsed_ms: float
+    finish_reason: str | None = None
+    reasoning: str = ""
+    usage: Usage | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "service": self.service,
+            "model": self.model,
+            "elapsed_ms": round(self.elapsed_ms, 3),
+            "finish_reason": self.finish_reason,
+            "reasoning": self.reasoning,
+            "usage": self.usage.to_dict() if self.usage else None,
+        }
+
+
+@attrs.frozen(kw_only=True)
 class ChatResponse:
     """What goes back to the user.
 
@@ -210,6 +240,7 @@ class ChatResponse:
         messages: What this turn adds to the history, from the user's message on, nothing lost. Hand it
             back as part of the next request's history.
         usage: Tokens of all exchanges of this turn together.
+        rounds: The model's answers one by one, oldest first.
         warnings: What could not be honoured, what was repaired; one sentence each.
         parsed: Where a response_format was asked for, what the content says: JSON data, or an instance of the class
             that was asked for.
@@ -223,6 +254,7 @@ class ChatResponse:
     finish_reason: str | None = None
     messages: tuple[Message, ...] = ()
     usage: Usage | None = None
+    rounds: tuple[Round, ...] = ()
     warnings: tuple[str, ...] = ()
     parsed: Any = None
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import attrs
 
-from .chat import Usage
+from .chat import Round, Usage
 from .messages import AssistantMessage, Message, UserMessage
 from .retrieval import Citation
 from .text import storable
+from .tools import ToolCallRecord
+from .turn import PhaseRecord, TurnStatus
 
 DEFAULT_TENANT = "default"
 """Whose conversations are meant where nobody says."""
@@ -22,8 +24,10 @@ class ConversationTurn:
     Attributes:
         id: Turn.id.
         messages: Whole: the user's message, tool calls, their results, the answer, and what only its provider can
-            read.
-        at: When it was finished: ISO 8601, UTC.
+            read. Of a turn that is not done, as far as it came; a call without a result has an answer that says so.
+        at: When it ended: ISO 8601, UTC.
+        status, error, replay, rule, rule_name, phases, elapsed_ms: As in Turn.
+        tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
     """
 
     id: str
@@ -34,6 +38,19 @@ class ConversationTurn:
     usage: Usage | None = None
     citations: tuple[Citation, ...] = ()
     at: str = ""
+    status: TurnStatus = "done"
+    error: str = ""
+    replay: bool = True
+    intent: str | None = None
+    rule: int | None = None
+    rule_name: str | None = None
+    phases: tuple[PhaseRecord, ...] = ()
+    rounds: tuple[Round, ...] = ()
+    tool_calls: tuple[ToolCallRecord, ...] | None = None
+    max_iterations_reached: bool = False
+    finish_reason: str | None = None
+    warnings: tuple[str, ...] = ()
+    elapsed_ms: float = 0.0
 
     @property
     def title(self) -> str:
@@ -55,7 +72,7 @@ class ConversationInfo:
 
     Attributes:
         started_at, used_at: ISO 8601, UTC.
-        topic: That of its last turn.
+        topic, status: Those of its last turn.
     """
 
     id: str
@@ -64,3 +81,4 @@ class ConversationInfo:
     started_at: str
     used_at: str
     topic: str = ""
+    status: TurnStatus = "done"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import attrs
 
-from .chat import Usage
+from .chat import Round, Usage
 from .conversation import ConversationTurn
 from .messages import (
     AssistantMessage,
@@ -30,6 +30,8 @@ from .messages import (
     UserMessage,
 )
 from .retrieval import Citation
+from .tools import ToolCallRecord, ToolResult
+from .turn import PhaseRecord, TurnStatus
 
 T = TypeVar("T")
 
@@ -78,7 +80,18 @@ def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
     Raises:
         ValueError: It is none, or of a newer FlexChat.
     """
-    return _made(ConversationTurn, data, messages=_messages, usage=_usage, citations=_citations)
+    return _made(
+        ConversationTurn,
+        data,
+        messages=_messages,
+        usage=_usage,
+        citations=_citations,
+        status=_status,
+        phases=_phases,
+        rounds=_rounds,
+        tool_calls=_tool_calls,
+        warnings=_tuple,
+    )
 
 
 def turn_to_json(turn: ConversationTurn) -> str:
@@ -115,7 +128,7 @@ def _fields(value: Any) -> dict[str, Any]:
     data: dict[str, Any] = {"type": _PART_NAMES[type(value)]} if type(value) in _PART_NAMES else {}
     for field in attrs.fields(type(value)):
         item = getattr(value, field.name)
-        if field.init and not (field.name != "id" and _is_default(item, field.default)):
+        if field.init and field.eq and not (field.name != "id" and _is_default(item, field.default)):
             data[field.name] = _data(item)
     return data
 
@@ -186,6 +199,28 @@ def _media(items: Any) -> tuple[MediaPart, ...]:
 
 def _citations(items: Any) -> tuple[Citation, ...]:
     return tuple([_made(Citation, item) for item in _list(items)])
+
+
+def _phases(items: Any) -> tuple[PhaseRecord, ...]:
+    return tuple([_made(PhaseRecord, item, usage=_usage, warnings=_tuple) for item in _list(items)])
+
+
+def _rounds(items: Any) -> tuple[Round, ...]:
+    return tuple([_made(Round, item, usage=_usage) for item in _list(items)])
+
+
+def _tool_calls(items: Any) -> tuple[ToolCallRecord, ...]:
+    return tuple([_made(ToolCallRecord, item, result=_result) for item in _list(items)])
+
+
+def _result(item: Any) -> ToolResult:
+    return _made(ToolResult, item, notes=_tuple)
+
+
+def _status(name: Any) -> Any:
+    if name not in get_args(TurnStatus):
+        raise ValueError(f"this FlexChat cannot read a turn with the status {name!r}")
+    return name
 
 
 def _provider_data(item: Any) -> ProviderData:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from .chat import ChatResponse, Usage
 from .messages import Message
 from .retrieval import Citation, Profile
+
+TurnStatus = Literal["done", "cancelled", "failed"]
+"""How a turn ended: with its answer, because somebody stopped it, or with an error."""
 
 
 @attrs.frozen(kw_only=True)
@@ -78,24 +81,33 @@ class PhaseRecord:
 
 @attrs.frozen(kw_only=True)
 class Turn:
-    """A finished turn.
+    """A turn that has ended: with its answer, or, as an error's ``turn``, before that.
 
     Attributes:
         id: 32 hexadecimal digits; the same in every plugin event of the turn.
-        rule: Index of the response rule that answered, from 0.
+        rule: Index of the response rule that answered, from 0; None if the turn ended before one was chosen.
+        response: Of a turn that is not done, what there was by then: the text so far, and the calls that ran.
         elapsed_ms: Milliseconds from request to response.
         citations: The passages the model had before it, those the prompt showed first.
         conversation: Id of the conversation it was added to; None if it is kept nowhere.
+        error: Why it failed; empty if it did not.
+        replay: Whether its messages go into the history of the next. Not if the service refused them (too long,
+            filtered): it would refuse them again.
+        rule_name: The rule's name in the config; None if it has none.
     """
 
     id: str
     profile: Profile
-    rule: int
+    rule: int | None
     response: ChatResponse
     phases: tuple[PhaseRecord, ...]
     elapsed_ms: float
     citations: tuple[Citation, ...] = ()
     conversation: str | None = None
+    status: TurnStatus = "done"
+    error: str = ""
+    replay: bool = True
+    rule_name: str | None = None
 
     @property
     def content(self) -> str:
@@ -107,11 +119,15 @@ class Turn:
         response = self.response
         details: Mapping[str, Any] = {
             "id": self.id,
+            "status": self.status,
+            **({"error": self.error} if self.error else {}),
             "topic": self.profile.topic,
             "intent": self.profile.intent,
             "rule": self.rule,
+            "rule_name": self.rule_name,
             "finish_reason": response.finish_reason,
             "usage": response.usage.to_dict() if response.usage else None,
+            "rounds": [one.to_dict() for one in response.rounds],
             "warnings": list(response.warnings),
             "citations": [citation.to_dict() for citation in self.citations],
             "phases": [record.to_dict() for record in self.phases],

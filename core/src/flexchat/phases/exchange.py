@@ -12,7 +12,19 @@ from typing import Any
 import attrs
 
 from ..config.model import ResponseRule
-from ..domain import ChatEvent, ChatOptions, ChatResult, Message, StreamEnd, TextDelta, ToolCallRecord, Usage
+from ..domain import (
+    AssistantMessage,
+    ChatEvent,
+    ChatOptions,
+    ChatResult,
+    Message,
+    ReasoningPart,
+    Round,
+    StreamEnd,
+    TextDelta,
+    ToolCallRecord,
+    Usage,
+)
 from ..errors import (
     ProviderError,
     ProviderProtocolError,
@@ -25,6 +37,7 @@ from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
 from ..schema.answer_form import AnswerForm
 from ..tools.registry import ToolRegistry
+from .tool_loop import ToolLoop
 
 log = logging.getLogger(__name__)
 
@@ -37,11 +50,15 @@ class Generation:
         service, model: Who is asked.
         fallback: Services that may still stand in.
         kept: How many of the messages were there before this turn.
+        aside: Said to the model behind the messages, and no part of the turn.
         streamed: Ask for answers piece by piece, where the provider can do that.
         form: What the answer must be; None for any text.
         in_form: Whether the last exchange asked for that form.
         wrote: Whether a tool has run that must not run twice.
         result: Of the last exchange.
+        said: The message of that result, as long as it is not among the messages.
+        pieces: Of an answer that is being written.
+        loop: What runs the calls of ``said``; None while none run.
     """
 
     rule: ResponseRule
@@ -50,6 +67,7 @@ class Generation:
     fallback: list[str]
     messages: tuple[Message, ...]
     kept: int
+    aside: tuple[Message, ...] = ()
     timeout_ms: int
     deadline: float
     streamed: bool
@@ -57,9 +75,37 @@ class Generation:
     in_form: bool = False
     wrote: bool = False
     result: ChatResult | None = None
+    said: AssistantMessage | None = None
+    pieces: list[ChatEvent] = attrs.field(factory=list)
+    loop: ToolLoop | None = None
+    rounds: list[Round] = attrs.field(factory=list)
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
     records: list[ToolCallRecord] | None = None
+
+    def add_answer(self, *answers: Message) -> None:
+        """Put the last answer among the messages, and behind it those to its calls."""
+        assert self.said is not None
+        self.messages, self.said = (*self.messages, self.said, *answers), None
+
+    def take(self, result: ChatResult, elapsed_ms: float) -> None:
+        """Take what an exchange came to."""
+        self.result, self.said = result, result.message
+        self.pieces.clear()
+        self.warnings.extend(w for w in result.warnings if w not in self.warnings)
+        if result.usage is not None:
+            self.usage = result.usage if self.usage is None else self.usage + result.usage
+        thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
+        self.rounds.append(
+            Round(
+                service=self.service,
+                model=self.model,
+                elapsed_ms=elapsed_ms,
+                finish_reason=result.finish_reason,
+                reasoning="".join(thought),
+                usage=result.usage,
+            )
+        )
 
     def time_left(self) -> float:
         """Return the seconds the turn may still take."""
@@ -110,8 +156,8 @@ class Exchanges:
             left = turn.time_left()
             if left <= 0:
                 raise turn.too_late("the tool loop")
-            asked = self._asked(turn, provider, options, offered, left)
-            await self._events.before_chat(turn.service, turn.model, turn.messages, asked)
+            asked, messages = self._asked(turn, provider, options, offered, left), turn.messages + turn.aside
+            await self._events.before_chat(turn.service, turn.model, messages, asked)
             started = time.perf_counter()
             result: Any = None
             begun = False
@@ -119,12 +165,13 @@ class Exchanges:
             deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
             try:
                 if streams:
-                    stream: Any = provider.stream_chat(turn.messages, turn.model, asked)  # type: ignore[attr-defined]
+                    stream: Any = provider.stream_chat(messages, turn.model, asked)  # type: ignore[attr-defined]
                     async with contextlib.aclosing(stream):
                         deadline.wait(left)
                         async for event in stream:
                             deadline.rest()
                             begun = True
+                            turn.pieces.append(event)
                             if result is not None:
                                 raise _broken(provider, turn, "its stream goes on after StreamEnd")
                             if type(event) is StreamEnd:
@@ -135,7 +182,7 @@ class Exchanges:
                             deadline.wait(left)
                 else:
                     deadline.wait(left)
-                    result = await provider.generate_chat(turn.messages, turn.model, asked)
+                    result = await provider.generate_chat(messages, turn.model, asked)
             except asyncio.CancelledError:
                 if deadline.passed():
                     raise turn.too_late(_ANSWER) from None
@@ -151,15 +198,13 @@ class Exchanges:
             break
         if not isinstance(result, ChatResult):
             raise _broken(provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
+        elapsed_ms = (time.perf_counter() - started) * 1000
+        turn.take(result, elapsed_ms)
         if turn.streamed and not streams:
             if result.content:
                 yield TextDelta(0, result.content)
             yield StreamEnd(result)
-        await self._events.after_chat(turn.service, turn.model, result, (time.perf_counter() - started) * 1000)
-        turn.result = result
-        turn.warnings.extend(w for w in result.warnings if w not in turn.warnings)
-        if result.usage is not None:
-            turn.usage = result.usage if turn.usage is None else turn.usage + result.usage
+        await self._events.after_chat(turn.service, turn.model, result, elapsed_ms)
 
     def provider(self, service: str) -> ChatProvider:
         """Return the provider of a service.

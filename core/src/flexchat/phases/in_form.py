@@ -27,19 +27,17 @@ async def bring_into_form(
     Where tools forbade to ask for the form so far, it is asked for first, without them. What was said on the way is
     no part of the turn's messages.
     """
-    earlier = turn.messages
     while problem := _problem(turn, form):
         assert turn.result is not None
         if turn.in_form:
-            if turn.messages is not earlier or next_step(turn.result) is not NextStep.FINISH:
+            if turn.aside or next_step(turn.result) is not NextStep.FINISH:
                 return
             log.info("the answer is not in form: %s", problem)
             complaint = COMPLAINT.format(problem=problem, schema=_told(form))
-            turn.messages = (*earlier, turn.result.message, UserMessage(content=complaint))
+            turn.aside = (turn.result.message, UserMessage(content=complaint))
         async with contextlib.aclosing(exchanges.hold(turn, options)) as exchange:
             async for event in exchange:
                 yield event
-    turn.messages = earlier
 
 
 def read_answer(turn: Generation, form: AnswerForm) -> Any:

@@ -33,6 +33,7 @@ from .in_form import bring_into_form, read_answer
 from .next_step import NextStep, next_step, why_no_answer
 from .template import substitute_variables
 from .tool_loop import ToolLoop, ToolRound
+from .unfinished import unfinished_response, without_calls
 
 log = logging.getLogger(__name__)
 
@@ -71,12 +72,12 @@ class ResponseGenerator:
             ProviderError: The provider did not answer. Tool trouble never raises.
             ResponseFormatError: The answer has not the form that was asked for.
         """
-        async for event in self.events(profile, rule, user_message, history, streamed=False):
+        async for event in self.answer(self.begin(profile, rule, user_message, history, streamed=False)):
             if isinstance(event, ChatResponse):
                 return event
         raise AssertionError("a generation ends with its response")
 
-    def events(
+    def begin(
         self,
         profile: Profile,
         rule: ResponseRule,
@@ -87,23 +88,20 @@ class ResponseGenerator:
         so_far: Sequence[Message] = (),
         form: AnswerForm | None = None,
         spent_s: float = 0.0,
-    ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
-        """Answer one user message, and return a generator of what happens; its last item is the ChatResponse.
+    ) -> Generation:
+        """Return the response to one user message before anything is asked; ``answer`` makes it.
 
         Args:
             so_far: What followed the message already; see ChatRequest.
             streamed: Ask the provider for its answer piece by piece, where it can do that.
             form: What the answer must be; None for what the rule says.
             spent_s: Seconds of the turn that the earlier phases took.
-
-        Raises:
-            The same as generate_response.
         """
         earlier, repairs = repair_history(tuple(history))
         asked, more_repairs = repair_history((UserMessage(content=user_message), *so_far))
         prompt = substitute_variables(rule.prompt, profile)
         start: tuple[Message, ...] = (SystemMessage(content=prompt), *earlier) if prompt else earlier
-        turn = Generation(
+        return Generation(
             rule=rule,
             service=rule.llm,
             model=rule.model or self._exchanges.default_models.get(rule.llm, ""),
@@ -116,9 +114,20 @@ class ResponseGenerator:
             form=form or self._form(rule),
             warnings=[*repairs, *more_repairs],
         )
-        options = _options(rule)
-        offered = self._offered(rule)
+
+    def answer(self, turn: Generation) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
+        """Return a generator of what happens while a response is made; its last item is the ChatResponse.
+
+        Raises:
+            The same as generate_response.
+        """
+        options = _options(turn.rule)
+        offered = self._offered(turn.rule)
         return self._generate_with_tools(turn, options, offered) if offered else self._generate_plain(turn, options)
+
+    def broken_off(self, turn: Generation) -> ChatResponse:
+        """Return what there is of a response whose making ended early."""
+        return unfinished_response(turn, self._tools.table.max_result_chars)
 
     def _form(self, rule: ResponseRule) -> AnswerForm | None:
         table = rule.response_format
@@ -150,7 +159,7 @@ class ResponseGenerator:
             assert turn.result is not None
             if not left or next_step(turn.result) is not NextStep.CONTINUE:
                 break
-            turn.messages = (*turn.messages, turn.result.message)
+            turn.add_answer()
         async with contextlib.aclosing(self._finish(turn, options)) as ending:
             async for last in ending:
                 yield last
@@ -190,7 +199,7 @@ class ResponseGenerator:
                 turn.warnings.append("the model wrote a tool call that could not be read; it was asked once more")
                 continue
             if step is NextStep.CONTINUE:
-                turn.messages = (*turn.messages, turn.result.message)
+                turn.add_answer()
                 continue
             if step is not NextStep.RUN_TOOLS:
                 async with contextlib.aclosing(self._finish(turn, options)) as ending:
@@ -198,16 +207,15 @@ class ResponseGenerator:
                         yield last
                 return
             with_tools = later
-            calls = turn.result.tool_calls
+            calls, turn.loop = turn.result.tool_calls, loop
             async with contextlib.aclosing(loop.run(calls, iteration)) as round_:
                 async for happened in round_:
                     if isinstance(happened, ToolRound):
-                        answers = happened.messages(calls, table.max_result_chars)
-                        turn.messages = (*turn.messages, turn.result.message, *answers)
+                        turn.add_answer(*happened.messages(calls, table.max_result_chars))
                         turn.records.extend(happened.records)
                     else:
                         yield happened
-            turn.wrote = loop.wrote
+            turn.wrote, turn.loop = loop.wrote, None
             if loop.exhausted:
                 break
         at_limit = self._at_limit(turn, options, loop.exhausted or f"{limit} answers asked for tools")
@@ -270,9 +278,7 @@ class ResponseGenerator:
         max_iterations_reached: bool = False,
         parsed: Any = None,
     ) -> ChatResponse:
-        calls = said.tool_calls
-        if calls:  # a call that was not run must not stand unanswered in the history
-            said = attrs.evolve(said, parts=tuple(part for part in said.parts if part not in calls))
+        said = without_calls(said)
         return ChatResponse(
             content=content,
             service=turn.service,
@@ -282,6 +288,7 @@ class ResponseGenerator:
             finish_reason=turn.result.finish_reason if turn.result else None,
             messages=(*turn.messages[turn.kept :], said) if said.parts else turn.messages[turn.kept :],
             usage=turn.usage,
+            rounds=tuple(turn.rounds),
             warnings=tuple(turn.warnings),
             parsed=parsed,
         )

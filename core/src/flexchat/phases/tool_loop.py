@@ -20,6 +20,8 @@ from ..tools.results import for_the_model
 log = logging.getLogger(__name__)
 
 MAX_IDENTICAL_CALLS = 2  # the third is refused; if the model then asks for it again, the loop ends (C16)
+_NOT_BEGUN = "Not executed: the turn ended before the tool was started"
+_BROKEN_OFF = "Interrupted: the turn ended while the tool was running, so what it did is unknown"
 _REPEATED = "This exact call was already made twice; use its earlier result instead of asking again"
 
 
@@ -75,6 +77,10 @@ class ToolLoop:
         self._times_asked: Counter[str] = Counter()
         self._refused: set[str] = set()  # repeated calls, once the model has been told so
         self._run = 0
+        self._calls: Sequence[ToolCall] = ()
+        self._iteration = 0
+        self._records: list[ToolCallRecord | None] = []
+        self._begun: set[int] = set()
         self.exhausted = ""
         self.wrote = False
 
@@ -86,16 +92,30 @@ class ToolLoop:
         Refusals are settled first, one by one. The others run side by side, but for exclusive tools, which run alone.
         If the caller leaves early, everything that still runs is cancelled.
         """
-        records: list[ToolCallRecord | None] = [None] * len(calls)
+        self._calls, self._iteration, self._begun = calls, iteration, set()
+        records = self._records = [None] * len(calls)
         refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
         self._refused.update(_signature(c) for c, refusal in zip(calls, refusals, strict=True) if refusal == _REPEATED)
         for group in self._groups(calls, refusals):
             async with contextlib.aclosing(self._run_group(group, calls, refusals, iteration)) as events:
-                async for index, event in events:
-                    if isinstance(event, ToolFinished):
-                        records[index] = event.record
+                async for event in events:
                     yield event
         yield ToolRound([record for record in records if record is not None])
+
+    def broken_off(self) -> ToolRound:
+        """Return what the last answer's calls came to, if the turn ends before all of them have a result."""
+        return ToolRound([record or self._lost(index) for index, record in enumerate(self._records)])
+
+    def _lost(self, index: int) -> ToolCallRecord:
+        call, why = self._calls[index], _BROKEN_OFF if index in self._begun else _NOT_BEGUN
+        name = self._registry.name_of(call.name)
+        return ToolCallRecord(
+            tool=name,
+            params=call.arguments or {},
+            result=ToolResult.failed(name, why),
+            iteration=self._iteration,
+            call_id=call.id,
+        )
 
     def _refusal(self, call: ToolCall, index: int) -> str | None:
         """Return why a call is not run; None if it is."""
@@ -133,20 +153,20 @@ class ToolLoop:
 
     async def _run_group(
         self, group: Sequence[int], calls: Sequence[ToolCall], refusals: Sequence[str | None], iteration: int
-    ) -> AsyncGenerator[tuple[int, ToolStarted | ToolFinished], None]:
+    ) -> AsyncGenerator[ToolStarted | ToolFinished, None]:
         for index in group:
-            yield index, ToolStarted(self._named(calls[index]))
+            yield ToolStarted(self._named(calls[index]))
         if len(group) == 1:
             index = group[0]
-            yield index, ToolFinished(await self._record(calls[index], refusals[index], iteration))
+            yield ToolFinished(await self._record(index, calls[index], refusals[index], iteration))
             return
-        tasks = {asyncio.create_task(self._record(calls[i], refusals[i], iteration)): i for i in group}
+        tasks = {asyncio.create_task(self._record(i, calls[i], refusals[i], iteration)): i for i in group}
         pending = set(tasks)
         try:
             while pending:
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for task in sorted(done, key=tasks.__getitem__):
-                    yield tasks[task], ToolFinished(task.result())
+                    yield ToolFinished(task.result())
         finally:
             for task in pending:
                 task.cancel()
@@ -158,20 +178,24 @@ class ToolLoop:
         name = self._registry.name_of(call.name)
         return call if name == call.name else attrs.evolve(call, name=name)
 
-    async def _record(self, call: ToolCall, refusal: str | None, iteration: int) -> ToolCallRecord:
+    async def _record(self, index: int, call: ToolCall, refusal: str | None, iteration: int) -> ToolCallRecord:
         params = call.arguments if call.arguments is not None else {}
         name = self._registry.name_of(call.name)
         if refusal is not None:
             result = ToolResult.failed(name, refusal)
         else:
             tool = self._registry.get(name)
+            self._begun.add(index)
             self.wrote = self.wrote or (tool is not None and tool.effect == "write" and name in self._offered)
             token = current_call.set(call.id)
             try:
                 result = await self._executor.execute(name, params, allowed=self._offered, timeout_s=self._time_left())
             finally:
                 current_call.reset(token)
-        return ToolCallRecord(tool=name, params=params, result=result, iteration=iteration, call_id=call.id)
+        record = self._records[index] = ToolCallRecord(
+            tool=name, params=params, result=result, iteration=iteration, call_id=call.id
+        )
+        return record
 
 
 _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode

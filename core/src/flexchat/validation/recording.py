@@ -30,6 +30,9 @@ class _Done:
     answer: int
 
 
+_ENDED = {"cancelled": "was stopped", "failed": "failed"}
+
+
 @attrs.frozen(kw_only=True)
 class _Recorded:
     """What one turn says: its message as an expectation, and the mocks of its tools."""
@@ -98,6 +101,8 @@ def _names(titles: Sequence[str], name: str | None) -> Iterator[str]:
 
 
 def _recorded(turn: ConversationTurn) -> _Recorded:
+    if turn.status != "done":
+        return _Recorded(turn=None, mocks={}, notes=(f"left out: the turn {_ENDED[turn.status]}",))
     said = [message for message in turn.messages if isinstance(message, UserMessage)]
     message = "\n".join(m.content for m in said if m.content.strip())
     notes = ["pictures and files of the message are left out"] if any(m.media for m in said) else []

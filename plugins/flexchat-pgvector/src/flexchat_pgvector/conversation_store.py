@@ -22,7 +22,11 @@ from .tables import CONVERSATIONS
 LONGEST_KEY = 800
 """Bytes of a tenant's name or an id: an entry of an index holds three of them, and some 2,700 bytes."""
 
-_INFO = "SELECT id, title, turns, started_at, used_at, topic FROM {s}.conversations c WHERE tenant = %s"
+_INFO = """
+    SELECT id, title, turns, started_at, used_at, topic, (
+        SELECT t.status FROM {s}.turns t WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.number = c.turns
+    )
+    FROM {s}.conversations c WHERE tenant = %s"""
 
 
 class PostgresqlConversations:
@@ -58,9 +62,9 @@ class PostgresqlConversations:
             if row is None:
                 raise StorageError(f"conversations: '{which}' was deleted in this instant: append the turn again")
             added = """
-                INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn)
-                VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-            given = (who, which, row[0] + 1, id, turn.text.casefold(), written)
+                INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn, status)
+                VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
+            given = (who, which, row[0] + 1, id, turn.text.casefold(), written, turn.status)
             if (await connection.execute(self._connections.sql(added), given)).rowcount:
                 used = """
                     UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
@@ -174,5 +178,5 @@ def _now() -> str:
 
 
 def _info(row: tuple[object, ...]) -> ConversationInfo:
-    id, title, turns, started_at, used_at, topic = row
-    return ConversationInfo(id=id, title=title, turns=turns, started_at=started_at, used_at=used_at, topic=topic)  # type: ignore[arg-type]  # the columns' types
+    fields = ("id", "title", "turns", "started_at", "used_at", "topic", "status")
+    return ConversationInfo(**dict(zip(fields, row, strict=True)))  # type: ignore[arg-type]  # the columns' types

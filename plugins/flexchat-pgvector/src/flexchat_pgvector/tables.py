@@ -89,4 +89,8 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         FOREIGN KEY (tenant, conversation) REFERENCES {s}.conversations ON DELETE CASCADE
     )
     """,
+    # Beside the turn's own JSON, so that the list of conversations can tell it. Turns of old databases are all done.
+    """
+    ALTER TABLE {s}.turns ADD COLUMN status text COLLATE "C" NOT NULL DEFAULT 'done'
+    """,
 )

@@ -20,6 +20,7 @@ from ...plugin import (
     StorageError,
     TextPart,
     ToolMessage,
+    TurnStatus,
     UnknownConversationError,
     UserMessage,
     storable,
@@ -151,6 +152,23 @@ class ConversationStoreConformance(Conformance):
             await store.append("d", turn("1"), tenant="t")
             timed = await store.get("d", tenant="t")
             require(timed.started_at and timed.used_at, f"a turn without a time is given that of now, got {timed}")
+
+    @law()
+    async def test_a_conversation_tells_how_its_last_turn_ended(self) -> None:
+        """Its status is "done", "cancelled" or "failed", as its last turn's; get and list say the same."""
+        async with self.opened() as store:
+            ends: tuple[TurnStatus, ...] = ("cancelled", "done", "failed", "done", "failed", "cancelled")
+            for number, status in enumerate(ends):
+                await store.append("c", attrs.evolve(turn(str(number)), status=status), tenant="t")
+                await store.append("other", attrs.evolve(turn(str(number)), status="done"), tenant="t")
+                came = (await store.get("c", tenant="t")).status
+                require(came == status, f"the last turn is {status}, get says {came}")
+                listed = {info.id: info.status for info in await store.list(tenant="t")}
+                wanted = {"c": status, "other": "done"}
+                require(listed == wanted, f"the last turns are {wanted}, list says {listed}")
+            await store.append("c", attrs.evolve(turn("0"), status="done"), tenant="t")
+            came = (await store.get("c", tenant="t")).status
+            require(came == "cancelled", f"adding a turn again changes nothing, also not the status: got {came}")
 
     @law()
     async def test_the_last_used_comes_first(self) -> None:

@@ -8,13 +8,17 @@ from ...plugin import (
     ConversationTurn,
     MediaPart,
     OpaquePart,
+    PhaseRecord,
     ProviderData,
     ReasoningPart,
     RefusalPart,
+    Round,
     SystemMessage,
     TextPart,
     ToolCall,
+    ToolCallRecord,
     ToolMessage,
+    ToolResult,
     Usage,
     UserMessage,
 )
@@ -87,9 +91,48 @@ def hard_turns() -> list[ConversationTurn]:
         usage=Usage(input_tokens=10, output_tokens=0, raw={"details": _HARD_DATA}),
         citations=(Citation(title="A\0", source=None, collection="c", service="docs", distance=0.1, via="prompt"),),
         at="2026-01-02T03:04:05.678+00:00",
+        intent="\0intent",
+        rule=3,
+        rule_name="the \ud83d rule",
+        phases=(
+            PhaseRecord(phase="topic detection", outcome=None, elapsed_ms=0.5, skipped="no rule asks for it"),
+            PhaseRecord(
+                phase="response generation",
+                input="a\0b",
+                outcome=_HARD_DATA,
+                elapsed_ms=12.25,
+                warnings=("cut \ud83d", ""),
+                usage=Usage(input_tokens=1, raw={"details": _HARD_DATA}),
+            ),
+        ),
+        rounds=(
+            Round(service="main", model="small\0", elapsed_ms=10.5, finish_reason="tool_calls", reasoning="h\0m"),
+            Round(service="main", model="small", elapsed_ms=0, usage=Usage(input_tokens=10, output_tokens=0)),
+        ),
+        tool_calls=(
+            ToolCallRecord(
+                tool="look_up",
+                params=_HARD_DATA,
+                result=ToolResult(success=True, tool_name="look_up", result=_HARD_DATA, notes=("a\0", "b")),
+                iteration=1,
+                call_id="call_given",
+            ),
+            ToolCallRecord(
+                tool="look\0up", params={}, result=ToolResult.failed("look\0up", "Interrupted"), iteration=1
+            ),
+        ),
+        max_iterations_reached=True,
+        finish_reason="length",
+        warnings=("first", "s\ud83econd"),
+        elapsed_ms=123.5,
     )
+    stopped = ConversationTurn(id="stopped", messages=(UserMessage(content="Hello"),), status="cancelled")
+    failed = ConversationTurn(
+        id="failed", messages=(UserMessage(content="Hello"),), status="failed", error="too \0 long", replay=False
+    )
+    no_calls = ConversationTurn(id="no-calls", messages=(), tool_calls=())
     texts = [turn(f"text-{i}", text, text, topic=text[:50]) for i, text in enumerate(_HARD_TEXTS)]
-    return [everything, ConversationTurn(id="nothing", messages=()), *texts]
+    return [everything, ConversationTurn(id="nothing", messages=()), stopped, failed, no_calls, *texts]
 
 
 def unwritable_turn() -> ConversationTurn:

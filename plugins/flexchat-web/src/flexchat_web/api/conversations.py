@@ -14,14 +14,37 @@ from flexchat.domain.message_json import turn_to_dict
 
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
-from .shapes import CONVERSATION_ID, COUNT, TABLE, TEXT, listed, record, taken
+from .shapes import (
+    CONVERSATION_ID,
+    COUNT,
+    NULLABLE_TEXT,
+    NUMBER,
+    ROUND,
+    SWITCH,
+    TABLE,
+    TEXT,
+    TEXTS,
+    TOOL_CALL,
+    TURN_STATUS,
+    listed,
+    record,
+    taken,
+)
 
 NOT_KEPT = "no conversations are kept; a table [conversations] in the configuration keeps them"
 
 # What some system does not take in a file's name, control characters, and what turns the direction of writing.
 _NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
-_INFO = {"id": TEXT, "title": TEXT, "turns": COUNT, "topic": TEXT, "created_at": TEXT, "updated_at": TEXT}
+_INFO = {
+    "id": TEXT,
+    "title": TEXT,
+    "turns": COUNT,
+    "topic": TEXT,
+    "status": TURN_STATUS,
+    "created_at": TEXT,
+    "updated_at": TEXT,
+}
 
 
 @asynccontextmanager
@@ -91,14 +114,37 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
         "title": info.title,
         "turns": info.turns,
         "topic": info.topic,
+        "status": info.status,
         "created_at": info.started_at,
         "updated_at": info.used_at,
     }
 
 
 def _turn(turn: ConversationTurn) -> dict[str, Any]:
-    empty: dict[str, Any] = {"topic": "", "service": "", "model": "", "usage": None, "citations": [], "at": ""}
-    return {**empty, **_shown(turn_to_dict(turn))}
+    """Return a kept turn: its messages, and the rest as Turn.to_dict says it of one that has just ended."""
+    kept: dict[str, Any] = _shown(turn_to_dict(turn))
+    return {
+        "id": turn.id,
+        "messages": kept["messages"],
+        "at": turn.at,
+        "status": turn.status,
+        "error": turn.error,
+        "topic": turn.topic,
+        "intent": turn.intent,
+        "rule": turn.rule,
+        "rule_name": turn.rule_name,
+        "service": turn.service,
+        "model": turn.model,
+        "finish_reason": turn.finish_reason,
+        "max_iterations_reached": turn.max_iterations_reached,
+        "usage": turn.usage.to_dict() if turn.usage else None,
+        "tool_calls": [record.to_dict() for record in turn.tool_calls or ()],
+        "rounds": [one.to_dict() for one in turn.rounds],
+        "warnings": list(turn.warnings),
+        "citations": kept.get("citations", []),
+        "phases": [phase.to_dict() for phase in turn.phases],
+        "elapsed_ms": round(turn.elapsed_ms, 3),
+    }
 
 
 def _shown(data: Any) -> Any:
@@ -110,7 +156,32 @@ def _shown(data: Any) -> Any:
     return data
 
 
-_TURNS = listed(record({"id": TEXT, "messages": listed(TABLE)}))
+_TURNS = listed(
+    record(
+        {
+            "id": TEXT,
+            "messages": listed(TABLE),
+            "at": TEXT,
+            "status": TURN_STATUS,
+            "error": TEXT,
+            "topic": TEXT,
+            "intent": NULLABLE_TEXT,
+            "rule": {**COUNT, "type": ["integer", "null"]},
+            "rule_name": NULLABLE_TEXT,
+            "service": TEXT,
+            "model": TEXT,
+            "finish_reason": NULLABLE_TEXT,
+            "max_iterations_reached": SWITCH,
+            "usage": {"type": ["object", "null"]},
+            "tool_calls": listed(TOOL_CALL),
+            "rounds": listed(ROUND),
+            "warnings": TEXTS,
+            "citations": listed(TABLE),
+            "phases": listed(TABLE),
+            "elapsed_ms": NUMBER,
+        }
+    )
+)
 
 OPERATIONS = (
     Operation(

@@ -39,17 +39,31 @@ TOOL_RESULT = record(
     notes=TEXTS,
 )
 TOOL_CALL = record({"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT})
+TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
+ROUND = record(
+    {
+        "service": TEXT,
+        "model": TEXT,
+        "elapsed_ms": NUMBER,
+        "finish_reason": NULLABLE_TEXT,
+        "reasoning": TEXT,
+        "usage": {"type": ["object", "null"]},
+    }
+)
 TURN = record(
     {
         "content": TEXT,
         "service": TEXT,
         "model": TEXT,
         "id": TEXT,
+        "status": TURN_STATUS,
         "topic": TEXT,
         "intent": NULLABLE_TEXT,
         "rule": COUNT,
+        "rule_name": NULLABLE_TEXT,
         "finish_reason": NULLABLE_TEXT,
         "usage": {"type": ["object", "null"]},
+        "rounds": listed(ROUND),
         "warnings": TEXTS,
         "citations": listed(TABLE),
         "phases": listed(TABLE),

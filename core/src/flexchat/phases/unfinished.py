@@ -1,0 +1,66 @@
+"""What there is of a response whose making ended early: stopped, or with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from ..domain import (
+    AssistantMessage,
+    ChatEvent,
+    ChatResponse,
+    ReasoningDelta,
+    ReasoningPart,
+    StreamEnd,
+    TextDelta,
+    TextPart,
+)
+from .exchange import Generation
+
+
+def unfinished_response(turn: Generation, max_result_chars: int) -> ChatResponse:
+    """Return the text so far and the calls that ran, with messages that a later turn can go on from.
+
+    Calls of an answer whose tools were being run all have a result: their own, or one that says why there is none.
+    Calls of an answer that was still being written never ran and are left out.
+    """
+    messages, records = turn.messages[turn.kept :], turn.records
+    said = message_so_far(turn.pieces) if turn.pieces else turn.said
+    if turn.loop is not None and turn.said is not None:
+        round_ = turn.loop.broken_off()
+        answers = round_.messages(turn.said.tool_calls, max_result_chars)
+        messages, records = (*messages, turn.said, *answers), [*(records or ()), *round_.records]
+    elif said is not None and (said := without_calls(said)).parts:
+        messages = (*messages, said)
+    return ChatResponse(
+        content=(said.content if said is not None else None) or "",
+        service=turn.service,
+        model=turn.model,
+        tool_calls=None if records is None else tuple(records),
+        messages=messages,
+        usage=turn.usage,
+        rounds=tuple(turn.rounds),
+        warnings=tuple(turn.warnings),
+    )
+
+
+def message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:
+    """Return the text and the thoughts of an answer that broke off."""
+    texts: dict[tuple[type, int], list[str]] = {}
+    for piece in pieces:
+        if isinstance(piece, StreamEnd):
+            return piece.result.message
+        if isinstance(piece, TextDelta | ReasoningDelta):
+            texts.setdefault((type(piece), piece.index), []).append(piece.text)
+    parts: list[TextPart | ReasoningPart] = []
+    for (kind, _), found in texts.items():
+        if (text := "".join(found)).strip():
+            parts.append(TextPart(text=text) if kind is TextDelta else ReasoningPart(text=text))
+    return AssistantMessage(parts=tuple(parts))
+
+
+def without_calls(said: AssistantMessage) -> AssistantMessage:
+    """Return a message without its calls: one that was not run must not stand unanswered in the history."""
+    calls = said.tool_calls
+    return attrs.evolve(said, parts=tuple(part for part in said.parts if part not in calls)) if calls else said
