@@ -204,17 +204,17 @@ async def test_vectors_too_long_for_an_index_are_compared_exactly(opened):
     assert (await store.query("granite is hard", collection="c", top_k=1)).documents[0].id == "3"
 
 
-@pytest.mark.parametrize("index", ["exact", "hnsw"])
-async def test_vectors_of_length_zero_break_nothing(opened, index):
-    """They have no direction: their distance is 1."""
+async def test_vectors_of_zeros_are_refused(opened):
+    """They have no direction: stored, nothing would ever find them. Nothing of the step is kept."""
     embedder = HashingEmbedder()
+    store = opened(embedder, search="vector")
+    await store.add(DOCUMENTS[:1], collection="c")
     embedder.spoil = lambda texts, vectors: [[0.0] * len(vector) for vector in vectors]
-    store = opened(embedder, index=index, search="vector")
-    await store.add(DOCUMENTS[:2], collection="c")
-    embedder.spoil = None
-    await store.add(DOCUMENTS[2:], collection="c")
-    embedder.spoil = lambda texts, vectors: [[0.0] * len(vector) for vector in vectors]
-    assert set((await store.query("granite", collection="c", top_k=9)).distances) <= {1.0}
+    with pytest.raises(RetrievalError, match="a vector of zeros for text 1 of 2"):
+        await store.add(DOCUMENTS[1:3], collection="c")
+    with pytest.raises(RetrievalError, match="zeros"):
+        await store.query("granite", collection="c", top_k=9)
+    assert len(await store.list(collection="c")) == 1
 
 
 async def test_a_source_names_its_documents(opened):

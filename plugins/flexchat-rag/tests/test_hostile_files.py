@@ -208,7 +208,7 @@ async def test_a_reader_that_breaks_costs_one_file(tmp_path, monkeypatch):
     (tmp_path / "b.txt").write_text("b")
     from flexchat_rag.ingest import kinds
 
-    def broken(path):
+    def broken(path, reading):
         raise AssertionError("never thought of")
         yield
 

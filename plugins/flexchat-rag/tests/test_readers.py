@@ -195,11 +195,11 @@ def test_a_csv_row_with_too_many_fields_is_trouble(write):
 
 
 def test_fields_are_mapped(write):
-    """Text fields are joined by an empty line, lists by commas; all other scalars are metadata."""
+    """Text fields are joined by an empty line, lists by commas; all other fields are metadata."""
     item = {"h": "T", "a": "one", "b": ["x", {"y": 1}], "k": 0, "u": "http://x", "n": None, "lang": "en", "deep": {}}
     path = write("a.json", json.dumps([item]))
     (record,) = read(path, text_fields=("a", "b"), title_field="h", source_field="u", id_field="k")
-    assert record == Record(text='one\n\nx, {"y": 1}', id="0", title="T", source="http://x", metadata={"lang": "en"})
+    assert record == Record(text='one\n\nx, {"y":1}', id="0", title="T", source="http://x", metadata={"lang": "en"})
     (record,) = read(path, text_fields=("a",), metadata_fields=("deep", "n", "lang"))
     assert record.metadata == {"deep": "{}", "lang": "en"}
 
@@ -261,6 +261,8 @@ def test_the_name_says_the_kind(tmp_path):
     """Unknown ones are read as text if they are named; those of other programs are refused with advice."""
     assert known_kind(tmp_path / "A.MD").name == "Markdown"
     assert known_kind(tmp_path / "a.py") is None
+    for name in ("a.py", "a.doc"):
+        (tmp_path / name).touch()
     assert kind_of(tmp_path / "a.py").name == "text"
     with pytest.raises(UnreadableFileError, match=r"save it as \.docx"):
         kind_of(tmp_path / "a.doc")

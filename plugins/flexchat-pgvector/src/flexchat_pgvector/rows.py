@@ -107,7 +107,7 @@ def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int
     """
     if len(vectors) != count:
         raise RetrievalError(f"{name} made {len(vectors)} vectors of {count} texts")
-    texts = []
+    texts: list[str] = []
     for vector in vectors:
         dimensions = dimensions or len(vector)
         if not vector or len(vector) != dimensions:
@@ -115,7 +115,9 @@ def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int
         length = math.hypot(*vector)
         if not math.isfinite(length):
             raise RetrievalError(f"{name} made a vector with a number that is not finite")
-        texts.append("[" + ",".join([format(value / (length or 1.0), ".9g") for value in vector]) + "]")
+        if not length:  # it has no direction, so that nothing would ever be near it
+            raise RetrievalError(f"{name} made a vector of zeros for text {len(texts) + 1} of {count}")
+        texts.append("[" + ",".join([format(value / length, ".9g") for value in vector]) + "]")
     return texts
 
 

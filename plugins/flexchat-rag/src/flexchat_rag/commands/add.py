@@ -8,11 +8,12 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import Collection
-from flexchat.plugin.threads import run_in_thread
 
-from .opening import DEFAULT_COLLECTION, add_store_arguments, choose_store, spoken_count, with_chat
+from .opening import DEFAULT_COLLECTION, add_store_arguments, choose_store, spoken_count, spoken_seconds, with_chat
 
 INTERRUPTED = 130
+
+MOST_ENDINGS = 20
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
@@ -31,9 +32,11 @@ def add_arguments(parser: Any) -> None:
     files.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="not these; repeatable")
     files.add_argument("--follow-links", action="store_true", help="follow symbolic links in folders")
     files.add_argument("--max-file-size", default="100MB", metavar="SIZE", help="refuse larger files (100MB)")
+    files.add_argument("--encoding", metavar="NAME", help="of files that are text; absent: each is looked into")
     files.add_argument("--prune", action="store_true", help="delete what is stored of files that are gone")
     fields = parser.add_argument_group("records (JSON, JSONL, CSV)")
     fields.add_argument("--text-field", action="append", default=[], metavar="F", help="a field of text; repeatable")
+    fields.add_argument("--text-separator", metavar="TEXT", help=r"between them; \n is a line's end (\n\n)")
     fields.add_argument("--title-field", metavar="F", help="the title (title)")
     fields.add_argument("--source-field", metavar="F", help="where it comes from; absent: the file")
     fields.add_argument("--id-field", metavar="F", help="its key; absent: made of source and text")
@@ -49,32 +52,29 @@ def run(args: Any) -> int:
     from ..ingest.pipeline import IngestReport
     from .progress import Progress
 
-    options, shown = _options(args), []
+    options, progress = _options(args), Progress(args.terminal)
 
     async def work(chat: Any) -> tuple[IngestReport, str]:
-        from ..ingest.pipeline import ingest
-
         chosen = await choose_store(chat, args.service, args.collection, fillable=True)
         store = chosen.fillable()
         name = args.collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
         await _describe(store, name, args)
-        progress = Progress(args.terminal, await run_in_thread(_count, args.paths, options))
-        shown.append(progress)
-        try:
-            report = await ingest(store, args.paths, collection=name, options=options, watch=progress.show)
-        finally:
-            progress.close()
-        return report, name
+        return await progress.ingest(store, args.paths, collection=name, options=options), name
 
     try:
         report, name = with_chat(args, work)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        done = shown[0].report.files if shown and shown[0].report else 0
-        args.terminal.say(f"stopped: {done:,} files are done with and kept; the same command goes on from there")
+        done = progress.report.files if progress.report else 0
+        args.terminal.say(
+            f"stopped: {spoken_count(done, 'file')} {'is' if done == 1 else 'are'} done with and kept; "
+            "the same command goes on from there"
+        )
         return INTERRUPTED
     if args.json:
         args.terminal.json({"collection": name, **attrs.asdict(report)})
     else:
+        if report.left_out:
+            args.terminal.say(_left_out(report.left_out))
         args.terminal.out(_summary(report, name))
     return 1 if report.failed else 0
 
@@ -85,8 +85,21 @@ def _summary(report: Any, collection: str) -> str:
         for name in ("added", "changed", "unchanged", "removed", "failed")
         if getattr(report, name)
     ]
+    if report.noted:
+        counts.append(f"{report.noted:,} with notes")
     said = ", ".join(counts) or "no files found (--include '*.xyz' takes those of other endings)"
-    return f"{collection}: {said}; {spoken_count(report.passages, 'passage')} in {report.seconds:.1f} s"
+    return f"{collection}: {said}; {spoken_count(report.passages, 'passage')} in {spoken_seconds(report.seconds)}"
+
+
+def _left_out(counts: dict[str, int]) -> str:
+    """Return what folders hold that was not looked into, in one sentence."""
+    endings = {name: count for name, count in counts.items() if name not in ("hidden", "links")}
+    parts = [f"{count:,} {name}" for name, count in sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))]
+    more = [f"{len(parts) - MOST_ENDINGS:,} other kinds"] if len(parts) > MOST_ENDINGS else []
+    parts = parts[:MOST_ENDINGS] + more
+    others = [f"{counts[name]:,} {name}" for name in ("hidden", "links") if counts.get(name)]
+    advice = " (--include '*.xyz' takes other endings, as text)" if parts else ""
+    return f"left out: {', '.join(parts + others)}{advice}"
 
 
 async def _describe(store: Any, name: str, args: Any) -> None:
@@ -100,15 +113,9 @@ async def _describe(store: Any, name: str, args: Any) -> None:
         await store.save_collection(attrs.evolve(known.get(name, Collection(name=name)), **said))
 
 
-def _count(paths: list[str], options: Any) -> int:
-    from ..ingest.walk import Walk
-
-    walk = Walk(paths, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
-    return sum(1 for _ in walk.files())
-
-
 def _options(args: Any) -> Any:
     from ..ingest.chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS
+    from ..ingest.encoding import COMMON_ENCODINGS, encoding_named
     from ..ingest.fields import FieldMapping, number_or_text
     from ..ingest.pipeline import IngestOptions
 
@@ -124,29 +131,43 @@ def _options(args: Any) -> Any:
     overlap = min(OVERLAP_CHARS, chunk // 4) if args.overlap is None else args.overlap
     if not 0 <= overlap <= chunk // 4:
         args.refuse(f"--overlap is 0 to {chunk // 4}, a quarter of a passage, not {overlap}")
+    for name in ("include", "exclude", "text_field", "title_field", "source_field", "id_field", "metadata_field"):
+        given = getattr(args, name)
+        if given is not None and "" in ([given] if isinstance(given, str) else given):
+            args.refuse(f"--{name.replace('_', '-')} is empty: leave it out, or say which")
     metadata = {}
     for pair in args.metadata:
         name, equals, value = pair.partition("=")
         if not name or not equals:
             args.refuse(f"--metadata {pair}: write NAME=VALUE")
         metadata[name] = number_or_text(value)
+    if args.encoding is not None and encoding_named(args.encoding) is None:
+        args.refuse(f"--encoding {args.encoding}: there is no such encoding; some are {', '.join(COMMON_ENCODINGS)}")
     return IngestOptions(
         include=tuple(args.include),
         exclude=tuple(args.exclude),
         follow_links=args.follow_links,
         mapping=FieldMapping(
             text_fields=tuple(args.text_field),
+            text_separator=_unescaped(args.text_separator),
             title_field=args.title_field,
             source_field=args.source_field,
             id_field=args.id_field,
             metadata_fields=tuple(args.metadata_field) if args.metadata_field is not None else None,
         ),
+        encoding=args.encoding,
         metadata=metadata,
         chunk_chars=chunk,
         overlap_chars=overlap,
         max_file_bytes=int(float(size[1]) * _UNITS[size[2].casefold()]),
         prune=args.prune,
     )
+
+
+def _unescaped(text: str | None) -> str | None:
+    r"""Return a text with what is typed for line ends and tabs: \n, \t, and \\ for a backslash."""
+    signs = {"n": "\n", "t": "\t", "\\": "\\"}
+    return None if text is None else re.sub(r"\\([nt\\])", lambda found: signs[found[1]], text)
 
 
 PARTS: Any = {"add_arguments": add_arguments, "run": run}

@@ -28,7 +28,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> int:
     """Delete what fits all that is said, after asking."""
-    if not args.collection:
+    if args.collection is None:
         args.refuse("--collection NAME is needed")
     narrowed = bool(args.source or args.ids or args.where is not None)
     if narrowed == args.all:

@@ -14,7 +14,9 @@ from typing import Any
 
 from flexchat.plugin import Command, DocumentStore, RetrievalHits
 
-from ..ingest.pipeline import IngestReport, ingest
+from ..ingest.pipeline import IngestReport
+from .opening import spoken_count, spoken_seconds
+from .progress import Progress
 
 QUESTION = "How do I limit how long a turn may take?"
 SERVICE = COLLECTION = "demo"
@@ -65,7 +67,7 @@ def _config(folder: Path) -> Path:
 async def _show(args: Any, paths: list[str], question: str) -> int:
     async with args.open_chat() as chat:
         store: DocumentStore = chat.retrievers[SERVICE]
-        report = await ingest(store, paths, collection=COLLECTION)
+        report = await Progress(args.terminal).ingest(store, paths, collection=COLLECTION)
         if not report.passages:
             _tell_files(args.terminal.say, report, None)
             args.terminal.error(f"nothing to ask: no passage was read from {', '.join(paths)}")
@@ -90,7 +92,8 @@ async def _show(args: Any, paths: list[str], question: str) -> int:
 
 def _tell_files(out: Any, report: IngestReport, embedding: str | None) -> None:
     read = report.added + report.changed
-    out(f"Read:  {_many(read, 'file')}, {_many(report.passages, 'passage')}, {report.seconds:.1f} s")
+    passages = spoken_count(report.passages, "passage")
+    out(f"Read:  {spoken_count(read, 'file')}, {passages}, {spoken_seconds(report.seconds)}")
     for failure in report.failures[:_MOST_FAILURES]:
         out(f"{_INDENT}left out: {failure}", "red")
     if len(report.failures) > _MOST_FAILURES:
@@ -115,10 +118,6 @@ def _as_data(
         ],
         "answer": answer,
     }
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _documents_here() -> list[str]:

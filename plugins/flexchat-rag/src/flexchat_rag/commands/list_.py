@@ -19,11 +19,13 @@ def add_arguments(parser: Any) -> None:
 
 def run(args: Any) -> int:
     """Print collections, or sources."""
-    return with_chat(args, lambda chat: _sources(chat, args) if args.collection else _collections(chat, args))
+    return with_chat(
+        args, lambda chat: _sources(chat, args) if args.collection is not None else _collections(chat, args)
+    )
 
 
 async def _collections(chat: Any, args: Any) -> int:
-    if args.service or not chat.retrievers:
+    if args.service is not None or not chat.retrievers:
         stores = {args.service: (await choose_store(chat, args.service, None)).store}
     else:
         stores = dict(chat.retrievers)

@@ -63,7 +63,7 @@ class OpenStore:
             RagCommandError: It is not clear which one is meant.
         """
         there = {collection.name: collection for collection in await self.store.collections()}
-        wanted = wanted or getattr(self.entry, "collection", None)
+        wanted = getattr(self.entry, "collection", None) if wanted is None else wanted
         if wanted is None:
             if len(there) == 1:
                 return next(iter(there.values()))
@@ -94,8 +94,11 @@ async def choose_store(chat: Any, service: str | None, collection: str | None, *
         fillable: Whether only stores that can be filled come into question.
 
     Raises:
-        RagCommandError: There is none, or it is not clear which.
+        RagCommandError: There is none, or it is not clear which, or a name is empty.
     """
+    for option, name in (("--service", service), ("--collection", collection)):
+        if name is not None and not name.strip():  # most often a variable that is not set
+            raise RagCommandError(f"{option} is empty: name one, or leave the option out")
     stores: dict[str, Retriever] = dict(chat.retrievers)
     listed = ", ".join(sorted(stores))
     if service is not None and service not in stores:
@@ -140,6 +143,16 @@ def as_data(document: Document) -> dict[str, Any]:
 def spoken_count(number: int, noun: str) -> str:
     """Return a number with its noun: "1 passage", "1,440 passages"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def spoken_seconds(seconds: float) -> str:
+    """Return a duration as people say it: "40 ms", "6.0 s", "3 min 20 s"."""
+    if seconds < 0.95:
+        return f"{max(1, round(seconds * 1000))} ms"
+    if seconds < 119.5:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
 
 
 def place_of(document: Document) -> str:

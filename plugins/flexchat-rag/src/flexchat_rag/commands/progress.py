@@ -2,54 +2,102 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from ..ingest.pipeline import IngestReport
+from flexchat.plugin import DocumentStore
+from flexchat.plugin.threads import run_in_thread
 
+from ..ingest.pipeline import IngestOptions, IngestReport, ingest
+from ..ingest.walk import Walk
+from .opening import spoken_count
+
+SECONDS_BEFORE_THE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_BEATS = 0.5
+MOST_NOTES = 20
+"""Shown of one run; the others are counted."""
 
 
 class Progress:
-    """Shows how far it is, on standard error.
-
-    Args:
-        total: How many files there are.
+    """Fills a store and shows how far it is, on standard error.
 
     Attributes:
-        report: The newest one; None before the first file.
+        report: The newest one; None before the first passage is stored.
     """
 
-    def __init__(self, terminal: Any, total: int) -> None:
+    def __init__(self, terminal: Any) -> None:
         self.report: IngestReport | None = None
-        self._terminal, self._total = terminal, total
-        self._told = time.monotonic()
+        self._terminal, self._total, self._notes = terminal, 0, 0
         self._bar: Any = None
+        self._due = time.monotonic() + min(SECONDS_BEFORE_THE_FIRST_LINE, SECONDS_BETWEEN_LINES)
+
+    async def ingest(
+        self, store: DocumentStore, paths: Sequence[str], *, collection: str, options: IngestOptions | None = None
+    ) -> IngestReport:
+        """Bring a collection up to date with files; see ingest."""
+        options = options or IngestOptions()
+        self._total = await run_in_thread(_count, paths, options)
         if sys.stderr is not None and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, unit=" files", file=sys.stderr, dynamic_ncols=True, leave=False)
+            self._bar = tqdm(total=self._total, unit=" files", file=sys.stderr, dynamic_ncols=True, leave=False)
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            return await ingest(store, paths, collection=collection, options=options, watch=self.show)
+        finally:
+            beating.cancel()
+            if self._bar is not None:
+                self._bar.close()
 
-    def show(self, report: IngestReport, failure: str) -> None:
-        """Show the report so far, and what went wrong with a file."""
+    def show(self, report: IngestReport, told: str) -> None:
+        """Show the report so far, and what there is to tell of a file."""
         self.report = report
-        if failure:
-            self._say(f"failed: {failure}")
+        is_note = told.startswith("note: ")
+        self._notes += is_note
+        if is_note and self._notes == MOST_NOTES + 1:
+            self._say("note: there is something to say of more files: --json lists it")
+        elif told and not (is_note and self._notes > MOST_NOTES):
+            self._say(told)
         if self._bar is not None:
             self._bar.n = min(report.files, self._total)
-            self._bar.set_postfix_str(f"{report.passages:,} passages", refresh=False)
+            self._bar.set_postfix_str(spoken_count(report.passages, "passage"), refresh=False)
             self._bar.update(0)
-        elif time.monotonic() - self._told >= SECONDS_BETWEEN_LINES:
-            self._told = time.monotonic()
-            self._say(f"{report.files:,} of {self._total:,} files, {report.passages:,} passages")
+        else:
+            self._tell_if_due()
 
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.close()
+    async def _beat(self) -> None:
+        """Show that it goes on, also while a model is loaded or one large file is read."""
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_BEATS)
+            if self._bar is not None:
+                self._bar.refresh()
+            else:
+                self._tell_if_due()
+
+    def _tell_if_due(self) -> None:
+        now = time.monotonic()
+        if now < self._due:
+            return
+        self._due = now + SECONDS_BETWEEN_LINES
+        if self.report is None:
+            self._say(
+                f"0 of {spoken_count(self._total, 'file')}; the first passages take longest where an embedding "
+                "model has to be loaded"
+            )
+        else:
+            passages = spoken_count(self.report.passages, "passage")
+            self._say(f"{self.report.files:,} of {spoken_count(self._total, 'file')}, {passages}")
 
     def _say(self, line: str) -> None:
         if self._bar is not None:
             self._bar.clear()
         self._terminal.say(line)
+
+
+def _count(paths: Sequence[str], options: IngestOptions) -> int:
+    walk = Walk(paths, include=options.include, exclude=options.exclude, follow_links=options.follow_links)
+    return sum(1 for _ in walk.files())

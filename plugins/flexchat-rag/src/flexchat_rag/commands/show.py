@@ -33,7 +33,7 @@ def run(args: Any) -> int:
 async def _find(chat: Any, args: Any) -> list[Document]:
     chosen = await choose_store(chat, args.service, args.collection, fillable=True)
     store = chosen.fillable()
-    there = [await chosen.collection(args.collection)] if args.collection else await store.collections()
+    there = [await chosen.collection(args.collection)] if args.collection is not None else await store.collections()
     found = []
     for collection in there:
         async for document in all_documents(store, collection.name):

@@ -3,67 +3,127 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
-from .encoding import encoding_of
+import attrs
+
+from .encoding import TextFile
 from .fields import FieldMapping, number_or_text, record_of
-from .sections import Piece, Trouble, UnreadableFileError
+from .sections import Piece, Reading, Trouble, UnreadableFileError
 
 LONGEST_FIELD = 16_000_000
 """Characters. Python's own limit, 131,072, is too low for a column of articles."""
 
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_LINES = 50
+_SAMPLE_CHARS = 65_536
+_SEP = re.compile(r"\ufeff?\"?sep=(.)\"?\r?\n?", re.IGNORECASE)
 
-def read_csv(path: Path, mapping: FieldMapping) -> Iterator[Piece]:
+
+def read_csv(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
     """Yield a record for each row; numbers become numbers in the metadata.
 
+    A first line ``sep=;``, which Excel writes and obeys, says what stands between fields.
+
     Raises:
-        UnreadableFileError: It is no text, or has no first row that names the fields.
+        UnreadableFileError: It is not text, or has no first row that names the fields.
     """
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_FIELD))
-    with path.open(encoding=encoding_of(path), errors="replace", newline="") as file:
-        first = file.read(8192)
-        file.seek(0)
-        rows = csv.reader(file, delimiter=_delimiter(path, first))
+    with TextFile(path, reading, newline="") as file:
+        first = file.readline()
+        said = _SEP.fullmatch(first)
+        lines: Iterator[str] = iter(file) if said else chain([first] if first else [], file)
+        sample = _sample(lines)
+        delimiter = said[1] if said else _delimiter(path, sample)
+        # Strict, since else a quote that is never closed makes one field of all the rest.
+        rows = csv.reader(chain(sample, lines), delimiter=delimiter, strict=True)
         try:
-            names = [name.strip().lstrip("\ufeff") for name in next(rows, [])]
+            header = next(rows, [])
         except csv.Error as error:
-            raise UnreadableFileError(f"is no CSV file: {error}") from None
-        if not any(names):
+            raise UnreadableFileError(f"is not CSV: line 1: {error}") from None
+        if not any(name.strip("\ufeff \t") for name in header):
             raise UnreadableFileError("has no first row with the names of its fields")
-        yield from _records(rows, names, mapping)
+        yield from _records(rows, 1 if said else 0, _names(header, reading), mapping, reading)
+        yield from file.troubles()
 
 
-def _records(rows: Iterator[list[str]], names: list[str], mapping: FieldMapping) -> Iterator[Piece]:
+def _sample(lines: Iterator[str]) -> list[str]:
+    taken: list[str] = []
+    size = 0
+    for line in lines:
+        taken.append(line)
+        size += len(line)
+        if len(taken) >= _SAMPLE_LINES or size >= _SAMPLE_CHARS:
+            break
+    return taken
+
+
+def _delimiter(path: Path, sample: Sequence[str]) -> str:
+    """Return what divides the first row into most fields, if most of the others have as many."""
+    if path.suffix.casefold() == ".tsv" and any("\t" in line for line in sample[:1]):
+        return "\t"
+
+    def agreement(delimiter: str) -> tuple[bool, int]:
+        rows = csv.reader(sample, delimiter=delimiter)
+        try:
+            counts = [len(row) for row in rows if row]
+        except csv.Error:
+            return False, 0
+        same = sum(count == counts[0] for count in counts) if counts else 0
+        return 2 * same > len(counts), counts[0] if counts else 0
+
+    return max(_DELIMITERS, key=agreement)  # max keeps the first of equals: the comma
+
+
+def _names(header: Sequence[str], reading: Reading) -> list[str]:
+    """Return a name for each column, no two alike, since else a row would lose a field."""
+    names: dict[str, None] = {}
+    for number, given in enumerate(header, 1):
+        name = given.strip().lstrip("\ufeff").strip() or f"column {number}"
+        if name in names:
+            name = f"{name} (column {number})"
+            reading.note(f"names a column twice: the second is called '{name[:80]}'")
+        names[name] = None
+    if all(isinstance(number_or_text(name), int | float) for name in names):
+        reading.note("has only numbers in its first row, which was taken for the names of the columns")
+    return list(names)
+
+
+def _records(
+    rows: Iterator[list[str]], skipped: int, names: Sequence[str], mapping: FieldMapping, reading: Reading
+) -> Iterator[Piece]:
     while True:
-        line = rows.line_num + 1  # type: ignore[attr-defined]  # csv's reader has it, its type has no public name
+        line = rows.line_num + skipped + 1  # type: ignore[attr-defined]  # csv's reader has it, its type has no name
         try:
             row = next(rows)
         except StopIteration:
             return
         except csv.Error as error:
-            yield Trouble(f"line {line}: {error}")
+            yield Trouble(f"line {line}: {_explained(error)}")
             continue
         if not any(field.strip() for field in row):
             continue
-        if len(row) > len(names):
+        if any(field.strip() for field in row[len(names) :]):
             yield Trouble(f"line {line}: {len(row)} fields, but the first line names {len(names)}")
             continue
-        fields = dict(zip(names, row, strict=False))
-        record = record_of(fields, mapping, f"line {line}")
+        if len(row) < len(names):
+            reading.unread["missing field# (a row shorter than the first)"] += len(names) - len(row)
+        record = record_of(dict(zip(names, row, strict=False)), mapping, f"line {line}")
         yield record if isinstance(record, Trouble) else _with_numbers(record)
 
 
-def _with_numbers(record: Piece) -> Piece:
-    import attrs
+def _explained(error: csv.Error) -> str:
+    if "unexpected end" in str(error):
+        return "a quote is never closed, so that all behind it could not be read"
+    if "expected after" in str(error):
+        return f"{error}: a quote within a quoted field is written twice"
+    return str(error)
 
+
+def _with_numbers(record: Piece) -> Piece:
     assert not isinstance(record, Trouble)
     numbers = {k: number_or_text(v) if isinstance(v, str) else v for k, v in record.metadata.items()}
     return attrs.evolve(record, metadata=numbers)
-
-
-def _delimiter(path: Path, sample: str) -> str:
-    if path.suffix.casefold() == ".tsv":
-        return "\t"
-    header = sample.partition("\n")[0]
-    return max((",", ";", "\t"), key=header.count)  # max keeps the first of equals: the comma

@@ -1,14 +1,17 @@
-"""Word documents (.docx): headings by their styles, paragraphs and tables."""
+"""Word documents (.docx): how they are opened, and in which order their parts are read."""
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .sections import Section, SectionBuilder, UnreadableFileError
+import attrs
+
+from .docx_text import Block, DocxText
+from .equations import local_name
+from .sections import Reading, Section, SectionBuilder, UnreadableFileError
 
 MOST_UNPACKED = 200_000_000
 """Bytes of all parts together, pictures included."""
@@ -23,30 +26,27 @@ at most 1,032:1, which is what zip bombs use."""
 MOST_PARTS = 10_000
 
 _HARMLESS = 5_000_000
-_HEADING = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_LIST = re.compile(r"list (bullet|number|paragraph)", re.IGNORECASE)
 
 
-def read_docx(path: Path) -> Iterator[Section]:
-    """Yield the text under each heading.
+def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
+    """Yield the text under each heading; headers come first and footers last.
 
     Raises:
         UnreadableFileError: It is no Word document, or one that is made to fill the memory.
     """
     _check_archive(path)
     from docx import Document as open_docx
-    from docx.table import Table
 
     try:
-        content = open_docx(str(path)).iter_inner_content()
+        document = open_docx(str(path))
         builder = SectionBuilder()
-        for block in content:
-            if isinstance(block, Table):
-                for row in _rows(block):
-                    builder.add(row + "\n")
-                builder.add("\n")
+        for block in _blocks(document, reading):
+            if block.kind == "heading":
+                yield from builder.heading(block.level, block.text)
+            elif block.kind in ("row", "end of table"):
+                builder.add(f"{block.text}\n")
             else:
-                yield from _paragraph(block, builder)
+                builder.add(f"- {block.text}\n" if block.kind == "item" else f"{block.text}\n\n")
             if builder.full:
                 yield from builder.flush()
     except OSError:
@@ -57,28 +57,44 @@ def read_docx(path: Path) -> Iterator[Section]:
     yield from builder.end()
 
 
-def _paragraph(block: Any, builder: SectionBuilder) -> Iterator[Section]:
-    text = block.text.strip()
-    if not text:
-        return
-    style = (block.style.name if block.style is not None else "") or ""
-    heading = _HEADING.fullmatch(style)
-    if heading or style.casefold() == "title":
-        yield from builder.heading(int(heading[1]) if heading else 0, text)
-    else:
-        builder.add(f"- {text}\n" if _LIST.match(style) else f"{text}\n\n")
+def _blocks(document: Any, reading: Reading) -> Iterator[Block]:
+    part, body = document.part, document.element.body
+    styles = {style.style_id: style.name or "" for style in document.styles}
+    notes = {kind: _notes(part, kind) for kind in ("footnotes", "endnotes", "comments")}
+    yield from _repeated(body, "headerReference", part, styles, reading)
+    yield from DocxText(part, styles, notes, reading).blocks(body)
+    yield from _repeated(body, "footerReference", part, styles, reading)
 
 
-def _rows(table: Any) -> Iterator[str]:
-    for row in table.rows:
-        cells: list[str] = []
-        last = None
-        for cell in row.cells:
-            if cell._tc is not last:  # a cell over several columns comes once for each
-                cells.append(" ".join(cell.text.split()))
-            last = cell._tc
-        if any(cells):
-            yield " | ".join(cells)
+def _repeated(body: Any, name: str, part: Any, styles: dict[str, str], reading: Reading) -> Iterator[Block]:
+    """Yield the headers or footers, each text once."""
+    parts = dict.fromkeys(
+        value
+        for element in body.iter()
+        if local_name(element) == name
+        for key, value in element.attrib.items()
+        if key.endswith("}id")
+    )
+    seen: set[tuple[Block, ...]] = set()
+    for reference in parts:
+        inner = part.related_parts.get(reference)
+        if inner is None:
+            continue
+        blocks = tuple(DocxText(inner, styles, {}, reading).blocks(inner.element))
+        if blocks not in seen:
+            seen.add(blocks)
+            yield from (attrs.evolve(block, kind="paragraph") if block.kind == "heading" else block for block in blocks)
+
+
+def _notes(part: Any, kind: str) -> dict[str, Any]:
+    """Return footnotes, endnotes or comments by their ids."""
+    from docx.oxml.parser import parse_xml
+
+    for relation in part.rels.values():
+        if relation.reltype.endswith(f"/{kind}") and not relation.is_external:
+            root = parse_xml(relation.target_part.blob)
+            return {value: note for note in root for key, value in note.attrib.items() if key.endswith("}id")}
+    return {}
 
 
 def _check_archive(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The encoding of a text file, and whether it is text at all."""
+"""Text files: in which encoding they are, whether they are text at all, and what of them could not be read."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import codecs
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import TracebackType
 
-from .sections import UnreadableFileError
+import attrs
+
+from .guess import guessed
+from .sections import Reading, Trouble, UnreadableFileError
 
 LONGEST_LINE = 65_536
 """Characters of a line that are read at once; a longer one comes in pieces."""
+
+SETTLES = "--encoding settles it"
+
+COMMON_ENCODINGS = ("utf-8", "cp1252", "latin-1", "utf-16", "cp1250", "cp1251", "shift_jis")
 
 _BLOCK = 1 << 20
 _SAMPLE = 1 << 16
@@ -22,55 +30,191 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+# Source: WHATWG Encoding Standard, 4.2 Names and labels: what pages mean by these labels.
+_MEANT = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030"}
+_MEANT |= {"shift_jis": "cp932", "euc_kr": "cp949", "iso8859-11": "cp874"}
 
 
-def encoding_of(path: Path) -> str:
-    """Return the encoding of a text file: what its first bytes say, else UTF-8 if it is, else what is likeliest.
+@attrs.frozen(kw_only=True)
+class Decoding:
+    """How the bytes of a text become characters.
+
+    Attributes:
+        note: What had to be decided, for whoever reads the text; empty where nothing had.
+        is_proven: All bytes were looked at, and each can be read.
+    """
+
+    encoding: str
+    note: str = ""
+    is_proven: bool = False
+
+
+def encoding_named(label: str) -> str | None:
+    """Return Python's name of an encoding of text; None where there is none of this name."""
+    try:
+        found = codecs.lookup(label.strip())
+        found.decode(b"")
+    except (LookupError, ValueError, UnicodeError, TypeError):
+        return None
+    return found.name if found._is_text_encoding else None
+
+
+def decoding_of(path: Path, wanted: str | None = None, label: str | None = None) -> Decoding:
+    """Return how to read a text file.
+
+    What the user wants comes first, then a byte-order mark, then UTF-8 if all of the file is, then the label, then
+    the likeliest: a guess, which the note says.
+
+    Args:
+        wanted: An encoding somebody has chosen.
+        label: The encoding the file names itself, as a page's meta element does.
 
     Raises:
         UnreadableFileError: It is no text.
     """
-    decoder = codecs.getincrementaldecoder("utf-8")()
     with path.open("rb") as file:
         head = file.read(_SAMPLE)
-        marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
-        if marked is not None:
-            return marked
-        if b"\0" in head or len(_CONTROL.findall(head)) > len(head) // 100:
-            raise UnreadableFileError("is no text: it holds binary data")
-        block, place = head, 0
-        try:
-            while block:
-                decoder.decode(block)
-                place += len(block)
-                block = file.read(_BLOCK)
-            decoder.decode(b"", final=True)
-        except UnicodeDecodeError:
-            file.seek(max(0, place - _SAMPLE // 2))
-            return likely_encoding(head if place == 0 else file.read(_SAMPLE + len(block))[:_BLOCK])
-    return "utf-8"
+    if wanted is not None:
+        other = wanted != "utf-8" and not head.isascii() and _sample_beyond_utf8(path) is None
+        said = f"is UTF-8, but was read as {wanted}, which --encoding says" if other else ""
+        return Decoding(encoding="utf-8-sig" if wanted == "utf-8" else wanted, note=said)
+    named = _meant(label) if label else None
+    unknown = f"names an encoding that is not known ('{label[:40]}')" if label and named is None else ""
+    marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
+    if marked is not None:
+        other = named is not None and not marked.startswith(named)
+        said = f"names {label}, but its byte-order mark says {marked.removesuffix('-sig')}, which was obeyed"
+        return Decoding(encoding=marked, note=said if other else "")
+    wide = _wide(head)
+    if wide is not None:
+        return Decoding(encoding=wide, note=f"has no byte-order mark and was read as {wide}, a guess; {SETTLES}")
+    if b"\0" in head or len(_CONTROL.findall(head)) > len(head) // 100:
+        raise UnreadableFileError("is no text: it holds binary data")
+    sample = _sample_beyond_utf8(path)
+    if sample is None:
+        other = named not in (None, "utf-8", "cp1252" if _is_ascii(path) else None)
+        said = f"names {label}, but is UTF-8, and was read so; {SETTLES}"
+        return Decoding(encoding="utf-8", note=said if other and not _is_ascii(path) else unknown, is_proven=True)
+    if named is not None:
+        return Decoding(encoding=named)
+    if _is_mostly_utf8(sample):
+        return Decoding(encoding="utf-8", note=unknown)
+    guess = guessed(sample)
+    return Decoding(encoding=guess.encoding, note="; ".join(filter(None, (unknown, f"{guess}; {SETTLES}"))))
 
 
-def likely_encoding(sample: bytes) -> str:
-    """Return the likeliest encoding of bytes that are not UTF-8.
+class TextFile:
+    """A text file that is open for reading. What cannot be read becomes U+FFFD, and is counted."""
 
-    Raises:
-        UnreadableFileError: They are in none.
-    """
-    from charset_normalizer import from_bytes
+    def __init__(self, path: Path, reading: Reading, *, newline: str | None = None, label: str | None = None) -> None:
+        self.decoding = decoding_of(path, reading.encoding, label)
+        if self.decoding.note:
+            reading.note(self.decoding.note)
+        self._reading = reading
+        self._file = path.open(encoding=self.decoding.encoding, errors="replace", newline=newline)
+        self._line, self._replaced, self._first = 1, 0, 0
 
-    best = from_bytes(sample[:_SAMPLE]).best() if b"\0" not in sample else None
-    if best is None:
-        raise UnreadableFileError("is no text: it is neither UTF-8 nor in any other known encoding")
-    return best.encoding
+    def __enter__(self) -> TextFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield lines, however long."""
+        while line := self.readline():
+            yield line
+
+    def read(self, size: int = -1) -> str:
+        """Return so many characters, fewer only at the end."""
+        return self._counted(self._file.read(size))
+
+    def readline(self, size: int = -1) -> str:
+        r"""Return a line with its "\n", or so much of it; an empty text at the end."""
+        return self._counted(self._file.readline(size))
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Yield what was wrong with what has been read."""
+        if not self._replaced:
+            return
+        count = f"{self._replaced:,} character{'s' if self._replaced > 1 else ''}"
+        if self.decoding.is_proven:
+            self._reading.note(f"holds {count} U+FFFD (the first in line {self._first}): it was damaged before")
+            return
+        yield Trouble(
+            f"{count} cannot be read as {self.decoding.encoding} and became U+FFFD, the first in line {self._first}; "
+            f"{SETTLES}"
+        )
+
+    def _counted(self, text: str) -> str:
+        if "\ufffd" in text:
+            if not self._replaced:
+                self._first = self._line + text.count("\n", 0, text.index("\ufffd"))
+            self._replaced += text.count("\ufffd")
+        if not self._replaced:
+            self._line += text.count("\n")
+        return text
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    r"""Yield the lines of a text file with their "\n", of at most LONGEST_LINE characters each.
+def lines_of(path: Path, reading: Reading) -> Iterator[str | Trouble]:
+    r"""Yield the lines of a text file with their "\n", of at most LONGEST_LINE characters each, and troubles last.
 
     Raises:
         UnreadableFileError: It is no text.
     """
-    with path.open(encoding=encoding_of(path), errors="replace") as file:
+    with TextFile(path, reading) as file:
         while line := file.readline(LONGEST_LINE):
             yield line
+        yield from file.troubles()
+
+
+def _meant(label: str) -> str | None:
+    name = encoding_named(label)
+    return _MEANT.get(name, name) if name is not None else None
+
+
+def _wide(head: bytes) -> str | None:
+    """Return UTF-16 or UTF-32 where zeros are in the places that European texts leave in them."""
+    some = head[: len(head) // 4 * 4]
+    if len(some) < 4 or b"\0" not in some:
+        return None
+    share = [some[n::4].count(0) * 4 / len(some) for n in range(4)]
+    for encoding, zeros, others in (
+        ("utf-32-le", (1, 2, 3), (0,)),
+        ("utf-32-be", (0, 1, 2), (3,)),
+        ("utf-16-le", (1, 3), (0, 2)),
+        ("utf-16-be", (0, 2), (1, 3)),
+    ):
+        if all(share[n] > 0.7 for n in zeros) and all(share[n] == 0 for n in others):
+            return encoding
+    return None
+
+
+def _sample_beyond_utf8(path: Path) -> bytes | None:
+    """Return some of a file from around the first bytes that are not UTF-8; None if all of it is."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        place = 0
+        try:
+            while block := file.read(_BLOCK):
+                decoder.decode(block)
+                place += len(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            file.seek(max(0, place + error.start - _SAMPLE // 2))
+            return file.read(_SAMPLE)
+    return None
+
+
+def _is_mostly_utf8(sample: bytes) -> bool:
+    """Return whether a text is UTF-8 with some other bytes in it: letters of other encodings hardly ever look so."""
+    good = _UTF8.findall(sample)
+    return len(good) > len(_BEYOND_ASCII.findall(sample)) - sum(map(len, good))
+
+
+def _is_ascii(path: Path) -> bool:
+    with path.open("rb") as file:
+        return all(block.isascii() for block in iter(lambda: file.read(_BLOCK), b""))

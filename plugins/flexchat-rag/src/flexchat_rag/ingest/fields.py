@@ -1,7 +1,7 @@
 """Which fields of a record are its text, title, source, id and metadata.
 
 Text parts and metadata values that are lists or objects are written as the Node original's document transformer did:
-lists of a text's parts joined by commas, all else as JSON; what is null is left out.
+lists of a text's parts joined by commas, all else as JSON without blanks; what is null is left out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,30 @@ from .sections import Record, Trouble
 
 USUAL_TEXT_FIELDS = ("text", "content", "body", "page_content")
 _EXPORTED = {"id", "title", "text", "source", "metadata"}
+LONGEST_NAME = 1_000
+"""Characters of a title, an id or a source, which every passage of a record repeats."""
+
+MOST_METADATA_FIELDS = 100
+MOST_METADATA_CHARS = 4_000
+"""Of names and values together. Every passage of a record has its metadata: without a limit a long record would be
+stored as often as it has passages."""
+
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+
+
+def _text_names(given: Any) -> tuple[str, ...]:
+    return _names(given, "text_fields")
+
+
+def _metadata_names(given: Any) -> tuple[str, ...] | None:
+    return None if given is None else _names(given, "metadata_fields")
+
+
+def _names(given: Any, what: str) -> tuple[str, ...]:
+    if isinstance(given, list | tuple) and all(isinstance(name, str) and name for name in given):
+        return tuple(given)
+    instead = f": write [{given!r}]" if isinstance(given, str) and given else ""
+    raise TypeError(f"{what} must be a list of names of fields, not {given!r:.80}{instead}")
 
 
 @attrs.frozen(kw_only=True)
@@ -26,15 +49,20 @@ class FieldMapping:
     """Which fields of a record mean what. Without text_fields: "text" and the like, else all fields with their names.
 
     Attributes:
-        text_fields: Joined by an empty line.
-        metadata_fields: None for all others that hold a text, a number or a truth value.
+        text_fields: Names, as a list or tuple.
+        text_separator: Stands between text fields; absent: an empty line, or a line's end where all fields are text.
+        metadata_fields: None for all others that hold something.
+
+    Raises:
+        TypeError: A list of names is something else, a single text for instance.
     """
 
-    text_fields: tuple[str, ...] = ()
+    text_fields: tuple[str, ...] = attrs.field(default=(), converter=_text_names)
+    text_separator: str | None = None
     title_field: str | None = None
     source_field: str | None = None
     id_field: str | None = None
-    metadata_fields: tuple[str, ...] | None = None
+    metadata_fields: tuple[str, ...] | None = attrs.field(default=None, converter=_metadata_names)
 
 
 def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> Record | Trouble:
@@ -60,7 +88,7 @@ def record_of(fields: Mapping[str, Any], mapping: FieldMapping, place: str) -> R
     parts = [_as_text(fields.get(name)) for name in names]
     if not names:
         parts = [f"{name}: {text}" for name, value in fields.items() if (text := _as_text(value))]
-    separator = "\n\n" if names else "\n"
+    separator = ("\n\n" if names else "\n") if mapping.text_separator is None else mapping.text_separator
     text = separator.join(part for part in parts if part)
     if not text:
         return Trouble(f"{place}: no text in {', '.join(map(repr, names)) or 'any field'}")
@@ -86,6 +114,18 @@ def number_or_text(text: str) -> str | int | float:
     return value if repr(value) == text and abs(value) < 1e16 else text
 
 
+def bounded(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return as much of a record's metadata as each of its passages can have; the other fields are left out."""
+    kept: dict[str, Any] = {}
+    left = MOST_METADATA_CHARS
+    for name, value in metadata.items():
+        size = len(name) + (len(value) if isinstance(value, str) else 20)
+        if size <= left and len(kept) < MOST_METADATA_FIELDS:
+            kept[name] = value
+            left -= size
+    return kept
+
+
 def _is_exported(fields: Mapping[str, Any]) -> bool:
     texts = ("id", "title", "text")
     return (
@@ -99,10 +139,11 @@ def _is_exported(fields: Mapping[str, Any]) -> bool:
 def _metadata(fields: Mapping[str, Any], wanted: Sequence[str] | None, used: set[str | None]) -> dict[str, Any]:
     if wanted is not None:
         return {name: _as_value(fields[name]) for name in wanted if fields.get(name) is not None}
-    inner = fields.get("metadata")
-    given = {**fields, **inner} if isinstance(inner, Mapping) else fields
-    scalar = (str, int, float, bool)
-    return {n: _as_value(v) for n, v in given.items() if n not in used and isinstance(v, scalar) and v != ""}
+    inner, given = fields.get("metadata"), fields
+    if isinstance(inner, Mapping):
+        given = {**{name: value for name, value in fields.items() if name != "metadata"}, **inner}
+    empty: tuple[Any, ...] = ("", None, [], {})
+    return {name: _as_value(value) for name, value in given.items() if name not in used and value not in empty}
 
 
 def _as_value(value: Any) -> str | int | float | bool:
@@ -110,7 +151,11 @@ def _as_value(value: Any) -> str | int | float | bool:
         return value
     if isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else str(value)
-    return storable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return storable(value if isinstance(value, str) else _as_json(value))
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _as_text(value: Any) -> str:
@@ -118,7 +163,7 @@ def _as_text(value: Any) -> str:
         return ""
     if isinstance(value, list):
         return ", ".join(filter(None, map(_as_text, value)))
-    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).strip()
+    return (value if isinstance(value, str) else _as_json(value)).strip()
 
 
 def _name(fields: Mapping[str, Any], field: str | None) -> str | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
-from .encoding import encoding_of
+import attrs
+
+from .encoding import TextFile
 from .fields import FieldMapping, record_of
-from .sections import Piece, Record, Trouble, UnreadableFileError
+from .sections import Piece, Reading, Record, Trouble, UnreadableFileError
 
 MOST_CHARS = 16_000_000
 """Characters of one record."""
@@ -18,62 +20,92 @@ _BLOCK = 1 << 16
 _BLANK = " \t\n\r\ufeff"
 
 
-def read_json(path: Path, mapping: FieldMapping) -> Iterator[Piece]:
+def read_json(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
     """Yield the records of a list, or the one that the file is.
 
     Raises:
-        UnreadableFileError: It is no JSON, or a record is too large or too deep.
+        UnreadableFileError: It is not JSON, or a record is too large or too deep.
     """
-    with path.open(encoding=encoding_of(path), errors="replace") as file:
+    with TextFile(path, reading) as file:
         window = _Window(file)
         if window.peek() != "[":
-            yield as_piece(window.value(), mapping, "the object")
+            yield from as_pieces(window.value(), mapping, "the object")
             if window.peek():
                 window.refuse("more follows the first value; one value a line is JSONL: name the file .jsonl")
-            return
-        window.skip("[")
-        number = 1
-        while window.peek() != "]":
-            yield as_piece(window.value(), mapping, f"item {number}")
-            number += 1
-            if window.peek() != ",":
-                break
-            window.skip(",")
-        window.skip("]")
+        else:
+            window.skip("[")
+            number = 1
+            while window.peek() != "]":
+                yield from as_pieces(window.value(), mapping, f"item {number}")
+                number += 1
+                if window.peek() != ",":
+                    break
+                window.skip(",")
+            window.skip("]")
+            if window.peek():
+                window.refuse("more follows the list")
+        yield from file.troubles()
 
 
-def as_piece(value: Any, mapping: FieldMapping, place: str) -> Piece:
-    """Return what a JSON value is: an object a record, a text a document by itself, all else is trouble."""
+def as_pieces(parsed: Parsed, mapping: FieldMapping, place: str) -> Iterator[Piece]:
+    """Yield what a JSON value is: an object a record, a text a document by itself, all else is trouble."""
+    value = parsed.value
+    if parsed.repeated:
+        names = ", ".join(f"'{name[:40]}'" for name in parsed.repeated[:5])
+        yield Trouble(f"{place}: {names} stands more than once in one object; the last one counts")
     if isinstance(value, dict):
-        return record_of(value, mapping, place)
-    if isinstance(value, str) and value.strip() and not mapping.text_fields:
-        return Record(text=value)
-    return Trouble(f"{place}: a record is an object, not {json.dumps(value)[:40]}")
+        yield record_of(value, mapping, place)
+    elif isinstance(value, str) and value.strip() and not mapping.text_fields:
+        yield Record(text=value)
+    else:
+        yield Trouble(f"{place}: a record is an object, not {json.dumps(value)[:40]}")
 
 
-def parse(text: str, start: int = 0) -> tuple[Any, int]:
-    """Return the JSON value at start, and where it ends.
+@attrs.frozen(kw_only=True)
+class Parsed:
+    """A JSON value that was read.
+
+    Attributes:
+        end: Where it ends in its text.
+        repeated: Names that stand more than once in one of its objects.
+    """
+
+    value: Any
+    end: int
+    repeated: tuple[str, ...]
+
+
+def parse(text: str, start: int = 0) -> Parsed:
+    """Return the JSON value at start.
 
     Raises:
-        ValueError: It is no JSON, or is nested too deeply; the text says which.
+        ValueError: It is not JSON, or is nested too deeply; the text says which.
     """
+    repeated: list[str] = []
+
+    def as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            seen: set[str] = set()
+            repeated.extend(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        return made
+
+    decoder = json.JSONDecoder(object_pairs_hook=as_object, parse_constant=_no_number, strict=False)
     try:
-        return _DECODER.raw_decode(text, start)
+        value, end = decoder.raw_decode(text, start)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    return Parsed(value=value, end=end, repeated=tuple(dict.fromkeys(repeated)))
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_number, strict=False)
+    raise ValueError(f"{name} is not JSON")
 
 
 class _Window:
     """The part of a file that is being read; never more than one value and a block."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextFile) -> None:
         self._file = file
         self._text, self._at = "", 0
         self._line = 1
@@ -94,32 +126,32 @@ class _Window:
             self.refuse(f"'{expected}' expected, not {f'{found!r}' if found else 'its end'}")
         self._at += 1
 
-    def value(self) -> Any:
+    def value(self) -> Parsed:
         """Read a value: with more and more of the file, since only its end shows that it was read as a whole."""
         self.peek()
         while True:
             problem = ""
             try:
-                value, end = parse(self._text, self._at)
+                parsed = parse(self._text, self._at)
             except ValueError as error:
                 problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
                 if problem.startswith("it is nested"):
                     self.refuse(problem)
             else:
-                if end < len(self._text):
-                    self._at = end
-                    return value
+                if parsed.end < len(self._text):
+                    self._at = parsed.end
+                    return parsed
             if len(self._text) - self._at > MOST_CHARS:
                 self.refuse(problem or f"a record has more than {MOST_CHARS:,} characters")
             if not self._more(max(_BLOCK, len(self._text) - self._at)):
                 if problem:
                     self.refuse(problem)
-                self._at = end
-                return value
+                self._at = parsed.end
+                return parsed
 
     def refuse(self, problem: str) -> NoReturn:
         line = self._line + self._text.count("\n", 0, self._at)
-        raise UnreadableFileError(f"is no JSON that can be read: in or behind line {line}: {problem}")
+        raise UnreadableFileError(f"is not JSON that can be read: in or behind line {line}: {problem}")
 
     def _more(self, size: int = _BLOCK) -> bool:
         self._line += self._text.count("\n", 0, self._at)

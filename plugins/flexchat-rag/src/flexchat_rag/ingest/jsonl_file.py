@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .encoding import encoding_of
+from .encoding import TextFile
 from .fields import FieldMapping
-from .json_file import MOST_CHARS, as_piece, parse
-from .sections import Piece, Trouble
+from .json_file import MOST_CHARS, as_pieces, parse
+from .sections import Piece, Reading, Trouble
 
 
-def read_jsonl(path: Path, mapping: FieldMapping) -> Iterator[Piece]:
+def read_jsonl(path: Path, mapping: FieldMapping, reading: Reading) -> Iterator[Piece]:
     """Yield a record for each line; a line that cannot be read is trouble, and the others are read all the same."""
-    with path.open(encoding=encoding_of(path), errors="replace") as file:
+    with TextFile(path, reading) as file:
         number = 0
         while line := file.readline(MOST_CHARS):
             number += 1
@@ -24,14 +24,17 @@ def read_jsonl(path: Path, mapping: FieldMapping) -> Iterator[Piece]:
                 continue
             text = line.strip(" \t\r\n\ufeff")
             if text:
-                yield _piece(text, mapping, f"line {number}")
+                yield from _pieces(text, mapping, f"line {number}")
+        yield from file.troubles()
 
 
-def _piece(text: str, mapping: FieldMapping, place: str) -> Piece:
+def _pieces(text: str, mapping: FieldMapping, place: str) -> Iterator[Piece]:
     try:
-        value, end = parse(text)
+        parsed = parse(text)
     except ValueError as error:
-        return Trouble(f"{place}: {error}")
-    if text[end:].strip():
-        return Trouble(f"{place}: more follows the first value (character {end + 1})")
-    return as_piece(value, mapping, place)
+        yield Trouble(f"{place}: {error}")
+        return
+    if text[parsed.end :].strip():
+        yield Trouble(f"{place}: more follows the first value (character {parsed.end + 1})")
+    else:
+        yield from as_pieces(parsed, mapping, place)

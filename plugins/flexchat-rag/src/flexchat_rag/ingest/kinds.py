@@ -1,4 +1,4 @@
-"""Which reader reads which files."""
+"""Which reader reads which files: what a file holds decides, its name only where that leaves a choice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .json_file import read_json
 from .jsonl_file import read_jsonl
 from .markdown_file import read_markdown
 from .pdf_file import read_pdf
-from .sections import Piece, UnreadableFileError
+from .sections import Piece, Reading, UnreadableFileError
+from .signatures import content_of
 from .text_file import read_text
 
 
@@ -26,31 +27,53 @@ class Kind:
     Attributes:
         version: Counted up when files are read differently, so that all of them are read again.
         records: Whether the field mapping matters.
+        text: Whether such a file is text, so that an encoding somebody names matters.
     """
 
     name: str
     suffixes: tuple[str, ...]
-    read: Callable[[Path, FieldMapping], Iterator[Piece]]
-    version: int = 1
+    reader: Callable[[Path, FieldMapping, Reading], Iterator[Piece]]
+    version: int = 2
     records: bool = False
+    text: bool = True
+
+    def read(self, path: Path, mapping: FieldMapping, reading: Reading | None = None) -> Iterator[Piece]:
+        """Yield what a file says, in its order; what is to be said of it stands in ``reading`` at the end.
+
+        Raises:
+            UnreadableFileError: It cannot be read.
+        """
+        return self.reader(path, mapping, reading or Reading())
 
 
 TEXT = Kind(
-    name="text", suffixes=(".txt", ".text", ".rst", ".adoc", ".org", ".log"), read=lambda path, _: read_text(path)
+    name="text",
+    suffixes=(".txt", ".text", ".rst", ".adoc", ".org", ".log"),
+    reader=lambda path, _, reading: read_text(path, reading),
+)
+HTML = Kind(name="HTML", suffixes=(".html", ".htm", ".xhtml"), reader=lambda path, _, reading: read_html(path, reading))
+PDF = Kind(name="PDF", suffixes=(".pdf",), reader=lambda path, _, reading: read_pdf(path, reading), text=False)
+DOCX = Kind(name="DOCX", suffixes=(".docx",), reader=lambda path, _, reading: read_docx(path, reading), text=False)
+
+MARKDOWN = Kind(
+    name="Markdown",
+    suffixes=(".md", ".markdown", ".mdx"),
+    reader=lambda path, _, reading: read_markdown(path, reading),
 )
 
 KINDS = (
     TEXT,
-    Kind(name="Markdown", suffixes=(".md", ".markdown", ".mdx"), read=lambda path, _: read_markdown(path)),
-    Kind(name="HTML", suffixes=(".html", ".htm", ".xhtml"), read=lambda path, _: read_html(path)),
-    Kind(name="PDF", suffixes=(".pdf",), read=lambda path, _: read_pdf(path)),
-    Kind(name="DOCX", suffixes=(".docx",), read=lambda path, _: read_docx(path)),
-    Kind(name="CSV", suffixes=(".csv", ".tsv"), read=read_csv, records=True),
-    Kind(name="JSON", suffixes=(".json",), read=read_json, records=True),
-    Kind(name="JSONL", suffixes=(".jsonl", ".ndjson"), read=read_jsonl, records=True),
+    MARKDOWN,
+    HTML,
+    PDF,
+    DOCX,
+    Kind(name="CSV", suffixes=(".csv", ".tsv"), reader=read_csv, records=True),
+    Kind(name="JSON", suffixes=(".json",), reader=read_json, records=True),
+    Kind(name="JSONL", suffixes=(".jsonl", ".ndjson"), reader=read_jsonl, records=True),
 )
 
 _BY_SUFFIX = {suffix: kind for kind in KINDS for suffix in kind.suffixes}
+_BY_CONTENT = {"PDF": PDF, "DOCX": DOCX, "HTML": HTML}
 _OTHER_PROGRAMS = {".doc": ".docx", ".odt": ".docx", ".rtf": ".docx", ".xls": ".csv", ".xlsx": ".csv", ".ods": ".csv"}
 
 
@@ -59,13 +82,28 @@ def known_kind(path: Path) -> Kind | None:
     return _BY_SUFFIX.get(path.suffix.casefold())
 
 
-def kind_of(path: Path) -> Kind:
-    """Return how to read a file that somebody named: what its name says, else as text.
+def kind_of(path: Path, reading: Reading | None = None) -> Kind:
+    """Return how to read a file that is to be read: as what it holds, else as its name says, else as text.
+
+    Args:
+        reading: Is told where content and name do not agree.
 
     Raises:
-        UnreadableFileError: Its name says that it is of a kind nobody here reads.
+        UnreadableFileError: It is of a kind nobody here reads.
+        OSError: It cannot be looked into.
     """
     suffix = path.suffix.casefold()
+    named = _BY_SUFFIX.get(suffix)
+    content = content_of(path)
+    kind = _BY_CONTENT.get(content.name)
+    if kind is HTML and named is MARKDOWN:  # which may begin with HTML
+        kind = None
+    if kind is not None:
+        if kind is not named and (named or suffix in _OTHER_PROGRAMS) and reading is not None:
+            reading.note(f"is named {suffix}, but holds {content.name}, and was read as that")
+        return kind
     if suffix in _OTHER_PROGRAMS:
         raise UnreadableFileError(f"is of a kind that is not read ({suffix}): save it as {_OTHER_PROGRAMS[suffix]}")
-    return _BY_SUFFIX.get(suffix, TEXT)
+    if content.name not in ("", "HTML") and named is not DOCX:  # whose reader says what is wrong with an archive
+        raise UnreadableFileError(f"is no text, but {content.article} {content.name}{content.advice}")
+    return named or TEXT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .encoding import lines_of
 from .fields import number_or_text
-from .sections import Section, SectionBuilder
+from .sections import Piece, Reading, Section, SectionBuilder, Trouble
 
 LONGEST_FRONT_MATTER = 200
 """Lines. A rule of dashes at the beginning of a text is none."""
@@ -23,13 +23,19 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)$")
 _NO_PARAGRAPH = re.compile(r" {0,3}(?:[-*+>|#]|\d+[.)])| {4}|\t")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _MARKS = re.compile(r"\*\*|__|`|\s*\{#[^}]*\}\s*$")
+_FRONT = re.compile(r"\s|[-#\]}]|[\"']?[\w.-]+[\"']?[ \t]*:(\s|$)")
 _KEY = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(.+)$")
 
 
-def read_markdown(path: Path) -> Iterator[Section]:
+def read_markdown(path: Path, reading: Reading) -> Iterator[Piece]:
     """Yield the text under each heading."""
-    lines = _numbered(lines_of(path))
-    front, held = _front_matter(lines)
+    troubles: list[Trouble] = []
+    yield from _sections(_numbered(lines_of(path, reading), troubles), reading)
+    yield from troubles
+
+
+def _sections(lines: Iterator[tuple[int, str]], reading: Reading) -> Iterator[Section]:
+    front, held = _front_matter(lines, reading)
     title = str(front.pop("title", ""))
     builder = SectionBuilder(front)
     yield from builder.heading(0, title)
@@ -61,9 +67,12 @@ def read_markdown(path: Path) -> Iterator[Section]:
     yield from builder.end()
 
 
-def _numbered(lines: Iterator[str]) -> Iterator[tuple[int, str]]:
+def _numbered(lines: Iterator[str | Trouble], troubles: list[Trouble]) -> Iterator[tuple[int, str]]:
     number = 1
     for line in lines:
+        if isinstance(line, Trouble):
+            troubles.append(line)
+            continue
         yield number, line
         number += line.endswith("\n")
 
@@ -73,7 +82,9 @@ def _chain(first: list[tuple[int, str]], rest: Iterator[tuple[int, str]]) -> Ite
     yield from rest
 
 
-def _front_matter(lines: Iterator[tuple[int, str]]) -> tuple[dict[str, str | int | float], list[tuple[int, str]]]:
+def _front_matter(
+    lines: Iterator[tuple[int, str]], reading: Reading
+) -> tuple[dict[str, str | int | float], list[tuple[int, str]]]:
     """Return what stands between two lines --- at the beginning, and the lines that were read and are text."""
     held = []
     for number, line in lines:
@@ -81,13 +92,16 @@ def _front_matter(lines: Iterator[tuple[int, str]]) -> tuple[dict[str, str | int
         if number == 1 and line.rstrip() != "---":
             break
         if number > 1 and line.rstrip() in ("---", "..."):
-            return _values(line for _, line in held), []
+            if not all(_FRONT.match(line) for _, line in held[1:-1]):
+                break  # a text between two rules
+            return _values([line for _, line in held[1:-1]], reading), []
         if len(held) > LONGEST_FRONT_MATTER:
             break
     return {}, held
 
 
-def _values(lines: Iterator[str]) -> dict[str, str | int | float]:
+def _values(lines: list[str], reading: Reading) -> dict[str, str | int | float]:
+    """Return the values that stand on one line with their names; lists and longer texts are only counted."""
     found: dict[str, str | int | float] = {}
     for line in lines:
         match = _KEY.match(line.rstrip())
@@ -95,6 +109,8 @@ def _values(lines: Iterator[str]) -> dict[str, str | int | float]:
             text = match[2].strip()
             quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
             found[match[1]] = text[1:-1] if quoted else number_or_text(text)
+        elif line.strip() and not line.lstrip().startswith("#"):
+            reading.unread["line# of front matter not of the form NAME: VALUE"] += 1
     return found
 
 

@@ -1,23 +1,27 @@
-"""PDF: a section for each page."""
+"""PDF: a section for each page, with its form fields and remarks behind its text."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .sections import Piece, Section, Trouble, UnreadableFileError
+from .sections import Piece, Reading, Section, Trouble, UnreadableFileError
 
 if TYPE_CHECKING:
-    from pypdf import PdfReader
+    from pypdf import PageObject, PdfReader
 
 MOST_PAGES = 20_000
+
+_DEEPEST_FIELD = 20
+_BUTTON_IS_OFF = ("/Off", "")
+_SHOWN_ELSEWHERE = {"/Popup", "/Link"}
 
 _logger = logging.getLogger("pypdf")
 
 
-def read_pdf(path: Path) -> Iterator[Piece]:
+def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
     """Yield the text of each page, with its number, from 1, in the metadata.
 
     Raises:
@@ -29,18 +33,115 @@ def read_pdf(path: Path) -> Iterator[Piece]:
             raise UnreadableFileError("is no PDF")
         reader, title, pages = _opened(file)
         found = False
-        for number in range(pages):
+        pictured: list[int] = []
+        for number in range(1, pages + 1):
             try:
-                text = reader.pages[number].extract_text().strip()
+                page = reader.pages[number - 1]
+                text = page.extract_text().strip()
             except Exception as error:  # noqa: BLE001  a damaged page raises anything, and the others are fine
-                yield Trouble(f"page {number + 1} cannot be read ({_short(error)})")
+                yield Trouble(f"page {number} cannot be read ({_short(error)})")
                 found = True
                 continue
+            if "\ufffd" in text:
+                yield Trouble(
+                    f"page {number}: {text.count(chr(0xFFFD)):,} of its characters have no meaning in its fonts"
+                )
+            pictures = _pictures(page)
+            if pictures and not text:
+                pictured.append(number)
+            else:
+                reading.unread["picture#"] += pictures
+            text = "\n\n".join(filter(None, (text, *_attached(page, number, reading))))
             if text:
                 found = True
-                yield Section(text=text, headings=(title,) if title else (), metadata={"page": number + 1})
+                yield Section(text=text, headings=(title,) if title else (), metadata={"page": number})
         if not found:
             raise UnreadableFileError("holds no text, only pictures of pages: recognise the text (OCR) first")
+        if pictured:
+            reading.note(f"holds only a picture on {_pages(pictured)}: recognise the text (OCR) first")
+        _note_the_rest(reader, reading)
+
+
+def _attached(page: PageObject, number: int, reading: Reading) -> Iterator[str]:
+    """Yield what is attached to a page and not part of its text: filled-in form fields, remarks, typed-over text."""
+    try:
+        annotations = [each.get_object() for each in page.get("/Annots") or ()]
+    except Exception as error:  # noqa: BLE001  a damaged list raises anything, and the page's text is there
+        reading.note(f"has remarks or form fields on page {number} that cannot be read ({_short(error)})")
+        return
+    for annotation in annotations:
+        try:
+            kind = annotation.get("/Subtype")
+            text = _field(annotation) if kind == "/Widget" else _text(annotation.get("/Contents"))
+            if kind not in ("/Widget", "/FreeText") and text:
+                author = _text(annotation.get("/T"))
+                text = f"[Remark{f' by {author}' if author else ''}: {text}]"
+        except Exception:  # noqa: BLE001  as above
+            reading.unread["damaged remark# or form field#"] += 1
+            continue
+        if text and kind not in _SHOWN_ELSEWHERE:
+            yield text
+        elif kind == "/FileAttachment":
+            reading.unread["attached file#"] += 1
+        elif kind in ("/Screen", "/Movie", "/Sound", "/3D", "/RichMedia"):
+            reading.unread["recording# or model#"] += 1
+
+
+def _field(widget: Any) -> str:
+    """Return "name: value" of a filled-in form field; what a widget lacks stands in its parents."""
+    names: list[str] = []
+    value = kind = None
+    node = widget
+    for _ in range(_DEEPEST_FIELD):
+        value = node.get("/V") if value is None else value
+        kind = node.get("/FT") if kind is None else kind
+        if name := _text(node.get("/TU")) or _text(node.get("/T")):
+            names.insert(0, name)
+        if node.get("/Parent") is None:
+            break
+        node = node["/Parent"].get_object()
+    values = value.get_object() if value is not None else None
+    texts = [_text(each) for each in (values if isinstance(values, list) else [values])]
+    said = ", ".join(filter(None, texts))
+    if kind == "/Sig":
+        said = ""
+    if kind == "/Btn":
+        said = "" if said in _BUTTON_IS_OFF else said.removeprefix("/")
+    return f"{names[-1] if names else 'Field'}: {said}" if said else ""
+
+
+def _text(value: Any) -> str:
+    value = value.get_object() if hasattr(value, "get_object") else value
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _pictures(page: PageObject) -> int:
+    """Return how many pictures a page shows, not looking into what it draws them with."""
+    try:
+        resources = page.get("/Resources")
+        objects = resources.get_object().get("/XObject") if resources is not None else None
+        drawn = objects.get_object().values() if objects is not None else ()
+        return sum(each.get_object().get("/Subtype") == "/Image" for each in drawn)
+    except Exception:  # noqa: BLE001  what is damaged is not shown either
+        return 0
+
+
+def _note_the_rest(reader: PdfReader, reading: Reading) -> None:
+    try:
+        reading.unread["attached file#"] += len(reader.attachments)
+        form = reader.root_object.get("/AcroForm")
+        if form is not None and "/XFA" in form.get_object():
+            reading.note("holds a form of the kind XFA, of which only the text shown on its pages was read")
+    except Exception as error:  # noqa: BLE001  the pages were read all the same
+        reading.note(f"may hold attached files, whose list is damaged ({_short(error)})")
+
+
+def _pages(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:20]))
+    more = f" and {len(numbers) - 20:,} more" if len(numbers) > 20 else ""
+    return f"page{'s' if len(numbers) > 1 else ''} {shown}{more}"
 
 
 def _opened(file: object) -> tuple[PdfReader, str, int]:

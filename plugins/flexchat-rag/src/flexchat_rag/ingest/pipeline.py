@@ -18,9 +18,10 @@ from flexchat.plugin import Document, DocumentStore, FlexChatError, Source, Unkn
 from flexchat.plugin.threads import run_in_thread
 
 from .chunk import CHUNK_CHARS, OVERLAP_CHARS, documents_of
-from .fields import FieldMapping
+from .encoding import COMMON_ENCODINGS, encoding_named
+from .fields import LONGEST_NAME, FieldMapping, bounded
 from .kinds import Kind, kind_of
-from .sections import Trouble, UnreadableFileError
+from .sections import Reading, Record, Section, Trouble, UnreadableFileError
 from .walk import FoundFile, Walk
 
 MOST_FILE_BYTES = 100_000_000
@@ -36,8 +37,8 @@ FILES_AT_ONCE = 4
 MOST_TROUBLES = 20
 """Told of one file; the others are counted."""
 
-MOST_FAILURES = 1_000
-"""Told of one run; the others are counted."""
+MOST_TOLD = 1_000
+"""Failures, and notes, of one run; the others are counted."""
 
 PATIENCE = 5
 """Files in a row that the store may refuse before the run is given up: it is the store then, and not a file."""
@@ -47,20 +48,33 @@ _PAGE = 1_000
 Outcome = Literal["added", "changed", "unchanged", "removed", "failed"]
 
 
+def _encoding(label: str | None) -> str | None:
+    if label is None:
+        return None
+    if name := encoding_named(label):
+        return name
+    raise ValueError(f"'{label[:40]}' is not an encoding; some are {', '.join(COMMON_ENCODINGS)}")
+
+
 @attrs.frozen(kw_only=True)
 class IngestOptions:
     """How files are found, read and cut.
 
     Attributes:
         metadata: Goes with every document; what a file itself says goes before it.
+        encoding: Of the files that are text; None to find out for each.
         max_file_bytes: Larger files are refused.
         prune: Delete what the store has of files that are gone from the folders named.
+
+    Raises:
+        ValueError: There is no such encoding.
     """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     follow_links: bool = False
     mapping: FieldMapping = attrs.field(factory=FieldMapping)
+    encoding: str | None = attrs.field(default=None, converter=_encoding)
     metadata: dict[str, Any] = attrs.field(factory=dict)
     chunk_chars: int = CHUNK_CHARS
     overlap_chars: int = OVERLAP_CHARS
@@ -73,36 +87,47 @@ class IngestReport:
     """What became of the files.
 
     Attributes:
+        files: How many are done with. One with a part that could not be read counts as added, or changed, and failed.
+        noted: How many files were read of which something is to be said.
         passages: How many passages the files have that were added or changed.
         stored: How many of these were new to the store, or had changed.
-        failures: A sentence each, at most MOST_FAILURES; failed counts them all, and files with a part that could
-            not be read are among the added ones too.
+        failures: A sentence each, at most MOST_TOLD.
+        notes: A sentence each, at most MOST_TOLD: what was seen and not read, and what had to be guessed.
+        left_out: What folders hold that was not looked into, and how much of it: {".xlsx": 3, "hidden": 1}.
     """
+
+    files: int = 0
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
     removed: int = 0
     failed: int = 0
+    noted: int = 0
     passages: int = 0
     stored: int = 0
     seconds: float = 0.0
     failures: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    left_out: dict[str, int] = attrs.field(factory=dict)
 
-    @property
-    def files(self) -> int:
-        """How many files are done with."""
-        return self.added + self.changed + self.unchanged + self.failed
-
-    def count(self, outcome: Outcome, failure: str = "") -> None:
+    def count(self, outcome: Outcome, failure: str = "", note: str = "") -> None:
         """Count a file."""
+        self.files += 1
         setattr(self, outcome, getattr(self, outcome) + 1)
-        if failure and len(self.failures) < MOST_FAILURES:
-            self.failures.append(failure)
+        if failure:
+            self.failed += outcome != "failed"
+            if len(self.failures) < MOST_TOLD:
+                self.failures.append(failure)
+        if note:
+            self.noted += 1
+            if len(self.notes) < MOST_TOLD:
+                self.notes.append(note)
 
 
 Watcher = Callable[[IngestReport, str], None]
-"""Called after each file, with the report so far and what went wrong, or an empty text."""
+"""Called as passages are stored and after each file, with the report so far and what is to be told: "failed: …" or
+"note: …", or an empty text."""
 
 
 async def ingest(
@@ -155,6 +180,7 @@ class _Run:
             raise errors.exceptions[0] from None
         if options.prune:
             await self._prune(walk)
+        self.report.left_out = dict(walk.left_out)
         self.report.seconds = time.monotonic() - begun
         return self.report
 
@@ -165,8 +191,9 @@ class _Run:
         if found.source in self._seen:
             return
         self._seen.add(found.source)
+        reading, note = Reading(encoding=self._options.encoding), ""
         try:
-            outcome, failure = await self._store_file(found)
+            outcome, failure = await self._store_file(found, reading)
         except UnreadableFileError as error:
             outcome, failure = "failed", f"{found.source} {error}"
         except OSError as error:
@@ -178,26 +205,34 @@ class _Run:
             outcome, failure = "failed", f"{found.source} was not stored: {error}"
         else:
             self._refused_in_a_row = 0
-        self._done(outcome, failure)
+            if outcome != "unchanged" and (notes := reading.notes()):
+                note = f"{found.source} {'; '.join(notes)}"
+        self._done(outcome, failure, note)
 
-    def _done(self, outcome: Outcome, failure: str = "") -> None:
-        self.report.count(outcome, failure)
-        if failure and outcome != "failed":
-            self.report.failed += 1
-        self._watch(self.report, failure)
+    def _done(self, outcome: Outcome, failure: str = "", note: str = "") -> None:
+        self.report.count(outcome, failure, note)
+        for kind, text in (("failed", failure), ("note", note)):
+            if text:
+                self._watch(self.report, f"{kind}: {text}")
+        if not failure and not note:
+            self._watch(self.report, "")
 
-    async def _store_file(self, found: FoundFile) -> tuple[Outcome, str]:
-        kind, known, troubles = kind_of(found.path), self._known.get(found.source), _Troubles()
-        documents = _documents(found, kind, self._options, troubles)
+    async def _store_file(self, found: FoundFile, reading: Reading) -> tuple[Outcome, str]:
+        known, troubles = self._known.get(found.source), _Troubles()
 
-        def begin() -> tuple[str, list[Document]]:
+        def begin() -> tuple[str, list[Document], Iterator[Document]]:
+            kind = kind_of(found.path, reading)
             digest = _digest(found.path, kind, self._options)
-            is_known = known is not None and known.complete and known.digest == digest
-            return ("", []) if is_known else (digest, _take_batch(documents))
+            if known is not None and known.complete and known.digest == digest:
+                return "", [], iter(())
+            documents = _documents(found, kind, self._options, troubles, reading)
+            return digest, _take_batch(documents), documents
 
-        digest, batch = await run_in_thread(begin)
+        digest, batch, documents = await run_in_thread(begin)
         if not digest:
             return "unchanged", ""
+        if not batch and not troubles.count:
+            reading.note("holds no text")
         while _may_go_on(batch) and (following := await run_in_thread(_take_batch, documents)):
             await self._add(batch, Source(name=found.source, digest=digest, complete=False))
             batch = following
@@ -208,6 +243,7 @@ class _Run:
     async def _add(self, batch: Sequence[Document], source: Source) -> None:
         self.report.stored += await self._store.add(batch, collection=self._collection, source=source)
         self.report.passages += len(batch)
+        self._watch(self.report, "")
 
     async def _prune(self, walk: Walk) -> None:
         folders = [os.path.join(folder, "") if folder != os.curdir else "" for folder in walk.folders()]
@@ -250,17 +286,36 @@ class _Troubles:
         return "; ".join(self._told) + (f"; and {more:,} more" if more else "")
 
 
-def _documents(found: FoundFile, kind: Kind, options: IngestOptions, troubles: _Troubles) -> Iterator[Document]:
-    for piece in kind.read(found.path, options.mapping):
+def _documents(
+    found: FoundFile, kind: Kind, options: IngestOptions, troubles: _Troubles, reading: Reading
+) -> Iterator[Document]:
+    for piece in kind.read(found.path, options.mapping, reading):
         if isinstance(piece, Trouble):
             troubles.add(piece)
             continue
+        if isinstance(piece, Record) and max(len(piece.id or ""), len(piece.source or "")) > LONGEST_NAME:
+            troubles.add(Trouble(f"an id or a source has more than {LONGEST_NAME:,} characters: {piece.id!r:.60}"))
+            continue
         for document in documents_of(
-            piece, source=found.source, size=options.chunk_chars, overlap=options.overlap_chars
+            _in_bounds(piece, reading), source=found.source, size=options.chunk_chars, overlap=options.overlap_chars
         ):
             if options.metadata:
                 document = attrs.evolve(document, metadata={**options.metadata, **document.metadata})
             yield document
+
+
+def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
+    """Return a piece without what each of its passages would have to repeat and is too long for that."""
+    if isinstance(piece, Record) and piece.whole:
+        return piece
+    kept = bounded(piece.metadata)
+    if len(kept) < len(piece.metadata):
+        reading.unread["field# too long or too many to be metadata"] += len(piece.metadata) - len(kept)
+        piece = attrs.evolve(piece, metadata=kept)
+    if isinstance(piece, Record) and len(piece.title or "") > LONGEST_NAME:
+        reading.unread[f"end# of titles of more than {LONGEST_NAME:,} characters"] += 1
+        piece = attrs.evolve(piece, title=(piece.title or "")[:LONGEST_NAME])
+    return piece
 
 
 def _take_batch(documents: Iterator[Document]) -> list[Document]:
@@ -291,6 +346,7 @@ def _digest(path: Path, kind: Kind, options: IngestOptions) -> str:
         UnreadableFileError: It is too large.
     """
     read = [kind.name, kind.version, options.chunk_chars, options.overlap_chars, sorted(options.metadata.items())]
+    read += [options.encoding] if kind.text and options.encoding else []
     state = hashlib.blake2b(repr([*read, options.mapping if kind.records else None]).encode(), digest_size=20)
     size = 0
     with path.open("rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -57,6 +58,34 @@ class Trouble:
 Piece = Section | Record | Trouble
 
 
+@attrs.define(kw_only=True)
+class Reading:
+    """How a file is to be read, and what there is to say of it beside its pieces.
+
+    Attributes:
+        encoding: Of a text file, where somebody has said it; None to find out.
+        said: Ends of sentences that begin with the file's name: "was read as cp1252, a guess".
+        unread: What was seen and is not read, how often. The # in a name is an s where there are several:
+            "picture# without a text".
+    """
+
+    encoding: str | None = None
+    said: list[str] = attrs.field(factory=list)
+    unread: Counter[str] = attrs.field(factory=Counter)
+
+    def note(self, text: str) -> None:
+        """Say something of the file, once."""
+        if text not in self.said:
+            self.said.append(text)
+
+    def notes(self) -> list[str]:
+        """Return all there is to say, each the end of a sentence that begins with the file's name."""
+        counted = [
+            f"{count:,} {name.replace('#', 's' if count > 1 else '')}" for name, count in self.unread.items() if count
+        ]
+        return [*self.said, *([f"holds what is not read: {', '.join(counted)}"] if counted else [])]
+
+
 class SectionBuilder:
     """Collects text under headings, and hands over sections as they are finished."""
 
@@ -70,7 +99,8 @@ class SectionBuilder:
 
     def heading(self, level: int, title: str, *, line: int | None = None) -> Iterator[Section]:
         """Begin a section; level 1 is the outermost, 0 stands above all others."""
-        title = " ".join(title.split())[:LONGEST_HEADING]
+        whole = " ".join(title.split())
+        title = whole[:LONGEST_HEADING]
         yield from self.flush()
         if not title:
             return
@@ -80,6 +110,8 @@ class SectionBuilder:
             self._path.pop()
         self._path.append((level, title))
         self._bare, self._line = True, line
+        if len(whole) > LONGEST_HEADING:
+            self.add(f"{whole}\n\n", line=line)
 
     def add(self, text: str, *, line: int | None = None) -> None:
         """Add text to the section; what separates it from the next is the caller's to add."""
@@ -114,8 +146,7 @@ class SectionBuilder:
             yield from self._bare_heading()
 
     def _bare_heading(self) -> Iterator[Section]:
-        if self._path[-1][0] > 0:  # level 0 is a title: of no use without a text
-            yield Section(text=self._path[-1][1], headings=self._headings(), metadata=self._place())
+        yield Section(text=self._path[-1][1], headings=self._headings(), metadata=self._place())
         self._bare = False
 
     def _headings(self) -> tuple[str, ...]:

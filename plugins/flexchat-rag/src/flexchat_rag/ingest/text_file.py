@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .encoding import lines_of
-from .sections import Section, SectionBuilder
+from .sections import Piece, Reading, SectionBuilder, Trouble
 
 
-def read_text(path: Path) -> Iterator[Section]:
+def read_text(path: Path, reading: Reading) -> Iterator[Piece]:
     """Yield a text in parts of bounded size, divided at empty lines if there are any."""
     builder, number = SectionBuilder(), 1
-    for line in lines_of(path):
+    for line in lines_of(path, reading):
+        if isinstance(line, Trouble):
+            yield line
+            continue
         builder.add(line, line=number)
         number += line.endswith("\n")
         if builder.overfull or (builder.full and not line.strip()):

@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -39,6 +40,8 @@ class Walk:
 
     Attributes:
         include, exclude: Patterns like "*.md" or "docs/*/old", for a name or for a path below the folder named.
+        left_out: What folders hold that is not yielded, without what exclude and include leave out: how many files of
+            each ending, "hidden" files and folders, "links".
         incomplete: Folders of ``paths`` of which not all could be seen: nothing may be concluded from what is missing.
     """
 
@@ -46,11 +49,15 @@ class Walk:
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     follow_links: bool = False
+    left_out: Counter[str] = attrs.field(factory=Counter)
     incomplete: set[str] = attrs.field(factory=set)
 
     def files(self) -> Iterator[FoundFile | Trouble]:
         """Yield what there is, and what is wrong with the rest."""
         for given in self.paths:
+            if not given.strip():  # most often a variable that is not set, and never meant as this folder
+                yield Trouble("a path is empty: name a file or a folder")
+                continue
             path = Path(os.path.normpath(os.path.expanduser(given)))
             try:
                 mode = path.stat().st_mode
@@ -67,7 +74,7 @@ class Walk:
 
     def folders(self) -> list[str]:
         """Return the folders among the paths of which all was seen; to be asked after files()."""
-        normal = [os.path.normpath(os.path.expanduser(given)) for given in self.paths]
+        normal = [os.path.normpath(os.path.expanduser(given)) for given in self.paths if given.strip()]
         return [name for name in normal if name not in self.incomplete and os.path.isdir(name)]
 
     def _below(self, top: Path) -> Iterator[FoundFile | Trouble]:
@@ -100,19 +107,32 @@ class Walk:
             waiting += reversed(deeper)
 
     def _is_wanted(self, entry: os.DirEntry[str], below: str) -> bool:
-        if entry.name.startswith(".") or entry.name in _VERSION_CONTROL or _fits(entry.name, below, self.exclude):
+        if entry.name in _VERSION_CONTROL or _fits(entry.name, below, self.exclude):
             return False
-        return self.follow_links or not entry.is_symlink()
+        if entry.name.startswith("."):
+            self.left_out["hidden"] += 1
+            return False
+        if entry.is_symlink() and not self.follow_links:
+            self.left_out["links"] += 1
+            return False
+        return True
 
     def _is_included(self, name: str, below: str) -> bool:
         if self.include:
             return _fits(name, below, self.include)
-        return known_kind(Path(name)) is not None
+        if known_kind(Path(name)) is not None:
+            return True
+        self.left_out[_printable(Path(name).suffix.casefold()[:20]) or "without ending"] += 1
+        return False
 
 
 def source_name(path: Path) -> str:
     r"""Return a path as a store and a terminal can have it: control characters and bytes that are no UTF-8 as \x0a."""
-    text = os.fsencode(path).decode("utf-8", "backslashreplace") if os.sep == "/" else path.as_posix()
+    return _printable(os.fspath(path) if os.sep == "/" else path.as_posix())
+
+
+def _printable(text: str) -> str:
+    text = os.fsencode(text).decode("utf-8", "backslashreplace")
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 

@@ -26,7 +26,7 @@ def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) 
     """Return an embedder's vectors as rows of length 1, ready to be stored and compared.
 
     Raises:
-        RetrievalError: They are not one vector for each text, all of one length, of finite numbers.
+        RetrievalError: They are not one vector for each text, all of one length, of finite numbers that are not all 0.
     """
     try:
         rows = np.asarray(vectors, dtype=np.float64)
@@ -37,9 +37,10 @@ def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) 
     if not np.isfinite(rows).all():
         raise RetrievalError(f"{embedder} gave a vector with NaN or infinity")
     largest = np.abs(rows).max(axis=1, keepdims=True)
-    rows = rows / np.where(largest > 0, largest, 1)  # squares of large numbers would not be finite
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+    if not largest.all():  # it has no direction, so that nothing would ever be near it
+        raise RetrievalError(f"{embedder} gave a vector of zeros for text {int(np.argmin(largest)) + 1} of {texts}")
+    rows = rows / largest  # squares of large numbers would not be finite
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
 
 @attrs.frozen(kw_only=True)

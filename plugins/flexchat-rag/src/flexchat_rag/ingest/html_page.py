@@ -1,0 +1,177 @@
+"""What of an HTML page is its text: with what stands for pictures and fields, without scripts, styles and navigation.
+
+What is left out and might be missed is counted, not passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .sections import Reading, Section, SectionBuilder
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+DEEPEST_FRAME = 3
+"""Pages in pages (the srcdoc of an iframe)."""
+
+_NO_TEXT = {"script", "style", "head", "link", "meta", "param", "source", "track", "-comment", "rp"}
+_LEFT_OUT = {
+    "nav": "navigation block#",
+    "template": "template#",
+    "button": "button#",
+    "audio": "recording#",
+    "video": "video#",
+    "embed": "embedded object#",
+    "frame": "frame#",
+}
+_BLOCKS = {
+    *("address", "article", "aside", "blockquote", "body", "dd", "details", "dialog", "div", "dl", "dt", "fieldset"),
+    *("figcaption", "figure", "footer", "form", "header", "hr", "li", "main", "ol", "p", "pre", "section", "summary"),
+    *("table", "tr", "tbody", "thead", "tfoot", "caption", "ul", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("option", "textarea", "legend", "noscript", "object"),
+}
+_TIGHT = {"li", "tr", "dt", "dd", "option"}
+_LOOSE_AFTER = {"ul", "ol", "dl", "table", "select"}
+_HEADING = re.compile(r"h[1-6]")
+_UNSEEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_TYPED = {"", "text", "search", "url", "email", "tel", "number", "date", "time", "datetime-local", "month", "week"}
+
+
+class Page:
+    """The text of a page, element by element; no recursion, since a page may be deeper than Python's stack."""
+
+    def __init__(self, builder: SectionBuilder, reading: Reading, frames: int = 0) -> None:
+        self._builder, self._reading, self._frames = builder, reading, frames
+        self._words: list[str] = []
+        self._pre = 0
+        self._said = 0  # how many words there have been
+        self._labelled: list[tuple[int, str, int]] = []  # elements with an aria-label, and what had been said before
+
+    def sections(self, body: LexborNode) -> Iterator[Section]:
+        """Yield what stands below an element, section by section."""
+        node, inside = body, True
+        while True:
+            tag = node.tag or ""
+            if not inside:
+                yield from self._leave(node, tag)
+            elif tag == "iframe":
+                yield from self._frame(node)
+            elif not self._is_left_out(node, tag):
+                self._enter(node, tag)
+                child = node.first_child
+                if child is not None:
+                    node = child
+                    continue
+                yield from self._leave(node, tag)
+            if node.mem_id == body.mem_id:
+                return
+            following = node.next
+            if following is not None:
+                node, inside = following, True
+            elif node.parent is not None:
+                node, inside = node.parent, False
+            else:
+                return
+
+    def _is_left_out(self, node: LexborNode, tag: str) -> bool:
+        if tag in _NO_TEXT:
+            return True
+        name = _LEFT_OUT.get(tag)
+        if name is None and tag[:1] != "-":
+            attributes = node.attributes
+            hidden = "hidden" in attributes and attributes["hidden"] != "until-found"
+            if hidden or _UNSEEN.search(attributes.get("style") or ""):
+                name = "hidden element#"
+        if name is None:
+            return False
+        self._reading.unread[name] += 1
+        return True
+
+    def _enter(self, node: LexborNode, tag: str) -> None:
+        if tag == "-text":
+            text = node.text_content or ""
+            self._say(text if self._pre else re.sub(r"\s+", " ", text))
+            return
+        if tag == "br":
+            self._words.append("\n")
+        elif tag in _BLOCKS:
+            if self._words != ["- "]:  # a paragraph in an item belongs behind its dash
+                self._end_block(tag)
+            if tag in ("pre", "textarea"):
+                self._pre += 1
+            elif tag == "li":
+                self._words.append("- ")
+        elif tag in ("img", "area"):
+            self._picture(node, tag)
+        elif tag == "input":
+            self._input(node)
+        elif tag in ("object", "canvas"):
+            self._reading.unread["embedded object#"] += 1  # what it holds is said where it cannot be shown: here
+        label = (node.attributes.get("aria-label") or "").strip()
+        if label or tag == "svg":
+            self._labelled.append((node.mem_id, label, self._said))
+
+    def _picture(self, node: LexborNode, tag: str) -> None:
+        told = [node.attributes.get(name) for name in ("alt", "aria-label", "title")]
+        text = next((" ".join(each.split()) for each in told if each and each.strip()), "")
+        if text:
+            self._say(f"[Picture: {text}]" if tag == "img" else f"{text} ")
+        elif tag == "img" and "alt" not in node.attributes:  # an empty text says that it only decorates
+            self._reading.unread["picture# without a text"] += 1
+
+    def _input(self, node: LexborNode) -> None:
+        kind = (node.attributes.get("type") or "").casefold()
+        value = node.attributes.get("alt" if kind == "image" else "value")
+        if value and (kind in _TYPED or kind == "image"):
+            self._say(f" {value} ")
+
+    def _frame(self, node: LexborNode) -> Iterator[Section]:
+        from selectolax.lexbor import LexborHTMLParser
+
+        inner = node.attributes.get("srcdoc")
+        body = LexborHTMLParser(inner).body if inner and self._frames < DEEPEST_FRAME else None
+        if body is None:
+            self._reading.unread["embedded page#"] += 1
+            return
+        self._end_block("div")
+        yield from Page(self._builder, self._reading, self._frames + 1).sections(body)
+
+    def _leave(self, node: LexborNode, tag: str) -> Iterator[Section]:
+        if self._labelled and self._labelled[-1][0] == node.mem_id:
+            _, label, said = self._labelled.pop()
+            if said == self._said and label:  # an icon, say: the label is all there is
+                self._say(f" {label} ")
+            elif said == self._said:
+                self._reading.unread["drawing# without a text"] += 1
+        if _HEADING.fullmatch(tag):
+            title, self._words = "".join(self._words), []
+            yield from self._builder.heading(int(tag[1]), title)
+        elif tag in ("td", "th"):
+            self._words.append(" | ")
+        elif tag in ("title", "desc", "text"):  # of a drawing
+            self._words.append(" ")
+        elif tag in ("abbr", "dfn") and node.attributes.get("title"):
+            self._say(f" ({node.attributes['title']})")
+        elif tag in _BLOCKS:
+            self._end_block(tag, code=self._pre == 1 and tag == "pre")
+            self._pre -= tag in ("pre", "textarea")
+        if tag in _LOOSE_AFTER:
+            self._builder.add("\n")
+        if tag in _BLOCKS and self._builder.full:
+            yield from self._builder.flush()
+
+    def _say(self, text: str) -> None:
+        self._words.append(text)
+        self._said += bool(text.strip())
+
+    def _end_block(self, tag: str, *, code: bool = False) -> None:
+        text, self._words = "".join(self._words), []
+        if self._pre:
+            text = text.strip("\n")
+        else:
+            text = "\n".join(" ".join(line.split()) for line in text.split("\n")).strip().removesuffix(" |")
+        if text.strip() and text != "-":
+            self._builder.add(f"```\n{text}\n```\n\n" if code else text + ("\n" if tag in _TIGHT else "\n\n"))
