@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "core" / "src" / "flexchat"
 FLOORS = {
     "errors": 0,
+    "files": 0.5,
     "domain": 1,
     "config": 2,
     "http": 2,
@@ -119,7 +120,7 @@ def test_a_module_of_core_imports_its_own_folder_and_lower_floors(path):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package):
-    """flexchat.plugin for all, flexchat.http and flexchat.storage where needed; never another first-party package.
+    """flexchat.plugin for all; .http, .storage and .files where needed; never another first-party package.
 
     A module called conformance, which nothing imports but ``flexchat plugins verify`` and tests, uses the testing kit.
     """
@@ -128,7 +129,7 @@ def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package
             first = name.split(".")[0]
             assert first == package or not first.startswith("flexchat_"), f"{path.name} imports {name}"
             if first == "flexchat":
-                doors = ("plugin", "http", "storage", *(("testing",) if path.name == "conformance.py" else ()))
+                doors = ("plugin", "http", "storage", "files", *(("testing",) if path.name == "conformance.py" else ()))
                 also = ("flexchat.schema.rewrite", *(SCRIPTED if package == "flexchat_mock" else ()))
                 assert room(name) in (*doors, *FRONT_DOOR.get(package, ())) or name in also, (
                     f"{path.name} imports {name}"

@@ -13,7 +13,8 @@ import attrs
 from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.masking import Mask
-from .errors import ConfigError, Problem, ProviderError, did_you_mean
+from .errors import ConfigError, PathError, Problem, ProviderError, did_you_mean
+from .files import located
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
@@ -257,7 +258,13 @@ def _validation(draft: Draft) -> ValidationTable | None:
         return None
     from .config.cases import ValidationTable  # its many classes are made only where they are needed
 
-    return draft.settings(("validation",), (), ValidationTable)
+    table = draft.settings(("validation",), (), ValidationTable)
+    if table is not None and table.store:
+        try:
+            located(table.store)
+        except PathError as error:
+            draft.problem(("validation", "store"), str(error))
+    return table
 
 
 def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:

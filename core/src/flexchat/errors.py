@@ -18,6 +18,7 @@
     ├── FilterError                  a metadata filter cannot be read            exit status 2
     ├── RetrievalError               a document store cannot do what it was asked
     │   └── UnknownCollectionError                                               exit status 2
+    ├── PathError                    a path names nothing that could be used     exit status 2
     ├── StorageError                 a database or its file cannot be used
     ├── UnknownConversationError     no conversation has this id                 exit status 2
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
@@ -266,6 +267,21 @@ class UnknownCollectionError(RetrievalError):
         listed = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         super().__init__(f"no collection is called '{name}'{did_you_mean(name, known)} (there are: {listed or 'none'})")
         self.name = name
+
+
+class PathError(FlexChatError):
+    """A path names nothing that could be used; the text says which one and why.
+
+    Attributes:
+        path: As it was written.
+        reason: Why, one clause.
+    """
+
+    exit_status = 2
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"'{path}': {reason}")
 
 
 class StorageError(FlexChatError):

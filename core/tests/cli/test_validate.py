@@ -267,7 +267,7 @@ def test_a_file_that_cannot_be_written_is_known_before_anything_is_asked(run, co
     assert ran.status == 2
     assert "attempts" not in ran.err
     assert (ran := run("validate", "--junit", ".")).status == 2
-    assert "--junit: '.' is a folder" in ran.err
+    assert "--junit: '.' cannot be written: this is a folder" in ran.err
 
 
 def test_a_file_that_cannot_be_written_in_the_end_takes_the_report_away_from_nobody(run, config, monkeypatch):

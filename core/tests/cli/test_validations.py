@@ -92,7 +92,11 @@ def test_records_of_the_node_original_are_imported(run, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "status", "text"),
-    [(None, 2, "there is no file 'x.json'"), ("{", 1, "'x.json', line 1, is no JSON"), ("[3]", 1, "x.json")],
+    [
+        (None, 2, "'x.json' cannot be read: there is no such file"),
+        ("{", 1, "'x.json', line 1, is no JSON"),
+        ("[3]", 1, "x.json"),
+    ],
 )
 def test_what_cannot_be_imported_is_a_sentence(run, tmp_path, content, status, text):
     """And nothing is."""

@@ -64,7 +64,7 @@ def test_a_folder_is_not_a_file(tmp_path):
 
 
 def test_a_name_no_file_can_have_is_refused():
-    assert "the file cannot be read" in refused("a\0.toml")
+    assert "no file can have this name" in refused("a\0.toml")
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
@@ -72,7 +72,7 @@ def test_a_file_one_may_not_read_is_refused(tmp_path):
     (tmp_path / "chat.toml").write_text("")
     (tmp_path / "chat.toml").chmod(0)
 
-    assert refused(tmp_path / "chat.toml") == ": the file cannot be read: Permission denied"
+    assert refused(tmp_path / "chat.toml") == ": permission denied"
 
 
 def test_a_problem_has_the_line_of_its_place_or_of_the_nearest_parent(tmp_path):

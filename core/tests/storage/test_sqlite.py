@@ -176,7 +176,7 @@ async def test_another_programs_database_is_refused_and_left_as_it_was(tmp_path,
     ("prepare", "said"),
     [
         (lambda path: path.write_bytes(b"no database, but long enough to be looked at" * 100), "no SQLite database"),
-        (lambda path: path.mkdir(), "cannot be opened"),
+        (lambda path: path.mkdir(), "this is a folder, not a file"),
     ],
 )
 async def test_what_is_no_database_is_a_sentence_with_the_path(tmp_path, prepare, said):

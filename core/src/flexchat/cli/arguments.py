@@ -11,6 +11,7 @@ from .usage import UsageError
 
 _HIDDEN = "\0"
 _WITH_VALUE = ("--config", "--no-plugin")
+_FILES = ("FILE", "DIR", "PATH")
 
 
 class Parser(argparse.ArgumentParser):
@@ -103,7 +104,21 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
         if kind == "option" and any(action.dest == "message" for action in parser._actions):
             advice += "; write -- before a message that begins with a dash"
         raise UsageError(f"unknown {kind} '{word}'{_similar(word, options)}; {advice}")
+    _refuse_empty_names(parser, args)
     return args
+
+
+def _refuse_empty_names(parser: Parser, args: argparse.Namespace) -> None:
+    """Refuse "" where a file is to be named: a variable of the shell is not set, and "" would mean this folder."""
+    for action in parser._actions:
+        given = getattr(args, action.dest, None)
+        if str(action.metavar).startswith(_FILES) and given is not None and "" in (given, *_listed(given)):
+            name = action.option_strings[0] if action.option_strings else str(action.metavar)
+            raise UsageError(f"{name}: the name is empty")
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _similar(word: str, options: Sequence[str]) -> str:

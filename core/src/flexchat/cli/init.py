@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
             f"init knows no '{args.kind}'{did_you_mean(args.kind, STARTERS)}; there are: {', '.join(STARTERS)}"
         )
     file = Path(args.config or "flexchat.toml")
-    if file.is_dir():
+    if os.path.isdir(file):
         file /= "flexchat.toml"
     if file.suffix != ".toml":
         raise UsageError(f"init writes TOML: give the file a name that ends in .toml, not {file.name}")
@@ -150,8 +150,10 @@ def _commented(line: str, comment: str) -> str:
 
 
 def _write(file: Path, text: str, *, force: bool) -> None:
+    from ..storage import replacing  # loads SQLite
+
     try:
-        with file.open("w" if force else "x", encoding="utf-8") as out:
+        with replacing(file) if force else file.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
         raise UsageError(f"{file} exists already and is left as it is; --force overwrites it") from None

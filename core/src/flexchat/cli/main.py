@@ -67,6 +67,9 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
     except FlexChatError as error:
         status, text = error.exit_status, _sentences(error)
         trouble: BaseException = error
+    except OSError as error:  # of the surroundings: a full disk, a folder that may not be written
+        status, trouble = FAILED, error
+        text = f"{error.filename or 'the system'}: {error.strerror or error}; run again with -v for the details"
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status, trouble = FAILED, error
         text = f"internal error: {type(error).__name__}: {error}; run again with -v for the details"

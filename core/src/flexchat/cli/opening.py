@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from ..app import FlexChat
 from ..assembly import blocked_by, installed_plugins
 from ..errors import did_you_mean
+from ..files import working_folder
 from ..plugin.host import PluginHost
 from .terminal import Terminal
 from .usage import UsageError
@@ -51,7 +53,7 @@ def prepare(args: argparse.Namespace, file: Path | None = None) -> PluginHost:
     if broken:
         count = "1 plugin is" if len(broken) == 1 else f"{len(broken)} plugins are"
         args.terminal.say(f"note: {count} left out ({', '.join(broken)}): flexchat plugins says why", "dim")
-    folder = str(file.resolve().parent if file else Path.cwd())
+    folder = os.path.dirname(os.path.realpath(file)) if file else str(working_folder())
     if folder not in sys.path:
         sys.path.append(folder)
     return host

@@ -13,6 +13,7 @@ import attrs
 
 from ..domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
 from ..errors import ToolDefinitionError, did_you_mean
+from ..files import read_file
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
 from ..schema.limits import schema_problems
@@ -130,10 +131,12 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
 
 
 def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
+    from ..config.document import MAX_BYTES
+
     try:
-        data = json.loads(file.read_text("utf-8"))
+        data = json.loads(read_file(file, most=MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except RecursionError:
         raise UsageError(f"{file} nests too deeply to be read") from None
     except UnicodeDecodeError:

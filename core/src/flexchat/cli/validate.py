@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import attrs
 
 from ..app import FlexChat
 from ..errors import ChatRequestError, ConfigError
+from ..files import located, refuse_other
 from ..plugin.contracts import Command
 from .log import one_note_for_each_service
 from .opening import config_file, introduce, open_chat
@@ -100,10 +102,10 @@ def table_of(config: Config) -> ValidationTable:
 def store_path(named: str | None, table: ValidationTable, file: Path | None) -> Path | None:
     """Return where results are kept: --store, else validation.store, from the configuration's folder; else None."""
     if named is not None:
-        return Path(named).expanduser()
+        return located(named)
     if table.store is None:
         return None
-    return (file.parent if file else Path()) / Path(table.store).expanduser()
+    return located(table.store, file.parent if file else None)
 
 
 async def _validate(args: argparse.Namespace) -> int:
@@ -165,12 +167,11 @@ def _check_output(path: Path) -> None:
     Raises:
         UsageError: It cannot.
     """
-    if not path.absolute().parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise UsageError(f"--junit: there is no folder '{path.parent}'")
-    if path.is_dir():
-        raise UsageError(f"--junit: '{path}' is a folder")
     try:
-        with tempfile.TemporaryFile(dir=path.absolute().parent):
+        refuse_other(path)
+        with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
         raise UsageError(f"--junit: '{path}' cannot be written: {error.strerror or error}") from None
@@ -211,7 +212,7 @@ async def _planned(
 
 
 def _whole_path(file: Path | None) -> str | None:
-    return str(file.resolve()) if file else None
+    return os.path.realpath(file) if file else None
 
 
 async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -> Run:
@@ -240,8 +241,8 @@ def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> Ca
 
 
 def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:
-    files = [word for word in given if Path(word).suffix in (".toml", ".json", ".jsonl") or Path(word).is_file()]
-    return [Path(word).resolve() for word in files], [word for word in given if word not in files]
+    files = [word for word in given if Path(word).suffix in (".toml", ".json", ".jsonl") or os.path.isfile(word)]
+    return [Path(os.path.realpath(word)) for word in files], [word for word in given if word not in files]
 
 
 def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Case, ...]:

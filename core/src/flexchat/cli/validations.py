@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, did_you_mean
+from ..files import open_file
 from ..plugin.contracts import Command
 from .opening import config_file, open_chat
 from .terminal import Terminal, one_line
@@ -89,8 +90,10 @@ def _export(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
 
 
 def _import(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
-    if not Path(args.file).exists():  # the tracker takes that for a first start
-        raise UsageError(f"there is no file '{args.file}'")
+    try:
+        open_file(args.file).close()  # the tracker takes a missing one for a first start
+    except OSError as error:
+        raise UsageError(f"'{args.file}' cannot be read: {error.strerror}") from None
     new = asyncio.run(tracker.load(args.file))
     _say(args, {"imported": new}, f"{new:,} {'result is' if new == 1 else 'results are'} new")
 

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from ..errors import ConfigError, Problem, did_you_mean
+from ..files import is_there, read_file
 from .positions import Place, locate_json, locate_toml
 from .wording import printable, spoken_kind, spoken_path, spoken_value
 
@@ -101,7 +102,7 @@ def document_of(data: Mapping[str, Any]) -> Document:
         ConfigError: It is nested too deeply, or a key is not text.
     """
     _check_depth(data, "")
-    document = Document(data=copied(data), folder=Path.cwd())
+    document = Document(data=copied(data))
     return attrs.evolve(document, problems=tuple(_unusable_values(document)))
 
 
@@ -128,17 +129,10 @@ def _read_text(path: Path, source: str) -> str:
     if path.suffix.lower() not in (".toml", ".json"):
         raise _failed(source, "a configuration is a .toml or a .json file")
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise _failed(source, f"there is no such file{_similar(path)}") from None
-    except IsADirectoryError:
-        raise _failed(source, "this is a folder, not a file") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise _failed(source, f"the file cannot be read: {reason}") from None
-    if len(raw) > MAX_BYTES:
-        raise _failed(source, f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")
+        raw = read_file(path, most=MAX_BYTES)
+    except OSError as error:
+        hint = _similar(path) if isinstance(error, FileNotFoundError) and not is_there(path) else ""
+        raise _failed(source, f"{error.strerror}{hint}") from None
     if raw.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         raise _failed(source, "the file starts with a byte order mark; save it as UTF-8 without one", 1)
     try:

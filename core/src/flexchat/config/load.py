@@ -12,6 +12,7 @@ import attrs
 
 from ..domain.masking import MASK
 from ..errors import ConfigError, Problem
+from ..files import is_there, working_folder
 from .check import check, keys_in_the_file, written_secrets
 from .document import Document, document_of, read_document
 from .model import Config
@@ -181,16 +182,21 @@ def find_config(
     """Return the configuration file to use: the one that is named, else FLEXCHAT_CONFIG, else one in the folder.
 
     A folder may be named instead of a file. Of flexchat.toml and flexchat.json the first is taken, with a warning in
-    the log. None if there is nothing.
+    the log. None if there is nothing; what is there and is no file is returned, and reading it says so.
+
+    Raises:
+        PathError: The working folder is gone.
     """
     folder = Path() if cwd is None else Path(cwd)
     named = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
     if named:
         path = folder / named
-        if not path.is_dir():
+        if not os.path.isdir(path):
             return path
         folder = path
-    found = [folder / name for name in FILE_NAMES if (folder / name).is_file()]
+    if not folder.is_absolute():
+        working_folder()
+    found = [folder / name for name in FILE_NAMES if is_there(folder / name)]
     if len(found) > 1:
         log.warning("%s is used; %s beside it is ignored", found[0], found[1].name)
     if not found and named:

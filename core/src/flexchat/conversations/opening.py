@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..config.model import ConversationsTable, own_keys
+from ..errors import FlexChatError
 from ..plugin.contracts import ConversationStore, ConversationStoreType
 from .sqlite_store import SQLITE
 
@@ -34,6 +35,6 @@ def open_conversations(draft: Draft, host: PluginHost) -> ConversationStore | No
         return None
     try:
         return kind.create(settings, draft.document.folder if draft.document.source else None)
-    except (TypeError, ValueError) as error:
+    except (FlexChatError, TypeError, ValueError) as error:
         draft.problem(("conversations",), str(error))
         return None

@@ -14,6 +14,7 @@ from ..domain import ConversationInfo, ConversationTurn, TurnStatus
 from ..domain.message_json import turn_from_json, turn_to_json
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
+from ..files import located
 from ..plugin.contracts import ConversationStoreType
 from ..storage import Database, data_folder
 
@@ -196,7 +197,7 @@ def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> Sqlit
     """Return the store that a config describes, or that of a program without one."""
     if settings.path is None:
         return SqliteConversations(data_folder() / FILE_NAME)
-    return SqliteConversations((folder or Path()) / Path(settings.path).expanduser())
+    return SqliteConversations(located(settings.path, folder))
 
 
 SQLITE = ConversationStoreType(

@@ -6,17 +6,22 @@ import os
 import sys
 from pathlib import Path
 
+from ..files import located
+
 
 def data_folder() -> Path:
     """Return the folder for data of this user: FLEXCHAT_DATA, else where the platform wants such data.
+
+    Raises:
+        PathError: Nobody knows where this user's home is.
 
     Source: XDG Base Directory specification; Apple's and Microsoft's own places elsewhere.
     """
     named = os.environ.get("FLEXCHAT_DATA")
     if named:
-        return Path(named).expanduser()
+        return located(named)
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "flexchat"
+        return located("~/Library") / "Application Support" / "flexchat"
     if os.name == "nt":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "flexchat"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "flexchat"
+        return located(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "flexchat"
+    return located(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "flexchat"

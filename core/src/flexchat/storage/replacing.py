@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from ..files import refuse_other
+
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[TextIO]:
@@ -20,10 +22,9 @@ def replacing(path: Path) -> Iterator[TextIO]:
     Raises:
         OSError: It cannot be written, or there is something that is no file.
     """
-    target = path.resolve()
+    refuse_other(path)
+    target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and not target.is_file():
-        raise OSError(None, "it is no file")
     part = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
         with part.open("x", encoding="utf-8", errors="replace", newline="\n") as file:

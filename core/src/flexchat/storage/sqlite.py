@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..errors import StorageError
+from ..files import refuse_other
 
 T = TypeVar("T")
 Migration = str | Callable[[sqlite3.Connection], None]
@@ -168,6 +169,7 @@ class Database:
         """Return the writing connection; at first make the file and bring it up to date."""
         if self._writer is not None:
             return self._writer
+        refuse_other(self.path)
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             with contextlib.suppress(FileExistsError):

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..config.cases import Case, CaseTool
 from ..errors import ConfigError, Problem
+from ..files import is_there
 from .bfcl_rules import matches
 from .case_files import json_lines
 from .checking import Offered, flaws_of
@@ -155,7 +156,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _ground_truths(file: Path, questions: Path) -> dict[str, Any]:
-    if not file.is_file():
+    if not is_there(file):
         raise _refused(questions, f"its ground truth is needed: there is no file {file}; name it with --answers")
     return {str(row.get("id")): row.get("ground_truth") for _, row in json_lines(file)}
 

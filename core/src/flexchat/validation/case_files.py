@@ -12,6 +12,7 @@ import attrs
 
 from ..config.cases import Case, CaseFile
 from ..errors import ConfigError, Problem
+from ..files import read_file
 from .checking import Flaw, Offered, Place, flaws_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ def named_files(
     files: list[Path] = []
     problems: list[Problem] = []
     for index, pattern in enumerate(patterns):
-        found = [Path(name) for name in sorted(glob.glob(str(folder / pattern), recursive=True))]
+        try:
+            found = [Path(name) for name in sorted(glob.glob(str(folder / pattern), recursive=True))]
+        except ValueError:  # no file can have this name
+            found = []
         texts = [text for path in found if (text := _no_file(path, pattern, alone=len(found) == 1))]
         files += [path for path in found if path.is_file()]
         if not found:
@@ -105,20 +109,11 @@ def read_text(file: Path) -> str:
     from ..config.document import MAX_BYTES
 
     try:
-        with file.open("rb") as source:
-            raw = source.read(MAX_BYTES + 1)
-        text = raw.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise _failed(file, "there is no such file") from None
-    except IsADirectoryError:
-        raise _failed(file, "this is a folder, not a file") from None
+        return read_file(file, most=MAX_BYTES).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise _failed(file, "the file is not UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise _failed(file, f"the file cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise _failed(file, f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")
-    return text
+    except OSError as error:
+        raise _failed(file, f"{error.strerror}") from None
 
 
 def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:

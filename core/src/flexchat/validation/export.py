@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..errors import StorageError
+from ..files import read_file as read_bytes
 from ..storage import replacing
 from .attempt_json import attempt_from_dict, attempt_to_dict
 from .attempts import Attempt
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .tracker import ValidationRecord
 
 FORMAT = "flexchat-validation/1"
+MOST_BYTES = 1 << 30
+"""Of a file of results; it is read as a whole."""
 
 
 def exported(
@@ -96,7 +99,7 @@ def read_file(path: Path) -> Any:
         StorageError: It is no JSON; says in which line.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        return json.loads(read_bytes(path, most=MOST_BYTES).decode("utf-8-sig"))
     except FileNotFoundError:
         raise
     except json.JSONDecodeError as error:
@@ -104,7 +107,8 @@ def read_file(path: Path) -> Any:
             f"validation results: '{path}', line {error.lineno}, is no JSON: {error.msg}; nothing was loaded"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise StorageError(f"validation results: '{path}' cannot be read: {error}; nothing was loaded") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StorageError(f"validation results: '{path}' cannot be read: {reason}; nothing was loaded") from None
 
 
 def write_file(path: Path, data: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -285,8 +286,8 @@ def _size(value: Any, known: dict[int, int]) -> int:
 
 def _beside(reference: str, file: Path) -> Path | None:
     """Return the file that a reference names, if it is below the folder of the tests."""
-    folder = file.resolve().parent
-    path = (folder / reference.removeprefix("file://")).resolve()
+    folder = Path(os.path.realpath(file)).parent
+    path = Path(os.path.realpath(folder / reference.removeprefix("file://")))
     return path if path.is_relative_to(folder) else None
 
 

@@ -13,6 +13,7 @@ import attrs
 from ..config.cases import Case
 from ..domain.text import scrub
 from ..errors import ConfigError, Problem
+from ..files import is_there
 from ..storage import replacing
 from .case_files import read_text
 
@@ -52,10 +53,9 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
     suffix = file.suffix.lower()
     if suffix not in (".toml", ".json"):
         raise _failed(file, "cases are written to a .toml or a .json file")
-    file = file.resolve()  # a link stays one
     before: dict[str, Any] = {"cases": []}
     old = ""
-    if file.exists():
+    if is_there(file):
         from ..config.document import read_document
 
         old, before = read_text(file), read_document(file).data

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import attrs
+from flexchat.files import located, open_file
 from flexchat.plugin import (
     Collection,
     Document,
@@ -61,7 +63,8 @@ class MemoryRetriever:
 
     def __init__(self, config: MemoryConfig, context: RetrieverContext | None = None) -> None:
         self._config = config
-        self._folder = context.folder if context is not None else None
+        folder = context.folder if context is not None else None
+        self._places = [located(name, folder) for name in config.paths]
         self._index: Index | None = None
         self._lock = asyncio.Lock()
 
@@ -103,7 +106,7 @@ class MemoryRetriever:
     async def _read(self) -> Index:
         async with self._lock:
             if self._index is None:
-                read = await asyncio.to_thread(lambda: tuple(_documents(self._config, self._folder or Path())))
+                read = await asyncio.to_thread(lambda: tuple(_documents(self._config, self._places)))
                 self._index = Index(read)
             return self._index
 
@@ -160,25 +163,26 @@ def _words(text: str) -> Iterable[str]:
         yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
 
 
-def _documents(config: MemoryConfig, folder: Path) -> Iterable[Document]:
+def _documents(config: MemoryConfig, places: Iterable[Path]) -> Iterable[Document]:
     for entry in config.documents:
         yield attrs.evolve(entry, collection=entry.collection or config.collection)
-    for name in config.paths:
-        for path in _files(folder / Path(name).expanduser()):
+    for place in places:
+        for path in _files(place):
             yield _read(path, config.collection)
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(p for p in path.rglob("*") if p.suffix.casefold() in _SUFFIXES and p.is_file())
+    if os.path.isdir(path):
+        return sorted(p for p in path.rglob("*") if p.suffix.casefold() in _SUFFIXES and os.path.isfile(p))
     return [path]
 
 
 def _read(path: Path, collection: str | None) -> Document:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with open_file(path) as file:
+            text = file.read().decode("utf-8-sig")
     except OSError as error:
-        raise MemoryStoreError(f"'{path}' cannot be read: {error.strerror or error}") from error
+        raise MemoryStoreError(f"'{path}' cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise MemoryStoreError(f"'{path}' is not UTF-8 text (byte {error.start})") from error
     heading = _HEADING.search(text)

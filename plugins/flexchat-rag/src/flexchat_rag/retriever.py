@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+from flexchat.files import located
 from flexchat.plugin import (
     Collection,
     Document,
@@ -63,8 +63,8 @@ class SqliteStore:
     """
 
     def __init__(self, config: SqliteConfig, context: RetrieverContext) -> None:
-        path = Path(config.path).expanduser() if config.path else data_folder() / "documents.db"
-        self._database = open_database((context.folder or Path()) / path)
+        path = located(config.path, context.folder) if config.path else data_folder() / "documents.db"
+        self._database = open_database(path)
         self._config = config
         self._name = context.name
         self._embedder = context.embedder

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat.config.document import Document, read_document
+from flexchat.config.document import MAX_BYTES, Document, read_document
+from flexchat.files import read_file
 
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost
@@ -240,6 +241,6 @@ class Serving:
             state = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
             if before is not None and state == before[0]:
                 return before
-            return state, hashlib.sha256(self.source.read_bytes()).hexdigest()
+            return state, hashlib.sha256(read_file(self.source, most=MAX_BYTES)).hexdigest()
         except OSError:
             return None

@@ -23,6 +23,7 @@ from flexchat.errors import (
     FilterError,
     ModelNotFoundError,
     NoMatchingRuleError,
+    PathError,
     ProviderAuthError,
     ProviderConnectionError,
     ProviderOverloadedError,
@@ -66,6 +67,7 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (ResponseFormatError, 502, "response-format"),
     (RetrievalError, 502, "retrieval"),
     (StorageError, 503, "storage"),
+    (PathError, 503, "storage"),
 )
 """Status and kind of each error; the first class that fits counts. 400 is none of them: what arrives here fits the
 document. A model's service is a gateway's other side: what

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from flexchat import FlexChat, ModelInfo, ProviderError
 from flexchat.config.cases import ValidationTable
 from flexchat.errors import UnknownNameError, did_you_mean
+from flexchat.files import located
 from flexchat.validation.fingerprint import Keys
 from flexchat.validation.store import ValidationStore
 from flexchat.validation.tracker import ModelValidationTracker
@@ -50,7 +51,7 @@ class Records:
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store the configuration names."""
         named = validation_table(chat).store
-        path = self._serving.folder / Path(named).expanduser() if named else None
+        path = located(named, self._serving.folder) if named else None
         if path not in self._stores:
             self._stores[path] = ValidationStore(path)
         return self._stores[path]

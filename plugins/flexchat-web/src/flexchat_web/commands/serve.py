@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flexchat.files import read_file
 from flexchat.plugin import Command, FlexChatError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 TENANT = "default"
 SHORTEST_TOKEN = 16
+MOST_TOKEN_BYTES = 1 << 20
 
 
 class ServeError(FlexChatError):
@@ -150,11 +152,12 @@ def _hosts(host: str, allowed: list[str]) -> tuple[str, ...]:
 
 def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
     try:
-        if os.name == "posix" and file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        lines = read_file(file, most=MOST_TOKEN_BYTES).decode("utf-8-sig").splitlines()
+        mode = file.stat().st_mode
+        if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
             terminal.say(f"note: others can read {file}, which holds tokens: chmod 600 {file}", "dim")
-        lines = file.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ServeError(f"--token-file {file}: {reason}") from None
     tokens: dict[str, str] = {}
     for number, line in enumerate(lines, 1):

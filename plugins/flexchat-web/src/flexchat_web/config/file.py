@@ -11,6 +11,7 @@ from typing import Any, Literal
 import attrs
 import tomlkit
 from flexchat.config.document import MAX_BYTES, Document, parse_document
+from flexchat.files import read_file
 from flexchat.storage import replacing
 
 from ..problems import ApiError
@@ -59,7 +60,7 @@ def current_file(serving: Serving) -> ConfigFile:
         text = written_as(serving.written, "toml")
         return ConfigFile(path=None, format="toml", text=text, version=_version(text.encode()))
     try:
-        raw = path.read_bytes()
+        raw = read_file(path, most=MAX_BYTES)
         text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = (error.strerror or "") if isinstance(error, OSError) else "it is not UTF-8"
@@ -85,7 +86,7 @@ def save(path: Path, text: str, *, version: str) -> None:
     try:
         with replacing(path) as file:
             file.write(text)
-            if _version(path.read_bytes()) != version:
+            if _version(read_file(path, most=MAX_BYTES)) != version:
                 raise changed_meanwhile(path.name)
     except OSError as error:
         raise ApiError(
