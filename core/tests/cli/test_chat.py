@@ -107,12 +107,25 @@ def _pressing(script, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("_pressing")
 def test_ctrl_c_stops_the_turn_and_not_the_program(talk):
-    """What was stopped leaves the history; the next line is answered."""
-    ran = talk("go", "are you there?")
+    """The next line is answered, by a model that knows what was asked and run before."""
+    from flexchat.testing import ScriptedProvider
+
+    seen = []
+    original = ScriptedProvider.stream_chat
+
+    def watched(self, messages, model, options):
+        seen.append(messages)
+        return original(self, messages, model, options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptedProvider, "stream_chat", watched)
+        ran = talk("go", "are you there?", words=["--no-keep"])
 
     assert ran.status == 0
     assert "stopped" in ran.err
     assert ran.out == "still here\n\n"
+    assert [m.role for m in seen[-1]] == ["user", "assistant", "tool", "user"]
+    assert "Interrupted: " in seen[-1][2].content
 
 
 @pytest.mark.usefixtures("_pressing")

@@ -303,3 +303,25 @@ def test_a_list_of_less_than_one_is_refused(run, kept, limit):
 
     assert ran.status == 2
     assert "--limit is at least 1" in ran.err
+
+
+@pytest.mark.parametrize("command", ["ask", "chat"])
+def test_what_ctrl_c_stops_is_kept(run, script, tmp_path, monkeypatch, person, command):
+    (tmp_path / "presses_in_kept.py").write_text(
+        "import asyncio, signal\n\n\n"
+        "async def press():\n    signal.raise_signal(signal.SIGINT)\n    await asyncio.sleep(60)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    script(
+        '{ text = "Wait", tool_calls = [{ name = "press" }] }',
+        tools='registry = [{ name = "press", description = "Press.", parameters = { type = "object" }, '
+        'implementation = { type = "python", function = "presses_in_kept:press" } }]',
+    )
+
+    run("ask", "--keep", "go") if command == "ask" else person("chat", typed=["go"])
+
+    (info,) = listed(run)
+    assert (info["title"], info["status"]) == ("go", "cancelled")
+    (turn,) = json.loads(run("--json", "conversations", "show", info["id"]).out)["turns"]
+    assert [m["role"] for m in turn["messages"]] == ["user", "assistant", "tool"]
+    assert "*(stopped before it was done)*" in run("conversations", "show", info["id"]).out

@@ -153,7 +153,8 @@ class _Talk:
             self._terminal.end_line()
             self._terminal.error(str(error))
             if self._json:
-                self._terminal.json({"error": str(error), "type": type(error).__name__}, one_line=True)
+                ended = {"turn": error.turn.to_dict()} if error.turn is not None else {}
+                self._terminal.json({"error": str(error), "type": type(error).__name__, **ended}, one_line=True)
             return False
         self._remember(turn)
         return True
