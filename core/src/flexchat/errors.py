@@ -117,6 +117,10 @@ class ConfigError(FlexChatError):
         self.problems = tuple(sorted(problems, key=lambda p: (p.source, p.line is None, p.line or 0)))
         super().__init__("\n".join(map(str, self.problems)))
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[Problem, ...]]]:
+        """Be told by one process to another."""
+        return type(self), (self.problems,)
+
 
 class PluginError(FlexChatError):
     """Something is wrong with an installed plugin."""

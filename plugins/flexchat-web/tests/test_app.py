@@ -488,3 +488,28 @@ def test_a_reader_of_events_reads_the_text_that_was_written(text):
 def test_records_are_frozen():
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         an_operation(echo).path = "/other"
+
+
+async def test_a_large_body_is_read_apart_and_answered_all_the_same(with_operations):
+    """More than is read at once, in the event loop: in another process, with the same answers."""
+    client = with_operations(an_operation(echo, body={"type": "object", "properties": {"count": {"type": "integer"}}}))
+    large = json.dumps({"count": 1, **{f"key{i}": [i] for i in range(2_000)}})
+
+    assert (await post(client, large)).json()["body"]["key1999"] == [1999]
+    refused = await post(client, large.replace('"count": 1', '"count": "1"'))
+    assert (refused.status_code, refused.json()["problems"][0]["path"]) == (400, "count")
+
+
+async def test_a_body_of_too_many_values_is_413(with_operations):
+    """However short they are written."""
+    answer = await post(with_operations(an_operation(echo, body={})), b"[" + b"1," * 100_000 + b"1]")
+
+    assert answer.status_code == 413
+    assert "100,000 values" in answer.json()["detail"]
+
+
+async def test_an_operation_may_take_less_than_the_server(with_operations):
+    """Its own limit counts, too."""
+    client = with_operations(attrs.evolve(an_operation(echo, body=BODY), max_body_bytes=50))
+
+    assert (await post(client, b" " * 51)).status_code == 413

@@ -16,7 +16,8 @@ from flexchat.config.load import find_config
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from .checking import Checker, GoneError, read_body
+from .apart import Apart
+from .checking import Bodies, Checker, GoneError, is_quick, read_body
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
 from .operations import Call, Event, Operation, Reply
@@ -173,10 +174,16 @@ class WebApp:
             )
         headers = headers_of(scope)
         query = route.checker.query(scope.get("query_string", b""))
-        raw = await read_body(headers, receive, max_bytes=settings.max_body_bytes, seconds=settings.body_seconds)
+        most = min(operation.max_body_bytes, settings.max_body_bytes)
+        raw = await read_body(headers, receive, max_bytes=most, seconds=settings.body_seconds)
+        kind, bodies = headers.get("content-type", ""), route.checker.bodies
+        if is_quick(raw):
+            body = bodies.checked(raw, kind)
+        else:
+            body = await Apart.of(self.serving).run(Bodies.checked, bodies, raw, kind)
         return Call(
             serving=self.serving,
-            body=route.checker.body(raw, headers.get("content-type", "")),
+            body=body,
             query=query,
             path=parameters,
             tenant=scope["flexchat.tenant"],

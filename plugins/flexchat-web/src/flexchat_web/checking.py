@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+import attrs
 from flexchat import Problem
 from flexchat.schema.engine import Engine, TooMuchWorkError
 from flexchat.schema.wording import label, sentence
@@ -18,10 +20,15 @@ from .operations import Operation, Schema
 from .problems import ApiError
 
 MAX_DEPTH = 64
+MAX_VALUES = 100_000
 MAX_DIGITS = 40
 MAX_PARAMETERS = 50
 MAX_QUERY = 8_192
 MAX_PROBLEMS = 20
+
+QUICK_BYTES = 64 * 1024
+QUICK_MARKS = 1_000
+"""How long a body may be, and how many commas and colons it may have, to be read in the event loop: in some ms."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
@@ -67,25 +74,30 @@ def _too_large(max_bytes: int) -> ApiError:
     return ApiError(413, f"the body is larger than {size}", headers={"connection": "close"})
 
 
-class Checker:
-    """Checks the requests of one operation."""
+def is_quick(raw: bytes) -> bool:
+    """Return whether a body is read and checked in a few milliseconds."""
+    return len(raw) <= QUICK_BYTES and raw.count(b",") + raw.count(b":") + raw.count(b"[") <= QUICK_MARKS
 
-    def __init__(self, operation: Operation) -> None:
-        self._operation = operation
-        self._body = _engine(operation.body) if operation.body is not None else None
-        self._query = {name: _engine(schema) for name, schema in operation.query.items()}
 
-    def body(self, raw: bytes, content_type: str) -> Any:
-        """Return the body as JSON data that fits the operation's schema; None without one.
+@attrs.frozen
+class Bodies:
+    """What the bodies of an operation have to be; see Operation. It can be sent to another process."""
+
+    schema: Schema | None
+    required: bool
+    refusal: Callable[[Any], str | None] | None
+
+    def checked(self, raw: bytes, content_type: str) -> Any:
+        """Return a body as JSON data that fits the schema; None without one.
 
         Raises:
-            ApiError: 415: it is not application/json; 400: it is no JSON or does not fit.
+            ApiError: 415: it is not application/json; 413: it has too many values; 400: it is no JSON or does not fit.
         """
-        if self._body is None:
+        if self.schema is None:
             if raw:
                 raise ApiError(400, "this operation takes no body")
             return None
-        if not raw and not self._operation.body_required:
+        if not raw and not self.required:
             return None
         kind, _, parameters = content_type.partition(";")
         charset = re.search(r"charset\s*=\s*\"?([^\s\";]+)", parameters, re.IGNORECASE)
@@ -93,11 +105,20 @@ class Checker:
             got = f", not {content_type[:80]!r}" if content_type else ": send the header Content-Type: application/json"
             raise ApiError(415, f"the body must be application/json in UTF-8{got}")
         data = read_json(raw)
-        flaws = _flaws(self._body, data)
+        flaws = _flaws(_engine(json.dumps(self.schema)), data)
         if flaws:
-            said = self._operation.refusal(data) if self._operation.refusal is not None else None
+            said = self.refusal(data) if self.refusal is not None else None
             raise ApiError(400, said or _summary("the body does not fit", flaws), flaws=flaws)
         return data
+
+
+class Checker:
+    """Checks the requests of one operation."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self.bodies = Bodies(operation.body, operation.body_required, operation.refusal)
+        self._query = {name: Engine(schema) for name, schema in operation.query.items()}
 
     def query(self, raw: bytes) -> dict[str, Any]:
         """Return the parameters of the query, converted; defaults filled in.
@@ -128,12 +149,12 @@ class Checker:
 
 
 def read_json(raw: bytes) -> Any:
-    """Read JSON strictly: UTF-8, no key twice, finite numbers of a sane length, at most 64 levels.
+    """Read JSON strictly: UTF-8, no key twice, finite numbers of a sane length, at most 64 levels and 100,000 values.
 
     Halves of surrogate pairs in texts become U+FFFD: no store and no service takes them.
 
     Raises:
-        ApiError: 400.
+        ApiError: 400; 413: it has too many values.
     """
     try:
         text = raw.decode("utf-8")
@@ -153,8 +174,8 @@ def read_json(raw: bytes) -> Any:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
         raise ApiError(400, f"the body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
-    _check_depth(data)
-    return _scrubbed(data) if "\\ud" in text.lower() else data
+    _check_size(data)
+    return _scrubbed(data) if "\\ud" in text or "\\uD" in text else data
 
 
 class _Refused(ValueError):
@@ -191,9 +212,12 @@ def _too_deep() -> ApiError:
     return ApiError(400, f"the body is nested more than {MAX_DEPTH} levels deep")
 
 
-def _check_depth(data: Any) -> None:
-    level = [data]
+def _check_size(data: Any) -> None:
+    level, left = [data], MAX_VALUES
     for _ in range(MAX_DEPTH):
+        left -= sum(map(len, level)) if isinstance(data, (dict, list)) else 0
+        if left < 0:
+            raise ApiError(413, f"the body has more than {MAX_VALUES:,} values; send fewer at once")
         level = [
             inner
             for value in level
@@ -239,8 +263,9 @@ def _converted(text: str, schema: Schema) -> Any:
     return text
 
 
-def _engine(schema: Schema) -> Engine:
-    return Engine(schema)
+@functools.cache
+def _engine(schema: str) -> Engine:
+    return Engine(json.loads(schema))
 
 
 def _flaws(engine: Engine, data: Any) -> list[Problem]:

@@ -89,6 +89,7 @@ class Operation:
         name: The operationId.
         body: JSON Schema of the body; None takes none.
         body_required: Whether there must be one.
+        max_body_bytes: Of a body; Settings.max_body_bytes may allow less.
         query: JSON Schema of each parameter; "string", "integer" and "boolean" are known.
         answers: JSON Schema of each status it answers with, beside problems; None: no JSON.
         media: Media types of answers that are no JSON.
@@ -110,6 +111,7 @@ class Operation:
     answers: Mapping[int, Schema | None]
     body: Schema | None = None
     body_required: bool = True
+    max_body_bytes: int = 1024 * 1024
     query: Mapping[str, Schema] = attrs.field(factory=dict)
     problems: tuple[int, ...] = ()
     media: tuple[str, ...] = ("text/plain",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -33,6 +34,11 @@ class ApiError(Exception):
         super().__init__(detail)
         self.status, self.detail, self.kind = status, detail, kind
         self.flaws, self.headers, self.more = tuple(flaws), dict(headers or {}), more
+
+    def __reduce__(self) -> Any:
+        """Be told by one process to another."""
+        keywords = {"kind": self.kind, "flaws": self.flaws, "headers": self.headers, **self.more}
+        return functools.partial(type(self), self.status, self.detail, **keywords), ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as JSON data. ``error`` repeats the detail for clients of the Node original."""

@@ -125,6 +125,7 @@ OPERATIONS = (
             "examples": _EXAMPLES,
         },
         refusal=_no_prompt,
+        max_body_bytes=4 * 1024 * 1024,
         answers={
             200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
         },
@@ -140,6 +141,7 @@ OPERATIONS = (
         handle=_explain,
         body={**taken(_PROMPT, **_ASKED), "examples": _EXAMPLES},
         refusal=_no_prompt,
+        max_body_bytes=4 * 1024 * 1024,
         answers={
             200: record(
                 {

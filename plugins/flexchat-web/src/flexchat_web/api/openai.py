@@ -242,6 +242,7 @@ OPERATIONS = (
         handle=_complete,
         body=_COMPLETIONS,
         refusal=_refusal,
+        max_body_bytes=4 * 1024 * 1024,
         answers={
             200: record(
                 {

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import flexchat
 from flexchat import RetrievalError
 
+from ..apart import Apart
+from ..markdown import QUICK, all_rendered, price
 from ..operations import Call, Json, Operation, Reply
 from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record, taken
 
 if TYPE_CHECKING:
     from flexchat import FlexChat
-    from markdown_it import MarkdownIt
 
-LONGEST_MARKDOWN = 100_000
-"""Characters that one request has rendered; the texts beyond are shown as they are."""
-
-_SCHEMES = ("http:", "https:", "mailto:")
 _COLLECTIONS_S = 5.0
 
 
@@ -87,54 +82,10 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
 
 
 async def _markdown(call: Call) -> Reply:
-    return Json({"html": await asyncio.to_thread(lambda: [*_all_rendered(call.body["texts"])])})
-
-
-def _all_rendered(texts: Iterable[str]) -> Iterator[str]:
-    from markdown_it.common.utils import escapeHtml
-
-    left = LONGEST_MARKDOWN
-    for text in texts:
-        left -= len(text)
-        yield rendered(text) if left >= 0 else f"<pre>{escapeHtml(text)}</pre>\n"
-
-
-def rendered(text: str) -> str:
-    """Return CommonMark with tables as HTML that is safe whatever the text says.
-
-    Raw HTML is shown, not obeyed; of an image there is a link to it; links lead to the web or to mail, in a page of
-    their own.
-    """
-    html: str = _renderer().render(text)
-    return html
-
-
-@cache
-def _renderer() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-    from markdown_it.common.utils import escapeHtml
-
-    # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" is no stack overflow.
-    renderer = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
-    renderer.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
-    renderer.validateLink = lambda url: url.strip().lower().startswith(_SCHEMES)  # type: ignore[method-assign]
-
-    def link_open(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
-        tokens[index].attrSet("rel", "noopener noreferrer")
-        tokens[index].attrSet("target", "_blank")
-        opened: str = self.renderToken(tokens, index, options, env)
-        return opened
-
-    def image(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
-        address = escapeHtml(str(tokens[index].attrGet("src") or ""))
-        alt = escapeHtml(self.renderInlineAsText(tokens[index].children, options, env))
-        text = f"{alt or address} (image)"
-        within = sum(token.nesting for token in tokens[:index] if token.type in ("link_open", "link_close"))
-        return text if within else f'<a href="{address}" rel="noopener noreferrer" target="_blank">{text}</a>'
-
-    renderer.add_render_rule("link_open", link_open)
-    renderer.add_render_rule("image", image)
-    return renderer
+    texts = call.body["texts"]
+    if sum(map(price, texts)) <= QUICK:
+        return Json({"html": all_rendered(texts)})
+    return Json({"html": await Apart.of(call.serving).run(all_rendered, texts)})
 
 
 OPERATIONS = (
@@ -192,6 +143,7 @@ OPERATIONS = (
         tag="server",
         handle=_markdown,
         body=taken({"texts": {"type": "array", "items": TEXT, "maxItems": 200}}),
+        max_body_bytes=2 * 1024 * 1024,
         answers={200: record({"html": TEXTS})},
     ),
 )

@@ -211,6 +211,7 @@ OPERATIONS = (
             "description": "What the export answers, or a file of the Node original.",
             "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
         },
+        max_body_bytes=8 * 1024 * 1024,
         answers={200: record({"imported": COUNT})},
         problems=(422, 503),
         edits=True,

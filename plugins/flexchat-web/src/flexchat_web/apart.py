@@ -1,0 +1,159 @@
+"""Work that takes long, in processes of its own.
+
+A thread would not do: threads share Python's lock, so the event loop, and with it every other request, would wait all
+the same. Nor does a pool of threads, which tools and databases need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .problems import ApiError
+
+if TYPE_CHECKING:
+    from .serving import Serving
+
+SECONDS = 30.0
+"""How long one piece of work may take, by the clock; the first of a process includes the process's start."""
+
+MOST_WAITING = 64
+"""Pieces of work that wait for a process; who asks for more is told to come again."""
+
+_SIZE_BYTES = 8
+
+T = TypeVar("T")
+
+
+class Apart:
+    """The processes of a server, started when they are first needed.
+
+    They are of low priority: they work with what the server leaves them.
+
+    Args:
+        most: Processes at most; one less than there are processors, but at least one, where nothing is said.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._free = asyncio.Semaphore(most or max(1, min(4, (os.cpu_count() or 1) - 1)))
+        self._idle: list[asyncio.subprocess.Process] = []
+        self._all: set[asyncio.subprocess.Process] = set()
+        self._waiting = 0
+
+    @classmethod
+    def of(cls, serving: Serving) -> Apart:
+        """Return the one of a server."""
+        return serving.kept(cls, cls)
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Return what a function of a module returns, called in another process; raise what it raises.
+
+        Args:
+            work: A function with a name, not a closure.
+            args: Data that can be pickled. So must be what comes back.
+
+        Raises:
+            ApiError: 503: it took too long, or too much waits to be done.
+        """
+        if self._waiting >= MOST_WAITING:
+            raise _busy("there is too much to do just now; ask again in a few seconds")
+        self._waiting += 1
+        try:
+            async with self._free:
+                # Who goes away does not take the process along: what it does is bounded, and a new one costs more.
+                job = asyncio.ensure_future(self._work(work, args))
+                try:
+                    good, found = await asyncio.shield(job)
+                except asyncio.CancelledError:
+                    await asyncio.wait({job})
+                    raise
+        finally:
+            self._waiting -= 1
+        if not good:
+            raise found
+        answer: T = found
+        return answer
+
+    async def aclose(self) -> None:
+        """End the processes, whatever they are doing."""
+        for process in [*self._all]:
+            await self._end(process)
+
+    async def _work(self, work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, Any]:
+        asked = pickle.dumps((work, args), pickle.HIGHEST_PROTOCOL)
+        process = None
+        try:
+            async with asyncio.timeout(SECONDS):
+                process = self._idle.pop() if self._idle else await self._start()
+                assert process.stdin is not None and process.stdout is not None  # noqa: PT018  both are pipes
+                process.stdin.write(len(asked).to_bytes(_SIZE_BYTES, "big"))
+                process.stdin.write(asked)
+                await process.stdin.drain()
+                size = int.from_bytes(await process.stdout.readexactly(_SIZE_BYTES), "big")
+                told: tuple[bool, Any] = pickle.loads(await process.stdout.readexactly(size))
+        except (TimeoutError, OSError, EOFError):
+            if process is not None:
+                await self._end(process)
+            text = f"this took longer than {SECONDS:g} seconds and was given up; send less at once"
+            return False, _busy(text)
+        self._idle.append(process)
+        return told
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            f"from {__name__} import serve; serve()",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        self._all.add(process)
+        return process
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        self._all.discard(process)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def _busy(text: str) -> ApiError:
+    return ApiError(503, text, kind="busy", headers={"retry-after": "5"})
+
+
+def serve() -> None:
+    """Be one of the processes: do what comes in until the input ends, as it does when the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this one
+    if hasattr(os, "nice"):
+        os.nice(15)
+    asked, told = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
+    while head := asked.read(_SIZE_BYTES):
+        raw = asked.read(int.from_bytes(head, "big"))
+        answer = pickle.dumps(_done(raw), pickle.HIGHEST_PROTOCOL)
+        told.write(len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
+        told.flush()
+
+
+def _done(raw: bytes) -> tuple[bool, Any]:
+    try:
+        work, args = pickle.loads(raw)
+        return True, work(*args)
+    except Exception as error:  # noqa: BLE001  it is raised where the work was asked for
+        return False, _told(error)
+
+
+def _told(error: Exception) -> Exception:
+    """Return an error as it can be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  a plugin's error may be anything
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,94 @@
+"""Markdown as HTML that is safe to show, at a price that is known before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+LONGEST = 100_000
+"""Characters that one request has rendered; the texts beyond are shown as they are."""
+
+DEAREST = 100_000
+"""The price up to which texts are rendered; those beyond are shown as they are. A unit takes up to 30 µs."""
+
+QUICK = 400
+"""The price of what may be rendered in the event loop: a usual answer."""
+
+_MARKS = '![]()<>*_`~|\\&#-+"'
+_LINE = 4  # a line is a block to be looked for, and an item of a list
+_CHARACTERS = 16  # that are no marks, for one unit
+_MOST_CELLS = 65_536  # markdown-it fills up no more cells of a table
+
+_SCHEMES = ("http:", "https:", "mailto:")
+
+
+def all_rendered(texts: Iterable[str]) -> list[str]:
+    """Return texts as HTML, those beyond LONGEST or DEAREST as they are."""
+    from markdown_it.common.utils import escapeHtml
+
+    length, paid, html = 0, 0, []
+    for text in texts:
+        length, paid = length + len(text), paid + price(text)
+        dear = length > LONGEST or paid > DEAREST
+        html.append(f"<pre>{escapeHtml(text)}</pre>\n" if dear else rendered(text))
+    return html
+
+
+def price(text: str) -> int:
+    """Return what it costs at most to render a text: a unit for each mark, and for each cell of a table.
+
+    A short row of a wide table is filled up with empty cells, which no character stands for.
+    """
+    lines = text.count("\n") + 1
+    units = len(text) // _CHARACTERS + _LINE * lines + sum(map(text.count, _MARKS))
+    if "|" in text:
+        units += min(lines * max(line.count("|") for line in text.split("\n")), _MOST_CELLS)
+    return units
+
+
+def rendered(text: str) -> str:
+    """Return CommonMark with tables as HTML that is safe whatever the text says.
+
+    Raw HTML is shown, not obeyed; of an image there is a link to it; links lead to the web or to mail, in a page of
+    their own.
+    """
+    html: str = _renderer().render(text)
+    return html
+
+
+@cache
+def _renderer() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+    from markdown_it.common.utils import escapeHtml
+
+    # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" is no stack overflow.
+    renderer = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
+    renderer.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
+    renderer.validateLink = lambda url: url.strip().lower().startswith(_SCHEMES)  # type: ignore[method-assign]
+
+    def link_open(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        tokens[index].attrSet("rel", "noopener noreferrer")
+        tokens[index].attrSet("target", "_blank")
+        env["links"] = env.get("links", 0) + 1
+        opened: str = self.renderToken(tokens, index, options, env)
+        return opened
+
+    def link_close(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        env["links"] -= 1
+        closed: str = self.renderToken(tokens, index, options, env)
+        return closed
+
+    def image(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        address = escapeHtml(str(tokens[index].attrGet("src") or ""))
+        alt = escapeHtml(self.renderInlineAsText(tokens[index].children, options, env))
+        text = f"{alt or address} (image)"
+        return text if env.get("links") else f'<a href="{address}" rel="noopener noreferrer" target="_blank">{text}</a>'
+
+    renderer.add_render_rule("link_open", link_open)
+    renderer.add_render_rule("link_close", link_close)
+    renderer.add_render_rule("image", image)
+    return renderer
