@@ -142,7 +142,7 @@ def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
 def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
     statuses = {*_ALWAYS, *operation.problems}
     if operation.body is not None:
-        statuses.add(415)
+        statuses |= {415, 503}
     if token and not operation.open:
         statuses.add(401)
     if "{" in operation.path:
