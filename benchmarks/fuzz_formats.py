@@ -15,7 +15,8 @@ from typing import Any
 import attrs
 from flexchat.plugin import ChatEvent, ProviderOverloadedError, ProviderProtocolError
 from flexchat_openai.chat_stream import ChatStream
-from flexchat_openai.conformance import ChatCompletionsConformance
+from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
+from flexchat_openai.responses_stream import ResponsesStream
 
 HERE = "https://here.example"
 
@@ -89,7 +90,7 @@ class WireFormat:
         return [stream] if stream.values else []
 
     def own(self) -> list[Answer]:
-        """Return answers of our own writing, whole and streamed: text, text and two calls, what goes back as it came."""
+        """Return answers of our own writing, whole and streamed: text, calls, what goes back as it came."""
         found = []
         for number, kit in enumerate(self.kits):
             calls = [("kit_first", {"n": 1, "text": "é"}), ("kit_second", {})]
@@ -156,8 +157,7 @@ _CHAT_SAYS = (
     "tool_calls[].custom.input", "function_call.name", "function_call.arguments",
 )  # fmt: skip
 _CHAT_PLACES = ("choices[].message.", "choices[].delta.")
-_CHAT_NULL = ("content", "refusal", "tool_calls", "function_call", "tool_calls[].index", "tool_calls[].function")
-_CHAT_NULL += ("tool_calls[].function.name", "tool_calls[].function.arguments", "function_call.arguments")
+_CHAT_ARGUMENTS = ("tool_calls[].function.arguments", "function_call.arguments")
 
 CHAT = WireFormat(
     name="openai",
@@ -165,15 +165,33 @@ CHAT = WireFormat(
     reading=_through(lambda: ChatStream(HERE, _failed, ProviderProtocolError)),
     kits=[ChatCompletionsConformance()],
     carriers=("choices[].index", *_each(_CHAT_PLACES, _CHAT_SAYS)),
-    free=_each(_CHAT_PLACES, ("tool_calls[].function.arguments",)),
+    free=_each(_CHAT_PLACES, _CHAT_ARGUMENTS),
     allowed={
         **dict.fromkeys(_each(_CHAT_PLACES, ("content",)), (None, list)),
         **dict.fromkeys(_each(_CHAT_PLACES, ("refusal", "tool_calls", "function_call")), (None,)),
-        **dict.fromkeys(_each(_CHAT_PLACES, ("tool_calls[].function.arguments",)), (None, dict)),
+        **dict.fromkeys(_each(_CHAT_PLACES, _CHAT_ARGUMENTS), (None, dict)),
         "choices": (None,),  # malformed pieces that servers send between good ones
         "choices[].delta": (None,),
         "choices[].finish_reason": (None,),  # says nothing: the end has not come
     },
 )
 
-FORMATS: tuple[WireFormat, ...] = (CHAT,)
+_ITEM_SAYS = (
+    "type", "content", "content[].type", "content[].text", "content[].refusal", "name", "arguments",
+)  # fmt: skip
+_ITEM_PLACES = ("output[].", "response.output[].", "item.")
+
+RESPONSES = WireFormat(
+    name="openai.responses",
+    recordings="openai/openai-responses.*.json",
+    reading=_through(lambda: ResponsesStream(HERE, _failed, ProviderProtocolError)),
+    kits=[ResponsesConformance()],
+    carriers=("type", "output_index", "delta", "text", "refusal", "arguments", *_each(_ITEM_PLACES, _ITEM_SAYS)),
+    free=_each(_ITEM_PLACES, ("arguments",)),
+    allowed={
+        **dict.fromkeys(_each(_ITEM_PLACES, ("arguments",)), (None, dict)),
+        **dict.fromkeys(_each(_ITEM_PLACES, ("content",)), (str,)),
+    },
+)
+
+FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES)

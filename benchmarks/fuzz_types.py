@@ -66,7 +66,7 @@ def said(events: list[ChatEvent]) -> tuple[str, list[tuple[str, Any]]]:
     streamed = "".join(event.text for event in events if type(event) is TextDelta)
     assert streamed in ("", result.content or ""), f"the deltas say {streamed!r}, the result {result.content!r}"
     assert not any(type(event) is ReasoningDelta and not isinstance(event.text, str) for event in events)
-    calls = [(call.name, call.arguments if call.error is None else call.error) for call in result.tool_calls]
+    calls = [(call.name, call.arguments) for call in result.tool_calls]  # None where they cannot be read
     return text, calls
 
 
@@ -136,6 +136,8 @@ def judged(form: WireFormat, answer: Answer, place: Place, new: Any, before: Any
         if verdict or form.carries(place.path):
             return "error", ""
         return "refused", str(error)[:200]
+    except AssertionError as error:
+        return verdict or "lost", str(error)[:200]
     except Exception as error:  # that is what is looked for
         return "foreign", f"{type(error).__name__}: {error}"[:200]
     if verdict:
@@ -148,7 +150,9 @@ def judged(form: WireFormat, answer: Answer, place: Place, new: Any, before: Any
 def _holds(after: Any, before: Any) -> bool:
     """Say whether nothing is missing: every character in order, every call. A text in place of a null adds to it."""
     left = iter(after[0])
-    return all(character in left for character in before[0]) and all(call in after[1] for call in before[1])
+    names = [name for name, _ in after[1]]
+    calls = all(call in after[1] if call[1] is not None else call[0] in names for call in before[1])
+    return calls and all(character in left for character in before[0])
 
 
 def recorded(form: WireFormat) -> list[Answer]:

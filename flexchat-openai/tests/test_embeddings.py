@@ -88,6 +88,7 @@ async def test_long_texts_go_in_smaller_requests() -> None:
     "data",
     [
         [item(None, 1, 2), item(None, 3, 4)],
+        [{"index": "1", "embedding": [3, 4]}, {"index": 0.0, "embedding": [1, 2]}],
         [item(0, 1, 2), item(0, 3, 4)],
         [
             {"index": 1, "embedding": base64.b64encode(struct.pack("<2f", 3, 4)).decode()},
@@ -112,6 +113,10 @@ async def test_servers_that_deviate_are_understood(data: list[Any]) -> None:
         {"data": [item(0, 1.0)]},
         {"data": [item(0, 1.0), item(1, 1.0, 2.0)]},
         {"data": [item(0, 1.0), {"index": 1}]},
+        {"data": [item(0, 1.0), {"index": "first", "embedding": [1.0]}]},
+        {"data": [item(0, 1.0), {"index": None, "embedding": [1.0]}]},
+        {"data": [item(0, 1.0), None]},
+        {"data": [item(0, 1.0), item(1, 2.0), None]},
         {"data": [item(0, 1.0), {"index": 1, "embedding": ["x"]}]},
         {"data": [item(0, 1.0), {"index": 1, "embedding": "!!"}]},
         {"data": [item(0, 1.0), {"index": 1, "embedding": [True]}]},

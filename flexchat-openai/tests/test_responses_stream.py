@@ -388,3 +388,79 @@ def test_what_comes_without_pieces_is_taken_whole(item: dict[str, Any], event: s
         said = result.message.refusal if field == "refusal" else result.content
         assert [dict(c.arguments or {}) for c in result.tool_calls] == ([{"a": 1}] if field == "arguments" else [])
         assert said == (None if field == "arguments" else '{"a": 1}')
+
+
+@pytest.mark.parametrize("wrong", [True, 5, 1.5, [1], {"a": 1}])
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"type": "response.output_text.delta", "output_index": 0, "delta": ...},
+        {"type": "response.refusal.delta", "output_index": 0, "delta": ...},
+        {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": ...},
+        {"type": "response.output_item.done", "output_index": 0, "item": {**message("We pay."), "content": [...]}},
+        {
+            "type": "response.output_item.done",
+            "output_index": 0,
+            "item": {**message(), "content": [{"type": "output_text", "text": ...}]},
+        },
+        {"type": "response.output_item.added", "output_index": 1, "item": {**call(), "name": ...}},
+        {"type": "response.output_item.done", "output_index": 1, "item": {**call(), "name": ...}},
+    ],
+)
+def test_a_wrong_type_where_text_or_calls_may_stand_is_an_error(event: dict[str, Any], wrong: Any) -> None:
+    """Streamed, in the middle of a text; also where later events say nothing of it."""
+    odd = json.loads(json.dumps(event, default=lambda _: "HERE").replace('"HERE"', json.dumps(wrong)))
+
+    if odd.get("item", {}).get("content") == [{"a": 1}]:
+        pytest.skip("a part of a kind that nobody knows is left out")
+    with pytest.raises(ProviderProtocolError, match="expected"):
+        events_of(added(message()), delta("output_text", "We "), odd, delta("output_text", "pay."), completed())
+
+
+def test_a_piece_whose_kind_nobody_tells_is_an_error() -> None:
+    """An event without a name and without a type; one that says nothing is passed over."""
+    stream = ResponsesStream(HERE, failed, ProviderProtocolError)
+
+    assert [*stream.feed(b'data: {"type": 5}\n\n')] == []
+    with pytest.raises(ProviderProtocolError, match="type: expected text, got a number"):
+        _ = [*stream.feed(b'data: {"type": 5, "delta": "Hi"}\n\n')]
+
+
+@pytest.mark.parametrize("wrong", [None, True, 1.5, "x", [1], {"a": 1}])
+def test_a_wrong_type_elsewhere_costs_nothing(wrong: Any) -> None:
+    """Ids, numbers of events, types that the name of the event or the keys of the item tell: text and call stay."""
+    items = [{**message("Hi"), "type": wrong, "id": wrong, "status": wrong}, {**call("{}"), "call_id": wrong}]
+    items[1] |= {"id": wrong, "status": wrong, "odd": wrong}
+    events = [
+        {"type": "response.created", "response": wrong, "sequence_number": wrong},
+        added({**message(), "type": wrong if wrong != "x" else "message"}),
+        {**delta("output_text", "Hi"), "item_id": wrong, "content_index": wrong, "logprobs": wrong},
+        {"type": "response.reasoning_text.delta", "delta": wrong if wrong != "x" else None},
+        {**added(call(), 1), "output_index": wrong},
+        delta("function_call_arguments", "{}", 1),
+        completed(message("Hi"), items[1], error=wrong if wrong != {"a": 1} else None, usage=wrong, model=wrong),
+    ]
+
+    result = result_of(*events)
+
+    assert result.content == "Hi"
+    assert [(call.name, call.arguments) for call in result.tool_calls] == [("f", {})]
+    if wrong != "x":
+        assert whole(output=items, error=wrong, incomplete_details=wrong).content == "Hi"
+
+
+def test_a_character_cut_in_two_is_joined() -> None:
+    """In the events and in the result."""
+    events = events_of(added(message()), delta("output_text", "a\ud83d"), delta("output_text", "\ude00b"), completed())
+
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a\U0001f600b"
+    assert isinstance(events[-1], StreamEnd)
+    assert events[-1].result.content == "a\U0001f600b"
+
+
+def test_an_item_that_cannot_be_told_from_another_is_an_error() -> None:
+    """Two calls are open, and a piece says of neither that it belongs there."""
+    second = {**call(), "id": "fc_2"}
+
+    with pytest.raises(ProviderProtocolError, match="output_index"):
+        events_of(added(call(), None), added(second, None), delta("function_call_arguments", "{}", None), completed())

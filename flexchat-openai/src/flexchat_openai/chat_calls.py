@@ -55,9 +55,14 @@ class CallDraft:
         except (ValueError, RecursionError):
             return False
 
+    def is_open(self) -> bool:
+        """Whether the arguments are the beginning of a JSON object."""
+        return self.arguments.lstrip().startswith("{") and not self.is_complete()
+
     def goes_on_with(self, text: str) -> bool:
         """Whether a piece of arguments, sent as another call's, may be one of this call's: it begins no object."""
-        return bool(self.pieces and text.strip()) and not text.lstrip().startswith("{") and not self.is_complete()
+        begins_object = text.lstrip().startswith("{")
+        return bool(text.strip()) and not begins_object and self.is_open()
 
     def add_name(self, name: str) -> None:
         """Take a name or a piece of one. Some servers repeat it, or what they have of it, in every fragment."""
@@ -74,9 +79,9 @@ class CallDraft:
         """
         if not self.is_named:
             raise WrongShape(f"{path}.function.name", "text", None)
-        text = self.arguments.lstrip()
-        if not text.startswith("{") or self.is_complete():
+        if not self.is_open():
             return
+        text = self.arguments.lstrip()
         try:
             end = _decoder.raw_decode(text)[1]
         except (ValueError, RecursionError):

@@ -52,7 +52,8 @@ class ChatStream(AnswerStream):
         if draft.model is None or chunk.get("usage") or "x_groq" in chunk:
             draft.take_frame(chunk)
         for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
-            if choice.get("index") != 0 and not self._is_read(choice, where):
+            index = choice.get("index")
+            if (index != 0 or index is False) and not self._is_read(choice, where):
                 continue
             delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
             if finish and choice.get("error"):  # OpenRouter, when the model's host fails on the way
@@ -71,7 +72,7 @@ class ChatStream(AnswerStream):
             elif not self._has_begun and (message := object_in(choice, "message", where)) is not None:
                 self._has_begun = True
                 yield from draft.take(message, f"{where}.message", whole=True)
-            if finish:
+            if finish is not None and finish != "":
                 self._has_begun = True
                 draft.take_finish(finish)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from flexchat.http.answer_shape import known_count
+from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, number_in, objects_of
+from flexchat.http.answer_stream import wrong_shape
 from flexchat.http.wire_json import from_bytes, to_bytes, utf8
 from flexchat.plugin import Embeddings, ProviderProtocolError, Usage
 
@@ -60,18 +62,17 @@ class Vectors:
             answer = from_bytes(body)
         except ValueError as error:
             raise self._unreadable(f"sent embeddings that are not JSON, or were cut off: {error}") from error
-        if isinstance(answer, list):
-            answer = {"data": answer}
-        items = answer.get("data") if isinstance(answer, dict) else None
-        vectors = _in_order(items) if isinstance(items, list) else []
+        try:
+            vectors = _in_order([*objects_of(list_in(_table(answer), "data"), "data")])
+        except WrongShape as error:
+            raise wrong_shape(error, self._unreadable) from error
         if len(vectors) != expected:
-            raise self._unreadable(f"sent {len(vectors)} embeddings that can be read for {expected} texts")
+            raise self._unreadable(f"sent {len(vectors)} embeddings for {expected} texts")
         self._vectors += vectors
         if len({len(vector) for vector in vectors} | {self.length}) > 1:
             raise self._unreadable("sent embeddings of different lengths")
-        if isinstance(model := answer.get("model"), str) and model:
-            self._model = model
-        if isinstance(raw := answer.get("usage"), dict):
+        self._model = known_text(_table(answer).get("model")) or self._model
+        if isinstance(raw := _table(answer).get("usage"), dict):
             usage = Usage(input_tokens=known_count(raw, "prompt_tokens"), raw=raw)
             self._usage = usage if self._usage is None else self._usage + usage
 
@@ -97,26 +98,36 @@ def batches(texts: Sequence[str], vectors: Vectors, dimensions: int | None) -> I
         yield batch
 
 
-def _in_order(items: list[Any]) -> list[Sequence[float]]:
-    """Return the vectors by their index, or as they stand where a server gives none; those that can be read."""
-    found = [item for item in items if isinstance(item, dict)]
-    if all(type(item.get("index")) is int for item in found) and len({item["index"] for item in found}) == len(found):
-        found.sort(key=lambda item: item["index"])
-    vectors = [_vector(item.get("embedding")) for item in found]
-    return [vector for vector in vectors if vector]
+def _table(answer: Any) -> dict[str, Any]:
+    """Return an answer as OpenAI writes it; some servers send the list alone."""
+    return answer if isinstance(answer, dict) else {"data": answer}
 
 
-def _vector(value: object) -> Sequence[float] | None:
-    """Return a list of numbers, or the little-endian floats that a text is in base64; None for anything else."""
-    if isinstance(value, str):
+def _in_order(items: list[tuple[str, dict[str, Any]]]) -> list[Sequence[float]]:
+    """Return the vectors by their index, or as they stand where a server gives none, or the same one to all.
+
+    Raises:
+        WrongShape: Something is not a vector, or does not say where it belongs.
+    """
+    if len({str(item.get("index")) for _, item in items}) > 1:
+        numbers = {number_in(item, "index", path): (path, item) for path, item in items}
+        if None in numbers or len(numbers) < len(items):
+            raise WrongShape("data[].index", "a number of its own for each embedding", [])
+        items = [numbers[number] for number in sorted(numbers, key=lambda number: number or 0)]
+    return [_vector(path, item.get("embedding")) for path, item in items]
+
+
+def _vector(path: str, value: object) -> Sequence[float]:
+    """Return a list of numbers, or the little-endian floats that a text is in base64."""
+    found = value
+    if isinstance(found, str):
         try:
-            data = base64.b64decode(value, validate=True)
-            value = [*struct.unpack(f"<{len(data) // 4}f", data)]
+            data = base64.b64decode(found, validate=True)
+            found = [*struct.unpack(f"<{len(data) // 4}f", data)]
         except (ValueError, struct.error):
-            return None
-    if not isinstance(value, list) or not set(map(type, value)) <= {float, int}:
-        return None
-    try:
-        return value if math.isfinite(math.fsum(value)) else None
-    except (OverflowError, ValueError):
-        return None
+            found = None
+    if isinstance(found, list) and found and set(map(type, found)) <= {float, int}:
+        with contextlib.suppress(OverflowError, ValueError):
+            if math.isfinite(math.fsum(found)):
+                return found
+    raise WrongShape(f"{path}.embedding", "a list of numbers", value)

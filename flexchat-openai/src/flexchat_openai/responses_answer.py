@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import known_count
+from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, objects_of, text_in, type_name
 from flexchat.plugin import (
     AssistantMessage,
     AssistantPart,
@@ -33,6 +33,7 @@ from .responses_items import (
     arguments_of,
     id_of,
     kind_of,
+    name_of,
     refusal_of,
     text_of,
     thought_of,
@@ -49,6 +50,7 @@ class ResponseDraft:
         self._items: list[ItemDraft] = []
         self._parts = 0
         self._after: str | None = None
+        self._warnings: list[str] = []
         self.model: str | None = None
         self.response_id: str | None = None
 
@@ -59,10 +61,8 @@ class ResponseDraft:
 
     def take_frame(self, response: Mapping[str, Any]) -> None:
         """Take what stands around the items."""
-        if (model := response.get("model")) and isinstance(model, str):
-            self.model = model
-        if (response_id := response.get("id")) and isinstance(response_id, str):
-            self.response_id = response_id
+        self.model = known_text(response.get("model")) or self.model
+        self.response_id = known_text(response.get("id")) or self.response_id
 
     def begin(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take an item that begins; it may be incomplete."""
@@ -76,15 +76,28 @@ class ResponseDraft:
             draft = self._open(item, index)
         yield from self._finish(draft, item)
 
-    def add_rest(self, kind: str, whole: object, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+    def add_rest(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
         """Take the whole of what add takes the pieces of, where there were none."""
         draft = self._found(_OWNERS[kind], index, event.get("item_id"))
         if draft is not None and not (draft.refusal if kind == "refusal" else draft.pieces):
-            yield from self.add(kind, whole, event, index)
+            yield from self.add(kind, key, event, index)
 
-    def add(self, kind: str, piece: object, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
-        """Take a piece: kind is "text", "refusal", "arguments", "summary" or "thought"."""
-        if not isinstance(piece, str) or not piece:
+    def add(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
+        """Take a piece.
+
+        Args:
+            kind: "text", "refusal", "arguments", "summary" or "thought".
+            key: Where the event says it.
+
+        Raises:
+            WrongShape: It is not text, or it cannot be told which item it belongs to.
+        """
+        piece = event.get(key)
+        if not isinstance(piece, str) and _OWNERS[kind] == "reasoning":
+            self._warn(f"reasoning is left out ({key}: expected text, got {type_name(piece)})")
+            return
+        piece = text_in(event, key, needed=True)
+        if not piece:
             return
         owner = _OWNERS[kind]
         draft = self._found(owner, index, event.get("item_id"))
@@ -105,18 +118,21 @@ class ResponseDraft:
                 yield ToolCallDelta(draft.position, piece)
 
     def end(self, response: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        """Take the finished response; yield what is left and, last, StreamEnd with the result."""
+        """Take the finished response; yield what is left and, last, StreamEnd with the result.
+
+        Raises:
+            WrongShape: Something of a wrong type stands where text or calls may stand.
+        """
         self.take_frame(response)
-        output, streamed = response.get("output"), [*self._items]
-        for place, item in enumerate(output if isinstance(output, list) else ()):
-            if isinstance(item, dict):
-                known = streamed[place] if place < len(streamed) else None
-                if known is None or known.kind != kind_of(item):
-                    known = next((d for d in streamed if d.is_done and id_of(d.item) == id_of(item) is not None), None)
-                if known is None:
-                    yield from self._finish(self._open(item, None), item)
-                elif not known.is_done:
-                    yield from self._finish(known, item)
+        streamed = [*self._items]
+        for place, (_, item) in enumerate(objects_of(list_in(response, "output"), "output")):
+            known = streamed[place] if place < len(streamed) else None
+            if known is None or known.kind != kind_of(item):
+                known = next((d for d in streamed if d.is_done and id_of(d.item) == id_of(item) is not None), None)
+            if known is None:
+                yield from self._finish(self._open(item, None), item)
+            elif not known.is_done:
+                yield from self._finish(known, item)
         for draft in self._items:
             if not draft.is_done:  # a server that says neither that an item is done nor what it has said in all
                 yield from self._finish(draft, draft.item)
@@ -139,6 +155,7 @@ class ResponseDraft:
                 usage=usage_of(response.get("usage")),
                 model=self.model,
                 response_id=self.response_id,
+                warnings=tuple(self._warnings),
             )
         )
 
@@ -153,15 +170,22 @@ class ResponseDraft:
     def _found(self, kind: str, index: int | None, item_id: object) -> ItemDraft | None:
         """Return the item an event is about.
 
-        By its number, by its id (llama.cpp has no numbers), or else the last one of its kind: some servers give an
-        item another id in each event.
+        By its number, by its id (llama.cpp has no numbers), or else the one of its kind that is open: some servers give
+        an item another id in each event.
         """
-        if index is not None:
-            return next((d for d in reversed(self._items) if d.index == index and d.kind == kind), None)
         mine = [draft for draft in self._items if draft.kind == kind]
-        if item_id and (named := next((d for d in mine if d.item.get("id") == item_id), None)):
+        if index is not None and (placed := [draft for draft in mine if draft.index == index]):
+            return placed[-1]
+        loose = [draft for draft in mine if index is None or draft.index is None]
+        if item_id and (named := next((d for d in loose if d.item.get("id") == item_id), None)):
             return named
-        return mine[-1] if mine and not mine[-1].is_done else None
+        loose = [draft for draft in loose if not draft.is_done]
+        if len(loose) > 1:
+            raise WrongShape("output_index", "the number of an item", index)
+        if not loose:
+            return None
+        loose[0].index = index
+        return loose[0]
 
     def _finish(self, draft: ItemDraft, item: dict[str, Any]) -> Iterator[ChatEvent]:
         item = draft.item = draft.with_pieces(item)
@@ -178,6 +202,7 @@ class ResponseDraft:
             if rest:
                 yield TextDelta(draft.position, rest)
         elif draft.kind == "function_call":
+            name_of(item)
             said, draft.pieces = draft.text, [arguments_of(item)]
             if not draft.announced:
                 yield from self._announce(draft, at_last=True)
@@ -202,6 +227,10 @@ class ResponseDraft:
         draft.thought_part = part
         draft.pieces.append(piece)
         yield ReasoningDelta(draft.position, piece)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
 
     def _place_refusal(self, draft: ItemDraft) -> None:
         """Give a refusal a part of its own where its item has text too."""
@@ -262,12 +291,11 @@ _OWNERS = {
 
 
 def _call(draft: ItemDraft, ours: ProviderData, used: set[object], is_cut: bool) -> ToolCall:
-    name, call_id = draft.item.get("name"), draft.item.get("call_id") or draft.item.get("id")
+    name, call_id = name_of(draft.item), known_text(draft.item.get("call_id")) or id_of(draft.item)
     # The same id for a second call of one answer would make its results ambiguous: that call gets our own.
-    wire_id = call_id if isinstance(call_id, str) and call_id and call_id not in used else None
+    wire_id = call_id if call_id not in used else None
     used.add(wire_id)
     rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": ours}
-    name = name if isinstance(name, str) else ""
     call = ToolCall.from_text(name, draft.text, **rest)
     # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
     if draft.item.get("status") == "incomplete" or (is_cut and (call.arguments is None or not draft.text.strip())):

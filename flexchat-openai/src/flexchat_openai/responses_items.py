@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, known_text, list_in, objects_of, text_in
+
 from .chat_calls import arguments_text
 
 SCOPE = "openai.responses"
@@ -12,28 +14,37 @@ SCOPE = "openai.responses"
 
 
 def kind_of(item: Mapping[str, Any]) -> str:
-    """Return an item's type; some servers leave out that of a message."""
+    """Return an item's type; some servers leave out that of a message. One nobody can read is told by its keys."""
     kind = item.get("type")
-    return kind if isinstance(kind, str) else "message" if item.get("role") == "assistant" else ""
+    if isinstance(kind, str):
+        return kind
+    if item.get("role") == "assistant":
+        return "message"
+    if all(isinstance(item.get(key), str) for key in ("call_id", "name", "arguments")):
+        return "function_call"
+    return "reasoning" if isinstance(item.get("summary"), list) else ""
 
 
 def text_of(item: Mapping[str, Any]) -> str:
-    """Return the text of a message item."""
+    """Return the text of a message item.
+
+    Raises:
+        WrongShape: Something else stands where text may stand.
+    """
     content = item.get("content")
     if isinstance(content, str):
         return content
-    return "".join(_texts(content, "text", ("output_text", "text")))
+    return "".join(_said(item, "text", ("output_text", "text")))
 
 
 def refusal_of(item: Mapping[str, Any]) -> str:
-    """Return the words for "no" of a message item."""
-    return "".join(_texts(item.get("content"), "refusal", ("refusal",)))
+    """Return the words for "no" of a message item. Raises as text_of."""
+    return "" if isinstance(item.get("content"), str) else "".join(_said(item, "refusal", ("refusal",)))
 
 
 def thought_of(item: Mapping[str, Any]) -> str:
     """Return what a reasoning item tells of the thought: its summary, else the thought itself."""
-    parts = [*_texts(item.get("summary"), "text", None)] or [*_texts(item.get("content"), "text", None)]
-    return "\n\n".join(parts)
+    return "\n\n".join([*_thoughts(item.get("summary"))] or [*_thoughts(item.get("content"))])
 
 
 def annotations_of(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -48,9 +59,17 @@ def annotations_of(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 
 
 def arguments_of(item: Mapping[str, Any]) -> str:
-    """Return the arguments of a call as text."""
+    """Return the arguments of a call as text. Raises as text_of."""
     arguments = item.get("arguments")
-    return arguments if isinstance(arguments, str) else arguments_text(arguments)
+    return arguments_text(arguments) if isinstance(arguments, dict) else text_in(item, "arguments", "item")
+
+
+def name_of(item: Mapping[str, Any]) -> str:
+    """Return the name of the tool that a call asks for. Raises as text_of, also where there is none."""
+    name = item.get("name")
+    if not isinstance(name, str):
+        raise WrongShape("item.name", "text", name)
+    return name
 
 
 def id_of(item: Mapping[str, Any]) -> str | None:
@@ -59,12 +78,18 @@ def id_of(item: Mapping[str, Any]) -> str | None:
     return item_id if isinstance(item_id, str) and item_id else None
 
 
-def _texts(parts: object, key: str, types: tuple[str, ...] | None) -> Iterator[str]:
+def _said(item: Mapping[str, Any], key: str, kinds: tuple[str, ...]) -> Iterator[str]:
+    """Yield what the parts of a message say under a key. A part whose type cannot be read is told by its key."""
+    for path, part in objects_of(list_in(item, "content", "item", needed=True), "item.content"):
+        kind = part.get("type")
+        if kind in kinds or (key in part and not isinstance(kind, str)):
+            yield text_in(part, key, path, needed=True)
+
+
+def _thoughts(parts: object) -> Iterator[str]:
     for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict) and (types is None or part.get("type") in types):
-            text = part.get(key)
-            if isinstance(text, str) and text:
-                yield text
+        if isinstance(part, dict) and (text := known_text(part.get("text"))):
+            yield text
 
 
 class ItemDraft:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, known_number, object_in
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer_stream import AnswerStream
@@ -21,6 +22,10 @@ _PIECES = {
 _WHOLES = {event.removesuffix("delta") + "done": kind for event, kind in _PIECES.items()}
 _FIELDS = {"refusal": "refusal", "arguments": "arguments"}
 _ENDS = ("response.completed", "response.incomplete", "response.done")
+_ITEMS = ("response.output_item.added", "response.output_item.done")
+# Where an event whose type cannot be read may say something.
+_SAYS = frozenset(("delta", "text", "refusal", "arguments", "item", "response"))
+_SPOKEN = frozenset(("message", "code", "type"))
 _UNFINISHED = ("queued", "in_progress", "cancelled")
 
 
@@ -37,28 +42,29 @@ class ResponsesStream(AnswerStream):
     def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:
         kind = chunk.get("type")
         kind = kind if isinstance(kind, str) else name
-        index = chunk.get("output_index")
-        index = index if type(index) is int else None
+        index = known_number(chunk.get("output_index"))
         if piece := _PIECES.get(kind):
-            yield from self._draft.add(piece, chunk.get("delta"), chunk, index)
+            yield from self._draft.add(piece, "delta", chunk, index)
             return
         if whole := _WHOLES.get(kind):
-            yield from self._draft.add_rest(whole, chunk.get(_FIELDS.get(whole, "text")), chunk, index)
+            yield from self._draft.add_rest(whole, _FIELDS.get(whole, "text"), chunk, index)
             return
-        response, item = chunk.get("response"), chunk.get("item")
+        response = chunk.get("response")
         if kind in ("error", "response.failed") or (chunk.get("error") and not isinstance(response, dict)):
             raise self._failed(_report(response if isinstance(response, dict) else chunk))
         if kind.startswith("response."):
             self._has_begun = True
         if kind in _ENDS:
-            yield from self._ended(response if isinstance(response, dict) else {}, is_last_event=True)
+            yield from self._at_end(object_in(chunk, "response") or {}, is_last_event=True)
             self.is_done = self._is_over = True
+        elif kind in _ITEMS:
+            if (item := object_in(chunk, "item", needed=True)) is not None:
+                take = self._draft.begin if kind == _ITEMS[0] else self._draft.complete
+                yield from take(item, index)
         elif isinstance(response, dict):
             self._draft.take_frame(response)
-        elif kind == "response.output_item.added" and isinstance(item, dict):
-            yield from self._draft.begin(item, index)
-        elif kind == "response.output_item.done" and isinstance(item, dict):
-            yield from self._draft.complete(item, index)
+        elif not kind and not _SAYS.isdisjoint(chunk):
+            raise WrongShape("type", "text", chunk.get("type"))
 
     def _closed(self) -> Iterator[ChatEvent]:
         if self._is_over:
@@ -71,23 +77,31 @@ class ResponsesStream(AnswerStream):
         yield  # a generator, like the others
 
     def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
-        if answer.get("error") or answer.get("status") == "failed":
+        if _has_failed(answer):
             raise self._failed(_report(answer))
-        if not isinstance(answer.get("output"), list):
+        if answer.get("output") is None:
             raise self._unreadable(
-                'sent JSON that is no response: is base_url right? api = "chat" asks for Chat Completions instead'
+                'sent JSON that is not a response: is base_url right? api = "chat" asks for Chat Completions instead'
             )
-        yield from self._ended(answer, is_last_event=False)
+        yield from self._at_end(answer, is_last_event=False)
 
-    def _ended(self, response: Mapping[str, Any], *, is_last_event: bool) -> Iterator[ChatEvent]:
+    def _at_end(self, response: Mapping[str, Any], *, is_last_event: bool) -> Iterator[ChatEvent]:
         status = response.get("status")
-        if status == "failed" or (is_last_event and response.get("error")):
+        if _has_failed(response):
             raise self._failed(_report(response))
-        if self._draft.is_empty and not isinstance(response.get("output"), list):
+        if self._draft.is_empty and response.get("output") is None:
             raise self._unreadable("ended its stream before it had said anything")
         if status in _UNFINISHED and not is_last_event:
             raise self._unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
         yield from self._draft.end(response)
+
+
+def _has_failed(response: Mapping[str, Any]) -> bool:
+    """Say whether a response reports an error. One that ends well and has something odd there reports none."""
+    status, error = response.get("status"), response.get("error")
+    if status == "failed" or not error:
+        return status == "failed"
+    return status not in ("completed", "incomplete") or (isinstance(error, dict) and not _SPOKEN.isdisjoint(error))
 
 
 def _report(body: Mapping[str, Any]) -> Mapping[str, Any]:
