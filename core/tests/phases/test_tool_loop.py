@@ -120,6 +120,18 @@ async def test_arguments_that_cannot_be_compared_do_no_harm():
     assert [r.call_id for r in done.records] == [c.id for c in calls], done.records[1].result.error
 
 
+async def test_arguments_that_cannot_be_read_are_kept_as_they_were_written():
+    """The record has the text beside empty params; one that can be read has none."""
+    broken = '{"n": 1'
+    happened = await events_of(made(Log()), ToolCall.from_text("free", broken), call("free", n=2))
+    done = [event for event in happened if isinstance(event, ToolFinished)]
+    unread, read = sorted(done, key=lambda event: bool(event.record.params))
+    assert (unread.record.params, unread.record.raw_arguments) == ({}, broken)
+    assert unread.record.to_dict()["raw_arguments"] == broken
+    assert read.record.raw_arguments is None
+    assert "raw_arguments" not in read.record.to_dict()
+
+
 async def test_budgets_count_what_is_run():
     """Refused calls cost nothing; the first that no longer fits ends the loop."""
     loop = made(Log(), per_answer=2, per_turn=3)

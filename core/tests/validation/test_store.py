@@ -32,6 +32,7 @@ FULL = Attempt(
     problems=("city is 'Rom', not 'Paris'",),
     calls=(
         CallMade(tool="get_weather", params={"city": "Rom"}, result={"success": True, "result": [1, None]}, turn=1),
+        CallMade(tool="get_weather", params={}, raw_arguments='{"city":', result={"success": False, "error": "cut"}),
     ),
     content="It is fine.",
     usage=Usage(input_tokens=10, output_tokens=2),

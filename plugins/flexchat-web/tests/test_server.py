@@ -68,6 +68,19 @@ def test_nothing_in_a_text_becomes_code_or_loads_anything(text):
     assert not re.search(r"<[^>]*\son\w+=", html)
 
 
+def test_how_a_table_is_aligned_is_said_by_classes():
+    """A style attribute would be blocked by the page's policy."""
+    html = rendered("|l|c|r|n|\n|:-|:-:|-:|-|\n|1|2|3|4|")
+    assert "style" not in html
+    for cell, text in (("th", "lcrn"), ("td", "1234")):
+        assert re.findall(rf"<{cell}([^>]*)>(.)", html) == [
+            (' class="align-left"', text[0]),
+            (' class="align-center"', text[1]),
+            (' class="align-right"', text[2]),
+            ("", text[3]),
+        ]
+
+
 def test_links_lead_out_of_the_page():
     """rel and target, also for links in pointed brackets."""
     for text in ("[x](https://a.example)", "<https://a.example>"):

@@ -154,6 +154,7 @@ class ToolCallRecord:
 
     Attributes:
         params: The arguments as the model wrote them; empty if they could not be read.
+        raw_arguments: The text it wrote, if that could not be read; else None.
         result: Complete, also where the model was shown a shortened one.
         iteration: Which answer of the model asked for it, from 1.
         call_id: The ToolCall's id.
@@ -164,13 +165,16 @@ class ToolCallRecord:
     result: ToolResult
     iteration: int
     call_id: str = ""
+    raw_arguments: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specified entry: tool, params, result, iteration; notes where there are any."""
-        entry = {
+        """Return the specified entry: tool, params, result, iteration; raw_arguments and notes where there are any."""
+        entry: dict[str, Any] = {
             "tool": self.tool,
             "params": dict(self.params),
             "result": self.result.to_dict(),
             "iteration": self.iteration,
         }
+        if self.raw_arguments is not None:
+            entry["raw_arguments"] = self.raw_arguments
         return {**entry, "notes": list(self.result.notes)} if self.result.notes else entry

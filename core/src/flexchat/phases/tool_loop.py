@@ -192,8 +192,9 @@ class ToolLoop:
                 result = await self._executor.execute(name, params, allowed=self._offered, timeout_s=self._time_left())
             finally:
                 current_call.reset(token)
+        raw = call.raw_arguments if call.arguments is None else None
         record = self._records[index] = ToolCallRecord(
-            tool=name, params=params, result=result, iteration=iteration, call_id=call.id
+            tool=name, params=params, result=result, iteration=iteration, call_id=call.id, raw_arguments=raw
         )
         return record
 

@@ -32,7 +32,7 @@ def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
             "outcome": attempt.outcome,
             "aspects": attempt.aspects,
             "problems": attempt.problems,
-            "calls": [attrs.asdict(call, recurse=False) for call in attempt.calls],
+            "calls": [_call_dict(call) for call in attempt.calls],
             "content": attempt.content,
             "usage": attempt.usage.to_dict() if attempt.usage else None,
             "cost": attempt.cost,
@@ -107,6 +107,11 @@ def json_data(value: Any, depth: int = _DEEPEST) -> Any:
     return storable(str(value))
 
 
+def _call_dict(call: CallMade) -> dict[str, Any]:
+    data = attrs.asdict(call, recurse=False)
+    return data if call.raw_arguments is not None else {key: data[key] for key in data if key != "raw_arguments"}
+
+
 def _call(data: Any) -> CallMade:
     found = _mapping(data, "a call")
     return CallMade(
@@ -115,6 +120,9 @@ def _call(data: Any) -> CallMade:
         result=_mapping(found.get("result") or {}, "result"),
         turn=_count(found.get("turn", 0), "turn"),
         iteration=_count(found.get("iteration", 1), "iteration"),
+        raw_arguments=_text(found["raw_arguments"], "raw_arguments")
+        if found.get("raw_arguments") is not None
+        else None,
     )
 
 

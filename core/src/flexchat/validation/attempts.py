@@ -38,6 +38,7 @@ class CallMade:
     """A tool call as it happened.
 
     Attributes:
+        raw_arguments: What the model wrote as arguments, if that could not be read; else None, and params say it.
         turn: Which message of the case it answered, from 0.
         iteration: Which answer of the model asked for it, from 1.
         result: The specified envelope: success, result or error, tool_name, execution_time_ms.
@@ -48,6 +49,7 @@ class CallMade:
     result: Mapping[str, Any]
     turn: int = 0
     iteration: int = 1
+    raw_arguments: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -185,6 +185,7 @@ def _calls(responses: Iterable[ChatResponse], mask: Mask) -> Iterable[CallMade]:
                 result=_masked(record.result.to_dict(), mask),
                 turn=turn,
                 iteration=record.iteration,
+                raw_arguments=None if record.raw_arguments is None else mask(record.raw_arguments),
             )
 
 

@@ -88,6 +88,16 @@ def _renderer() -> MarkdownIt:
         text = f"{alt or address} (image)"
         return text if env.get("links") else f'<a href="{address}" rel="noopener noreferrer" target="_blank">{text}</a>'
 
+    def cell_open(self: Any, tokens: Any, index: int, options: Any, env: Any) -> str:
+        # The page's policy forbids style attributes.
+        aligned = tokens[index].attrs.pop("style", "").removeprefix("text-align:")
+        if aligned:
+            tokens[index].attrSet("class", f"align-{aligned}")
+        opened: str = self.renderToken(tokens, index, options, env)
+        return opened
+
+    renderer.add_render_rule("th_open", cell_open)
+    renderer.add_render_rule("td_open", cell_open)
     renderer.add_render_rule("link_open", link_open)
     renderer.add_render_rule("link_close", link_close)
     renderer.add_render_rule("image", image)

@@ -38,7 +38,7 @@ TOOL_RESULT = record(
     hint=TEXT,
     notes=TEXTS,
 )
-TOOL_CALL = record({"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT})
+TOOL_CALL = record({"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT}, raw_arguments=TEXT)
 TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
 ROUND = record(
     {

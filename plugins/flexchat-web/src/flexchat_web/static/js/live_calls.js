@@ -29,10 +29,10 @@ export function liveCalls(place) {
       running.set(id, card);
       card.start(given);
     },
-    tool_finished({ call_id: id, tool, params, result, iteration }) {
+    tool_finished({ call_id: id, tool, result, ...call }) {
       const card = running.get(id) || made(tool);
       running.delete(id);
-      card.finish(result, { iteration, params });
+      card.finish(result, call);
     },
     answer_end: () => (written = new Map()),
   };

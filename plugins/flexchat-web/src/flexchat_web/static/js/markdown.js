@@ -4,19 +4,18 @@
 import { h } from "./dom.js";
 import { post } from "./api.js";
 
-const known = new Map();
+const MOST_CHARACTERS = 50_000; // the server shows what is beyond its limits as it is
+const MOST_TEXTS = 100;
+
+const known = new Map(); // text → promise of its HTML
+let waiting = []; // [{ text, resolve, reject }], asked for in one go
 
 /** Return a node with the rendered text. */
 export async function markdown(text) {
   const box = h("div", { class: "markdown" });
   if (!text) return box;
   try {
-    if (!known.has(text)) {
-      const { html } = await post("api/markdown", { texts: [text] });
-      if (known.size > 500) known.clear();
-      known.set(text, html[0]);
-    }
-    box.append(trusted(known.get(text)));
+    box.append(trusted(await html(text)));
     // Each part by itself is written from the left or from the right.
     for (const part of box.querySelectorAll("p, li, h1, h2, h3, h4, h5, h6, td, th, blockquote")) part.dir = "auto";
     // A wide table scrolls by itself, also with the keyboard.
@@ -30,6 +29,44 @@ export async function markdown(text) {
     box.textContent = text;
   }
   return box;
+}
+
+function html(text) {
+  if (known.has(text)) return known.get(text);
+  if (known.size > 500) known.clear();
+  const asked = new Promise((resolve, reject) => {
+    if (!waiting.length) queueMicrotask(ask);
+    waiting.push({ text, resolve, reject });
+  });
+  asked.catch(() => known.delete(text)); // it is asked for again
+  known.set(text, asked);
+  return asked;
+}
+
+function ask() {
+  const all = waiting;
+  waiting = [];
+  for (const some of parcels(all)) {
+    post("api/markdown", { texts: some.map((one) => one.text) }).then(
+      ({ html: rendered }) => some.forEach((one, at) => one.resolve(rendered[at])),
+      (error) => some.forEach((one) => one.reject(error)),
+    );
+  }
+}
+
+/** Return texts in as few requests as the server's limits allow. */
+export function parcels(all, { characters = MOST_CHARACTERS, texts = MOST_TEXTS } = {}) {
+  const made = [];
+  let left = 0;
+  for (const one of all) {
+    if (!made.length || one.text.length > left || made.at(-1).length >= texts) {
+      made.push([]);
+      left = characters;
+    }
+    made.at(-1).push(one);
+    left -= one.text.length;
+  }
+  return made;
 }
 
 /** The one place where text becomes HTML; only for what api/markdown returned. */

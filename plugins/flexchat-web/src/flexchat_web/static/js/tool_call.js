@@ -1,10 +1,10 @@
 // A tool's call as a card, from the moment the model writes it until its result is there.
 //   const card = toolCallCard({ name: "calculator" });  list.append(card.node)
 //   card.write('{"expr')          the arguments as the model writes them
-//   card.start({ expression })    it runs
-//   card.finish({ success, result | error, execution_time_ms }, { iteration, params })
+//   card.start({ expression })    it runs; a text: arguments that cannot be read
+//   card.finish({ success, result | error, execution_time_ms }, { iteration, params, raw_arguments })
 //   card.stop()                   it was cancelled
-// A finished call of a turn: toolCallCard.of({ tool, params, result, iteration })
+// A finished call of a turn: toolCallCard.of({ tool, params, raw_arguments, result, iteration })
 
 import { h, icon, replace } from "./dom.js";
 import { badge, ms } from "./elements.js";
@@ -40,29 +40,28 @@ export function toolCallCard({ name, open = false }) {
   };
   const showArguments = (value) => {
     preview.textContent = shortly(value);
-    replace(args, h("h4", {}, "Arguments"), jsonView(value ?? {}, { label: "arguments" }));
+    replace(args, h("h4", {}, "Arguments"), view(value ?? {}, "arguments"));
   };
   be("writing");
   return {
     node,
     write(part) {
       written += part;
-      preview.textContent = written.slice(0, 200);
-      replace(args, h("h4", {}, "Arguments"), codeView(written, { label: "arguments" }));
+      showArguments(written);
     },
     start(value) {
       be("running");
       showArguments(value);
     },
-    finish(outcome, { iteration, params } = {}) {
+    finish(outcome, { iteration, params, raw_arguments: raw } = {}) {
       be(outcome.success ? "ok" : "failed");
-      if (params !== undefined) showArguments(params);
+      if ((raw ?? params) !== undefined) showArguments(raw ?? params);
       time.textContent = ms(outcome.execution_time_ms);
       if (iteration) round.textContent = `round ${iteration}`;
       replace(
         result,
         h("h4", {}, outcome.success ? "Result" : "Error"),
-        outcome.success ? view(outcome.result) : toolError(outcome),
+        outcome.success ? view(outcome.result, "result") : toolError(outcome),
       );
     },
     stop() {
@@ -72,9 +71,9 @@ export function toolCallCard({ name, open = false }) {
 }
 
 /** Return the element of a call that is over. */
-toolCallCard.of = ({ tool, params, result, iteration }, open = false) => {
+toolCallCard.of = ({ tool, result, ...call }, open = false) => {
   const card = toolCallCard({ name: tool, open });
-  card.finish(result, { iteration, params });
+  card.finish(result, call);
   return card.node;
 };
 
@@ -83,11 +82,12 @@ export function toolError({ error, hint }) {
   return [h("p", { class: "tool-call-error" }, String(error ?? "It failed without saying why.")), hint && h("p", { class: "muted" }, hint)];
 }
 
-function view(value) {
-  return typeof value === "string" ? codeView(value, { label: "result" }) : jsonView(value, { label: "result" });
+function view(value, label) {
+  return typeof value === "string" ? codeView(value, { label }) : jsonView(value, { label });
 }
 
 function shortly(value) {
+  if (typeof value === "string") return value.slice(0, 200);
   if (!value || typeof value !== "object") return "";
   return Object.entries(value)
     .map(([key, item]) => `${key}: ${typeof item === "string" ? item : JSON.stringify(item)}`)

@@ -135,8 +135,8 @@ export function storedAnswer(turn) {
         body.append(place);
         markdown(part.text).then((rendered) => place.replaceWith(rendered));
       } else if (part.type === "tool_call") {
-        const params = part.arguments ?? part.raw_arguments ?? {};
-        body.append(toolCallCard.of({ tool: part.name, params, result: resultOf(results.get(part.id)), iteration: round }));
+        const call = { tool: part.name, params: part.arguments ?? {}, raw_arguments: part.arguments ? null : part.raw_arguments };
+        body.append(toolCallCard.of({ ...call, result: resultOf(results.get(part.id)), iteration: round }));
       }
     }
   }

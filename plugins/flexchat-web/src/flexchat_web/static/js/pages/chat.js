@@ -6,6 +6,7 @@ import { address, get, uiConfig } from "../api.js";
 import { onReturn } from "../attention.js";
 import { askText, confirmed, openDialog, toast } from "../dialog.js";
 import { go, rename, setPlace } from "../router.js";
+import { following } from "../chat/following.js";
 import { sessions } from "../chat/sessions.js";
 import { notKept, sessionList } from "../chat/session_list.js";
 import { collectionChoice } from "../chat/collections.js";
@@ -24,7 +25,7 @@ export async function mount(root, { rest }) {
   const tools = h("div", { class: "conversation-tools" });
   const messages = h("div", { class: "messages" });
   const log = h("div", { class: "log", tabindex: "0", role: "region", "aria-label": "Messages" }, messages);
-  const latest = button("Latest", { icon: "down", kind: "small latest", hidden: true, onClick: () => toEnd() });
+  const latest = button("Latest", { icon: "down", kind: "small latest", hidden: true, onClick: () => follow.toEnd() });
   const input = h("textarea", { class: "input", id: "message", dir: "auto", rows: "1", placeholder: "Write a message", maxlength: "100000" });
   const send = h("button", { type: "submit", class: "icon-button send", "aria-label": "Send", title: "Send" }, icon("send"));
   const stop = iconButton("stop", "Stop", () => session.stop(), { class: "send stop" });
@@ -48,19 +49,7 @@ export async function mount(root, { rest }) {
     ),
   );
 
-  // Following: the newest is in view until the reader scrolls up, and again when they are back at the end.
-  let following = true;
-  const toEnd = () => {
-    following = latest.hidden = true;
-    log.scrollTop = log.scrollHeight;
-  };
-  log.addEventListener("scroll", () => {
-    following = log.scrollHeight - log.scrollTop - log.clientHeight < 48;
-    latest.hidden = following;
-  });
-  const grown = new ResizeObserver(() => (following ? toEnd() : (latest.hidden = false)));
-  grown.observe(messages);
-  grown.observe(log);
+  const follow = following(log, messages, (away) => (latest.hidden = !away));
 
   function openDrawer() {
     drawer = openDialog({ title: "Conversations", content: list.node, className: "drawer", onClose: () => side.append(list.node) });
@@ -69,8 +58,8 @@ export async function mount(root, { rest }) {
   async function pick(id) {
     session = id ? sessions.find(id) : sessions.fresh();
     input.value = session.draft;
-    following = true;
     show();
+    follow.toEnd();
     if (matchMedia("(min-width: 761px)").matches) input.focus();
     await (session.loaded ? session.refresh() : session.open());
   }
@@ -95,7 +84,7 @@ export async function mount(root, { rest }) {
     else if (!session.loaded) replace(messages, spinner("Opening"));
     else if (!session.nodes.length) replace(messages, welcome);
     else sync(messages, session.nodes);
-    if (following) toEnd();
+    follow.refresh();
   }
 
   function actions() {
@@ -129,8 +118,8 @@ export async function mount(root, { rest }) {
     if (!text.trim() || session.running) return;
     const begun = session.nodes.length === 0;
     input.value = "";
-    following = true;
     session.send(text, choice.value);
+    follow.toEnd();
     if (begun) rename("chat", session.id);
   }
 
@@ -175,7 +164,7 @@ export async function mount(root, { rest }) {
     unmount() {
       forget();
       stopLooking();
-      grown.disconnect();
+      follow.close();
       drawer?.close();
     },
   };
