@@ -14,6 +14,10 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatEvent, ProviderOverloadedError, ProviderProtocolError
+from flexchat_ollama.chat_answer import AnswerDraft as OllamaDraft
+from flexchat_ollama.chat_stream import ChatStream as OllamaStream
+from flexchat_ollama.chat_stream import whole_answer as whole_ollama_answer
+from flexchat_ollama.conformance import OllamaConformance
 from flexchat_openai.chat_stream import ChatStream
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
 from flexchat_openai.responses_stream import ResponsesStream
@@ -194,4 +198,24 @@ RESPONSES = WireFormat(
     },
 )
 
-FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES)
+
+def _read_ollama(body: bytes, streamed: bool) -> list[ChatEvent]:
+    draft = OllamaDraft(HERE)
+    if not streamed:
+        return [*whole_ollama_answer(body, draft, _failed, ProviderProtocolError)]
+    stream = OllamaStream(draft, _failed, ProviderProtocolError)
+    return [*stream.feed(body), *stream.end()]
+
+
+OLLAMA = WireFormat(
+    name="ollama",
+    recordings="ollama/ollama-*.json",
+    reading=_read_ollama,
+    kits=[OllamaConformance()],
+    carriers=("message.content", "message.tool_calls[].function.name", "message.tool_calls[].function.arguments"),
+    free=("message.tool_calls[].function.arguments",),
+    allowed={"message.tool_calls[].function.arguments": (None, str)},
+    is_sse=False,
+)
+
+FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES, OLLAMA)

@@ -1,6 +1,7 @@
 """What comes back: answers of /api/chat, whole and streamed, as events and a result."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -137,12 +138,11 @@ def test_an_id_that_names_no_single_call_is_no_id(ids: tuple[Any, Any], kept: tu
         ('{"a": 1}', {"a": 1}, None),
         ("", {}, None),
         ("{oops", None, "not valid JSON"),
-        ([1], None, "must be a JSON object, got an array"),
-        (True, None, "must be a JSON object, got a boolean"),
+        ("[1]", None, "must be a JSON object, got an array"),
     ],
 )
 def test_arguments_in_every_form(arguments: object, parsed: object, error: str | None) -> None:
-    """An object; text, as other servers send; anything else is kept and explained."""
+    """An object, or text, as other servers send it; text that is no object is kept and explained."""
     item = {"function": {"name": "f", "arguments": arguments}}
     (found,) = whole({**DONE, "message": {"tool_calls": [item]}}).tool_calls
 
@@ -151,13 +151,73 @@ def test_arguments_in_every_form(arguments: object, parsed: object, error: str |
     assert bool(found.error) is bool(error)
 
 
-@pytest.mark.parametrize("item", [None, 5, "f", {}, {"function": None}, {"function": {"name": ""}}, {"name": "f"}])
-def test_a_call_without_a_name_is_left_out_and_said(item: object) -> None:
-    """The others stay."""
-    found = whole({**DONE, "message": {"tool_calls": [item, call("g")]}})
+@pytest.mark.parametrize("item", [None, 5, "f", {}, {"function": None}, {"function": {"name": 5}}, {"name": "f"}])
+def test_a_call_that_cannot_be_read_is_an_error_of_the_answer(item: object) -> None:
+    """Also beside one that can be read: neither is lost without a word."""
+    with pytest.raises(ProviderProtocolError, match=r"message.tool_calls\[0\]"):
+        whole({**DONE, "message": {"tool_calls": [item, call("g")]}})
 
-    assert [c.name for c in found.tool_calls] == ["g"]
-    assert "without a name" in found.warnings[0]
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("Hi", "message: expected an object, got text"),
+        ([], "message: expected an object, got a list"),
+        ({"content": 5}, "message.content: expected text, got a number"),
+        ({"content": None}, "message.content: expected text, got null"),
+        ({"content": [{"text": "Hi"}]}, "message.content: expected text, got a list"),
+        ({"tool_calls": {}}, "message.tool_calls: expected a list, got an object"),
+        ({"tool_calls": None}, "message.tool_calls: expected a list, got null"),
+        ({"tool_calls": [call(arguments=[1])]}, "function.arguments: expected an object, got a list"),
+        ({"tool_calls": [call(arguments=True)]}, "function.arguments: expected an object, got true or false"),
+    ],
+)
+def test_a_wrong_type_where_text_or_calls_may_stand_is_an_error(message: object, place: str) -> None:
+    """Whole, and streamed in the middle of a text; it may be tried again."""
+    odd = {"message": message, "done": False}
+
+    for read in (lambda: whole({**odd, "done": True}), lambda: streamed(lines(said("We "), odd, said("pay."), DONE))):
+        with pytest.raises(ProviderProtocolError, match=re.escape(place)) as caught:
+            read()
+        assert caught.value.retryable
+
+
+@pytest.mark.parametrize("wrong", [None, 5, 1.5, "x", [1], {"a": 1}])
+def test_a_wrong_type_elsewhere_costs_nothing(wrong: Any) -> None:
+    """The model's name, dates, counts, ids, thoughts, and the end itself: text and call stay."""
+    item = {"id": wrong, "function": {"index": wrong, "name": "f", "arguments": {}}}
+    message = {"role": wrong, "content": "Hi", "thinking": wrong, "tool_calls": [item], "images": wrong}
+    body = {"model": wrong, "created_at": wrong, "message": message, "done": wrong, "done_reason": "stop"}
+    ended = {**DONE, "done": wrong, "eval_count": wrong, "total_duration": 5}
+
+    for found in (whole(body), result(streamed(lines({**body, "done": False}, ended)))):
+        assert found.content == "Hi"
+        assert [(one.name, one.arguments) for one in found.tool_calls] == [("f", {})]
+
+
+@pytest.mark.parametrize("wrong", [5, "x", [1], {"a": 1}])
+def test_a_piece_whose_end_cannot_be_read_is_not_the_last(wrong: Any) -> None:
+    """Nothing of what only the last piece holds stands beside it: the text behind it is read."""
+    assert result(streamed(lines({**said("We "), "done": wrong}, said("pay."), DONE))).content == "We pay."
+
+
+def test_a_whole_answer_that_is_not_done_was_cut_off_by_a_limit() -> None:
+    """Its finish reason is "length"; a stream that stops there is an error (TC-80)."""
+    assert whole(said("Hel")).finish_reason == "length"
+    with pytest.raises(ProviderProtocolError, match="without saying that it was done"):
+        streamed(lines(said("Hel")))
+
+
+def test_a_character_cut_in_two_is_joined() -> None:
+    """In the text and the thoughts, in events and result; half a character in a call is U+FFFD."""
+    item = call("f", {"a": "\ud83d"})
+    pieces = [said("a\ud83d", thinking="\ud83d"), said("\ude00b", thinking="\ude00"), said(tool_calls=[item]), DONE]
+    events = streamed(lines(*pieces))
+
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a\U0001f600b"
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "\U0001f600"
+    assert result(events).content == "a\U0001f600b"
+    assert result(events).tool_calls[0].arguments == {"a": "\ufffd"}
 
 
 @pytest.mark.parametrize(
@@ -166,12 +226,12 @@ def test_a_call_without_a_name_is_left_out_and_said(item: object) -> None:
         ("stop", "stop", False),
         ("length", "length", False),
         ("load", "load", False),
-        ("", None, True),
-        (None, None, True),
+        ("", "stop", False),
+        (None, "stop", False),
     ],
 )
 def test_done_says_that_it_ended_and_done_reason_why(reason: str | None, finish: str | None, warns: bool) -> None:
-    """Without a reason the connection to the model broke: unknown, and a warning (C22)."""
+    """Older servers give no reason: done is "stop" then, without a warning (TC-80)."""
     body = {"message": {"content": "x"}, "done": True, **({} if reason is None else {"done_reason": reason})}
 
     for found in (whole(body), result(streamed(lines(body)))):

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import (
+    WrongShape,
+    known_count,
+    known_text,
+    list_in,
+    object_in,
+    objects_of,
+    text_in,
+    type_name,
+)
 from flexchat.http.wire_json import finite, to_text
 from flexchat.plugin import (
     AssistantMessage,
@@ -58,38 +68,50 @@ class AnswerDraft:
         self._warnings: list[str] = []
         self._model: str | None = None
         self._raw_finish: str | None = None
+        self._finish: str | None = None
         self.has_begun = False
         self.is_done = False
 
-    def take(self, chunk: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        """Take an answer or a piece of one, and yield what it adds."""
-        message = chunk.get("message")
-        if isinstance(message, dict):
+    def take(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[ChatEvent]:
+        """Take an answer or a piece of one, and yield what it adds.
+
+        Args:
+            whole: It is all of the answer: it ends here, whatever the server says.
+
+        Raises:
+            WrongShape: Something of a wrong type stands where text or calls may stand.
+        """
+        message = object_in(chunk, "message", needed=True)
+        is_last = _is_last(chunk)
+        if message is not None:
             self.has_begun = True
-            if (thought := message.get("thinking")) and isinstance(thought, str):
-                yield self._add_reasoning(thought)
-            if (content := message.get("content")) and isinstance(content, str):
+            thought, calls = message.get("thinking"), list_in(message, "tool_calls", "message", needed=True)
+            if isinstance(thought, str):
+                if thought:
+                    yield self._add_reasoning(thought)
+            elif thought is not None:
+                self._warn(f"thoughts are left out (message.thinking: expected text, got {type_name(thought)})")
+            if content := text_in(message, "content", "message", needed=True):
                 yield from self._add_content(content)
-            if calls := message.get("tool_calls"):
+            if calls:
                 yield from self._add_calls(calls)
             if message.get("images"):
                 self._warn("the answer contains pictures, which are left out")
-        if self._model is None and (model := chunk.get("model")) and isinstance(model, str):
-            self._model = model
-        if chunk.get("done") is True:
+        self._model = self._model or known_text(chunk.get("model"))
+        if is_last or whole:
             self.has_begun = self.is_done = True
-            self._take_end(chunk)
+            self._take_end(chunk, "stop" if is_last or chunk.get("done") is not False else "length")
 
     def fail(self, why: str) -> None:
         """End the answer because the server could not read a tool call in it."""
         self.is_done = True
-        self._raw_finish = MALFORMED
+        self._finish = self._raw_finish = MALFORMED
         self._warn(f"the server could not use the tool call the model wrote: {self._mask(why)}")
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what was held back and, last, StreamEnd with the result."""
         yield from self._release()
-        if self._raw_finish is None:
+        if self._finish is None:
             self._warn("the answer ended without a finish reason; it may be incomplete")
         yield StreamEnd(
             ChatResult(
@@ -112,18 +134,19 @@ class AnswerDraft:
     def _ours(self, data: Mapping[str, Any] | None = None) -> ProviderData:
         return ProviderData(scope=SCOPE, origin=self._origin, data=data or {})
 
-    def _take_end(self, chunk: Mapping[str, Any]) -> None:
-        if (reason := chunk.get("done_reason")) and isinstance(reason, str):
-            self._raw_finish = reason
+    def _take_end(self, chunk: Mapping[str, Any], finish: str) -> None:
+        """Take the last piece. finish: Our word for the end, where the server has none: older ones give no reason."""
+        self._finish = self._raw_finish = known_text(chunk.get("done_reason"))
+        self._finish = self._finish or finish
         self._usage = {name: value for name, value in chunk.items() if name.endswith(("_count", "_duration"))}
 
     def _finish_reason(self) -> str | None:
-        """The server has no word for calls: it says "stop" beside them."""
-        if self._raw_finish != MALFORMED and any(isinstance(part, ToolCall) for part in self._order):
-            if self._raw_finish == "length":
+        """Return our word for the end. The server has none for calls: it says "stop" beside them."""
+        if self._finish != MALFORMED and any(isinstance(part, ToolCall) for part in self._order):
+            if self._finish == "length":
                 self._warn("the output limit was reached after the tool calls: further ones may be missing")
             return "tool_calls"
-        return self._raw_finish
+        return self._finish
 
     def _add_reasoning(self, text: str) -> ReasoningDelta:
         if self._reasoning_at < 0:
@@ -154,15 +177,14 @@ class AnswerDraft:
             self._is_holding = True
             self._held.append(text[mark.start() :] if mark else text)
 
-    def _add_calls(self, calls: object) -> Iterator[ChatEvent]:
+    def _add_calls(self, calls: list[Any]) -> Iterator[ChatEvent]:
         yield from self._flush()
         self._text_tools = frozenset()  # a server that reads the model's calls has read all of them
-        for item in calls if isinstance(calls, list) else ():
-            function = item.get("function") if isinstance(item, dict) else None
-            if not isinstance(function, dict) or not (name := function.get("name")) or not isinstance(name, str):
-                self._warn("the answer contains a tool call without a name, which is left out")
-                continue
-            yield from self._add_call(self._call(item, function, name))
+        for path, item in objects_of(calls, "message.tool_calls"):
+            function = object_in(item, "function", path, needed=True) or {}
+            if not isinstance(function.get("name"), str):
+                raise WrongShape(f"{path}.function.name", "text", function.get("name"))
+            yield from self._add_call(self._call(item, function, f"{path}.function"))
 
     def _add_call(self, call: ToolCall) -> Iterator[ChatEvent]:
         at = len(self._order)
@@ -171,22 +193,21 @@ class AnswerDraft:
         yield ToolCallDelta(at, to_text(finite(call.arguments)) if call.raw_arguments is None else call.raw_arguments)
         yield ToolCallEnd(at, call)
 
-    def _call(self, item: Mapping[str, Any], function: Mapping[str, Any], name: str) -> ToolCall:
+    def _call(self, item: Mapping[str, Any], function: Mapping[str, Any], path: str) -> ToolCall:
         """Read a call. What is not ours to understand goes back with it: ``index``, and what comes to be beside it."""
         beside = {key: value for key, value in item.items() if key not in ("id", "function")}
         within = {key: value for key, value in function.items() if key not in ("name", "arguments")}
         data = {**beside, "function": within} if within else beside
         rest: dict[str, Any] = {"wire_id": self._wire_id(item), "provider_data": self._ours(data)}
-        arguments = function.get("arguments")
-        if arguments is None or isinstance(arguments, dict):
-            return ToolCall.from_object(name, arguments, **rest)
-        # Text is what other servers send; anything else is no object, which from_text explains.
-        return ToolCall.from_text(name, arguments if isinstance(arguments, str) else to_text(finite(arguments)), **rest)
+        name, arguments = function["name"], function.get("arguments")
+        if isinstance(arguments, str):  # as other servers send them
+            return ToolCall.from_text(name, arguments, **rest)
+        return ToolCall.from_object(name, object_in(function, "arguments", path), **rest)
 
     def _wire_id(self, item: Mapping[str, Any]) -> str | None:
         """Return a call's id; None for one that is missing, or that another call of this answer has as well."""
-        found = item.get("id")
-        if not found or not isinstance(found, str) or found in self._ids:
+        found = known_text(item.get("id"))
+        if found is None or found in self._ids:
             return None
         self._ids.add(found)
         return found
@@ -217,9 +238,14 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     """Return the counts of a last piece as Usage; None if there are none. Durations, in ns, stay in ``raw``."""
     if not raw:
         return None
-    return Usage(input_tokens=_count(raw, "prompt_eval_count"), output_tokens=_count(raw, "eval_count"), raw=raw)
+    return Usage(
+        input_tokens=known_count(raw, "prompt_eval_count"), output_tokens=known_count(raw, "eval_count"), raw=raw
+    )
 
 
-def _count(table: Mapping[str, Any], key: str) -> int | None:
-    value = table.get(key)
-    return value if type(value) is int else None
+def _is_last(chunk: Mapping[str, Any]) -> bool:
+    """Say whether a piece is the last one. Where ``done`` cannot be read, what stands only in the last one tells."""
+    done = chunk.get("done")
+    if isinstance(done, bool):
+        return done
+    return "done" in chunk and any(chunk.get(name) for name in ("done_reason", "total_duration", "eval_count"))

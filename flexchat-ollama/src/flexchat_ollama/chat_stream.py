@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flexchat.domain.stream import CharacterJoiner
+from flexchat.http.answer_shape import WrongShape
+from flexchat.http.answer_stream import wrong_shape
 from flexchat.http.ndjson import NdjsonDecoder
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
@@ -32,6 +35,7 @@ class ChatStream:
     ) -> None:
         self._draft, self._failed, self._unreadable = draft, failed, unreadable
         self._decoder = NdjsonDecoder()
+        self._characters = CharacterJoiner()
 
     @property
     def is_done(self) -> bool:
@@ -44,6 +48,19 @@ class ChatStream:
         Raises:
             ProviderError: The server reports one, or what it sends cannot be read.
         """
+        return self._passed(self._fed(piece))
+
+    def end(self) -> Iterator[ChatEvent]:
+        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+        return self._passed(self._left())
+
+    def _passed(self, events: Iterator[ChatEvent]) -> Iterator[ChatEvent]:
+        try:
+            yield from self._characters.joined(events)
+        except WrongShape as error:
+            raise wrong_shape(error, self._unreadable) from error
+
+    def _fed(self, piece: bytes) -> Iterator[ChatEvent]:
         try:
             lines = self._decoder.feed(piece)
         except ValueError as error:
@@ -51,8 +68,7 @@ class ChatStream:
         for line in lines:
             yield from self._line(line)
 
-    def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+    def _left(self) -> Iterator[ChatEvent]:
         for line in self._decoder.close():
             yield from self._line(line)
         if not self._draft.has_begun and not self.is_done:
@@ -81,7 +97,10 @@ def whole_answer(
     failed: Callable[[object], ProviderError],
     unreadable: Callable[[str], ProviderProtocolError],
 ) -> Iterator[ChatEvent]:
-    """Yield the events of an answer that came whole, also as the lines of a stream. As ChatStream."""
+    """Yield the events of an answer that came whole, also as the lines of a stream. As ChatStream.
+
+    One that is whole and says that it is not done was cut off by a limit: its finish reason is "length".
+    """
     try:
         answer = from_bytes(body)
     except ValueError as error:
@@ -93,13 +112,14 @@ def whole_answer(
         return
     if isinstance(answer, dict):
         _check(answer, draft, failed)
-    if not draft.is_done and (not isinstance(answer, dict) or not isinstance(answer.get("message"), dict)):
-        raise unreadable("sent JSON that is no chat answer: is base_url right? It ends before /api")
-    if not draft.is_done:
-        if answer.get("done") is False:
-            raise unreadable(_UNFINISHED)  # the first line of a stream that was cut off
-        yield from draft.take(answer)
-    yield from draft.end()
+    if not draft.is_done and (not isinstance(answer, dict) or answer.get("message") is None):
+        raise unreadable("sent JSON that is not a chat answer: is base_url right? It ends before /api")
+    try:
+        if not draft.is_done:
+            yield from draft.take(answer, whole=True)
+        yield from draft.end()
+    except WrongShape as error:
+        raise wrong_shape(error, unreadable) from error
 
 
 def _check(chunk: dict[str, Any], draft: AnswerDraft, failed: Callable[[object], ProviderError]) -> None:
