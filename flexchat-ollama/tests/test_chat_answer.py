@@ -204,8 +204,9 @@ def test_a_piece_whose_end_cannot_be_read_is_not_the_last(wrong: Any) -> None:
 def test_a_whole_answer_that_is_not_done_was_cut_off_by_a_limit() -> None:
     """Its finish reason is "length"; a stream that stops there is an error (TC-80)."""
     assert whole(said("Hel")).finish_reason == "length"
-    with pytest.raises(ProviderProtocolError, match="without saying that it was done"):
-        streamed(lines(said("Hel")))
+    for read in (streamed, whole):
+        with pytest.raises(ProviderProtocolError, match="without saying that it was done"):
+            read(lines(said("Hel")))
 
 
 def test_a_character_cut_in_two_is_joined() -> None:

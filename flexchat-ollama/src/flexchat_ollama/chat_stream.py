@@ -99,7 +99,8 @@ def whole_answer(
 ) -> Iterator[ChatEvent]:
     """Yield the events of an answer that came whole, also as the lines of a stream. As ChatStream.
 
-    One that is whole and says that it is not done was cut off by a limit: its finish reason is "length".
+    One that is whole and says that it is not done was cut off by a limit: its finish reason is "length". A line that
+    says so is of a stream, and incomplete.
     """
     try:
         answer = from_bytes(body)
@@ -114,6 +115,8 @@ def whole_answer(
         _check(answer, draft, failed)
     if not draft.is_done and (not isinstance(answer, dict) or answer.get("message") is None):
         raise unreadable("sent JSON that is not a chat answer: is base_url right? It ends before /api")
+    if not draft.is_done and answer.get("done") is False and body.endswith(b"\n"):
+        raise unreadable(_UNFINISHED)  # the first line of a stream that was cut off
     try:
         if not draft.is_done:
             yield from draft.take(answer, whole=True)
