@@ -14,6 +14,8 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatEvent, ProviderOverloadedError, ProviderProtocolError
+from flexchat_gemini.conformance import GeminiConformance
+from flexchat_gemini.stream import GeminiStream
 from flexchat_ollama.chat_answer import AnswerDraft as OllamaDraft
 from flexchat_ollama.chat_stream import ChatStream as OllamaStream
 from flexchat_ollama.chat_stream import whole_answer as whole_ollama_answer
@@ -218,4 +220,23 @@ OLLAMA = WireFormat(
     is_sse=False,
 )
 
-FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES, OLLAMA)
+# A server that does not know alt=sse sends its chunks as one list.
+_PARTS = ("candidates[].content.parts[].", "[].candidates[].content.parts[].")
+
+GEMINI = WireFormat(
+    name="gemini",
+    recordings="gemini/*.json",
+    reading=_through(lambda: GeminiStream(HERE, _failed, ProviderProtocolError)),
+    kits=[GeminiConformance()],
+    carriers=(
+        *("candidates[].index", "[].candidates[].index"),
+        *_each(_PARTS, ("text", "thought", "functionCall.name", "functionCall.args")),
+    ),
+    free=_each(_PARTS, ("functionCall.args",)),
+    allowed={
+        "candidates[].finishReason": (None,),  # says nothing: the end has not come
+        "[].candidates[].finishReason": (None,),
+    },
+)
+
+FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES, OLLAMA, GEMINI)

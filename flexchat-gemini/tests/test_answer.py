@@ -1,6 +1,7 @@
 """Answers, whole and streamed: every part in its place, every end understood, nothing assumed to be there."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -127,22 +128,95 @@ def test_events_come_as_the_parts_do() -> None:
     assert events[-1].result.finish_reason == "tool_calls"
 
 
-@pytest.mark.parametrize("args", ["text", [1], 3, True, "", []])
-def test_arguments_that_are_no_object_do_not_run(args: Any) -> None:
-    """They are kept and explained."""
-    (call,) = whole(candidate({"functionCall": {"name": "f", "args": args}})).tool_calls
+@pytest.mark.parametrize(
+    ("part", "where"),
+    [
+        *(
+            ({"functionCall": {"name": "f", "args": args}}, "functionCall.args")
+            for args in ("t", [1], 3, True, "", None)
+        ),
+        *(({"functionCall": {"name": name, "args": {}}}, "functionCall.name") for name in (None, 3, ["f"])),
+        ({"functionCall": {"args": {}}}, "functionCall.name"),
+        *(({"functionCall": call}, "functionCall: expected") for call in (None, "f", [], 0)),
+        *(({"text": text}, "text: expected text") for text in (None, 5, ["t"], {})),
+        *(({"text": "t", "thought": mark}, "thought: expected true or false") for mark in (None, "true", 1)),
+        ("t", "parts[1]: expected an object, got text"),
+        (None, "parts[1]: expected an object, got null"),
+    ],
+)
+def test_a_wrong_type_where_text_or_calls_stand_is_an_error(part: Any, where: str) -> None:
+    """Never an answer without them; whole and streamed, and the error names the place."""
+    with pytest.raises(ProviderProtocolError, match=re.escape(where)) as raised:
+        whole(candidate({"text": "We must "}, part))
+    assert raised.value.retryable
+    with pytest.raises(ProviderProtocolError, match=re.escape(where)):
+        streamed(candidate({"text": "We must "}, part, finish=None), candidate({"text": "pay."}))
 
-    assert call.arguments is None
-    assert call.raw_arguments == json.dumps(args)
-    assert call.error
+
+@pytest.mark.parametrize("wrong", [None, 7, "x", True, 1.5])
+def test_a_container_of_a_wrong_type_is_an_error(wrong: Any) -> None:
+    """On the way to the parts."""
+    for chunk in (
+        {"candidates": wrong},
+        {"candidates": [wrong]},
+        {"candidates": [{"content": wrong}]},
+        {"candidates": [{"content": {"parts": wrong}}]},
+    ):
+        with pytest.raises(ProviderProtocolError, match=r"candidates.*expected (an object|a list), got"):
+            streamed(candidate({"text": "We must "}, finish=None), chunk, candidate({"text": "pay."}))
 
 
-def test_a_call_without_a_name_is_left_out() -> None:
-    """With a warning: it could be neither run nor sent back."""
-    result = whole(candidate({"text": "t"}, {"functionCall": {"args": {}}}))
+@pytest.mark.parametrize("odd", [None, 7, "x", "", [], {}, True])
+def test_a_wrong_type_elsewhere_costs_nothing(odd: Any) -> None:
+    """Counts, ids, names, reasons, citations, and what nobody knows."""
+    call = {"functionCall": {"name": "f", "args": {"n": 1}, "id": odd, "new": odd}, "thoughtSignature": odd, "x": odd}
+    beside = {"finishMessage": odd, "citationMetadata": odd, "groundingMetadata": odd, "safetyRatings": odd, "new": odd}
+    around = {"usageMetadata": odd, "modelVersion": odd, "responseId": odd, "promptFeedback": odd}
+    answer = {**candidate({"text": "pay."}, call, **beside), **around}
+    ended = candidate({"text": "pay."}, call)
+    ended["candidates"][0]["finishReason"] = odd or 7
 
-    assert result.tool_calls == ()
-    assert "without a name" in result.warnings[0]
+    for result in (whole(answer), streamed(answer), whole(ended), streamed(ended)):
+        assert result.content == "pay."
+        assert [(c.name, c.arguments) for c in result.tool_calls] == [("f", {"n": 1})]
+
+
+def test_nothing_but_a_wrong_type_is_not_an_empty_answer() -> None:
+    """What may say why there is no answer cannot be read: that is what is told."""
+    for feedback in (7, [], "blocked", {"blockReason": 7}):
+        with pytest.raises(ProviderProtocolError, match=r"promptFeedback.*expected"):
+            whole({"promptFeedback": feedback})
+
+
+@pytest.mark.parametrize("index", ["0", 0.0, None, "x", [], {}])
+def test_the_only_answer_is_read_whatever_its_index(index: Any) -> None:
+    """It cannot be another one's."""
+    assert whole(candidate({"text": "pay."}, index=index)).content == "pay."
+
+
+def test_one_of_several_answers_needs_an_index() -> None:
+    """Else it cannot be told which of them is the first."""
+    others = {
+        "candidates": [{**candidate({"text": t})["candidates"][0], "index": i} for t, i in (("a", 1), ("b", "0"))]
+    }
+    assert whole(others).content == "b"
+    others["candidates"][1]["index"] = "x"
+    with pytest.raises(ProviderProtocolError, match=r"candidates\[1\].index"):
+        whole(others)
+
+
+def test_a_part_with_a_text_and_a_call_is_both() -> None:
+    """The service promises one of them; neither is dropped."""
+    result = whole(candidate({"text": "t", "functionCall": {"name": "f", "args": {}}, "thoughtSignature": "s"}))
+
+    assert (result.content, [call.name for call in result.tool_calls]) == ("t", ["f"])
+
+
+def test_calls_with_one_id_are_told_apart() -> None:
+    """The second goes without: its result would be the first one's, too."""
+    calls = whole(candidate(*[{"functionCall": {"name": n, "args": {}, "id": "a"}} for n in "fg"])).tool_calls
+
+    assert [(call.name, call.wire_id) for call in calls] == [("f", "a"), ("g", None)]
 
 
 def test_other_parts_keep_their_place() -> None:
@@ -232,7 +306,7 @@ def test_an_empty_answer_is_told() -> None:
 
 def test_every_level_may_be_missing() -> None:
     """A usage-only chunk, a candidate without content, content without parts."""
-    for odd in ({}, {"content": {}}, {"content": {"role": "model"}}, {"content": None}, {"content": {"parts": None}}):
+    for odd in ({}, {"content": {}}, {"content": {"role": "model"}}):
         assert whole({"candidates": [{**odd, "finishReason": "STOP"}]}).finish_reason == "stop"
         assert streamed({"candidates": [odd]}, {"usageMetadata": {}}, {}, candidate({"text": "x"})).content == "x"
     bare = whole({"usageMetadata": {"promptTokenCount": 1}})
@@ -305,13 +379,13 @@ def test_only_the_first_of_several_answers_is_used() -> None:
     [
         (b"<html>", "not JSON"),
         (b'{"candidates": [', "cut off"),
-        (b"{}", "no Gemini answer"),
-        (b"[]", "no Gemini answer"),
-        (b"[1]", "no Gemini answer"),
-        (b"3", "no Gemini answer"),
+        (b"{}", "not a Gemini answer"),
+        (b"[]", "not a Gemini answer"),
+        (b"[1]", "not a Gemini answer"),
+        (b"3", "not a Gemini answer"),
         (b'{"choices": []}', "base_url"),
         (b'[{"candidates": [{"content": {"parts": [{"text": "a"}]}}]}]', "cut off"),
-        (b'[{"candidates": [{"finishReason": "STOP"}]}, 3]', "no JSON object"),
+        (b'[{"candidates": [{"finishReason": "STOP"}]}, 3]', r"answer\[1\]: expected an object"),
         (b"[" * 100_000, "nested too deeply"),
         (b"\xff\xfe", "not JSON"),
     ],
@@ -331,7 +405,7 @@ def test_what_makes_no_sense_is_a_protocol_error(body: bytes, text: str) -> None
         (b'data: {"candidates": [{"content": {"parts": [{"text": "a"}]}}]}\n\n', "without a finish reason"),
         (b'data: {"usageMetadata": {"promptTokenCount": 1}}\n\n', "without a finish reason"),
         (b'data: {"candidates": [{"cont', "not JSON, or was cut off"),
-        (b"data: 3\n\n", "no JSON object"),
+        (b"data: 3\n\n", "not a JSON object"),
         (b'data: {"a": "\xff"}\n\n', "not JSON"),
     ],
 )

@@ -79,9 +79,15 @@ def sent(*messages: Message, origin: str = HERE, model: str = "gemini-2.5-flash"
 
 
 def joined(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what goes back: texts of one kind joined, and an id with the first call that has it."""
     made: list[dict[str, Any]] = []
+    ids: set[str] = set()
     for each in parts:
         kind = each.keys()
+        call = each.get("functionCall", {})
+        if call.get("id") in ids:
+            each = {**each, "functionCall": {key: value for key, value in call.items() if key != "id"}}
+        ids.update([call["id"]] if "id" in call else [])
         if kind <= {"text", "thought"} and not each["text"]:
             continue
         if kind <= {"text", "thought"} and made and made[-1].keys() == kind:

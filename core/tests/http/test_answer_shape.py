@@ -2,6 +2,7 @@
 
 import pytest
 from flexchat.http.answer_shape import (
+    FirstAnswer,
     WrongShape,
     known_count,
     known_number,
@@ -71,3 +72,18 @@ def test_elsewhere_a_wrong_type_counts_as_absent():
     assert [known_count({"n": value}, "n") for value in ONE_OF_EACH] == [None, None, 1, None, None, None, None]
     assert [known_count(table, "n") for table in (None, 5, [], "n")] == [None] * 4
     assert known_count({"n": 7.0}, "n") == 7
+
+
+def test_the_first_of_several_answers_is_told_by_its_number():
+    """However the number is written."""
+    first = FirstAnswer()
+    assert [first.includes(number, "index") for number in (0, "0", 0.0, 1, "2")] == [True, True, True, False, False]
+
+
+def test_a_number_that_cannot_be_read_is_an_error_only_among_several():
+    """Alone, it is the first answer's, whatever it says."""
+    for numbers in ((None, 1), (1, "x"), ([], 0, 2)):
+        first = FirstAnswer()
+        with pytest.raises(WrongShape, match="index: expected the number of an answer"):
+            [first.includes(number, "index") for number in numbers]
+    assert FirstAnswer().includes({}, "index")

@@ -8,6 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
+from flexchat.http.answer_shape import (
+    FirstAnswer,
+    WrongShape,
+    known_count,
+    known_text,
+    list_in,
+    object_in,
+    objects_of,
+    text_in,
+)
 from flexchat.http.wire_json import finite, to_text
 from flexchat.plugin import (
     AssistantMessage,
@@ -60,23 +70,21 @@ class _Calling:
     """
 
     name: str
-    args: object
+    args: Mapping[str, Any] | None
     rest: dict[str, Any]
     partial: PartialArgs = attrs.field(factory=PartialArgs)
 
     def made(self, *, is_cut: bool) -> tuple[ToolCall, str]:
         """Return the call, and its arguments as JSON text."""
         try:
-            args = self.partial.made() if self.args in (None, {}) else self.args
+            args = self.args or self.partial.made()
             text = to_text(finite(args))
         except (ValueError, RecursionError) as error:
             why = "the arguments are nested too deeply" if isinstance(error, RecursionError) else str(error)
             return ToolCall(name=self.name, arguments=None, error=why, **self.rest), ""
         if is_cut:
             return ToolCall.from_text(self.name, text, truncated=True, **self.rest), text
-        if isinstance(args, Mapping):
-            return ToolCall.from_object(self.name, args, **self.rest), text
-        return ToolCall.from_text(self.name, text, **self.rest), text
+        return ToolCall.from_object(self.name, args, **self.rest), text
 
 
 class AnswerDraft:
@@ -91,10 +99,14 @@ class AnswerDraft:
         self._origin, self._failed = origin, failed
         self._parts: list[_Said | _Calling | ToolCall | MediaPart | OpaquePart] = []
         self._calling_at = -1
+        self._call_ids: set[str] = set()
         self._citations: list[Mapping[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._warnings: list[str] = []
         self._block_reason: str | None = None
+        self._wrong_feedback: WrongShape | None = None
+        self._first = FirstAnswer()
+        self._has_ended = False
         self._message = ""
         self._model: str | None = None
         self._response_id: str | None = None
@@ -103,46 +115,45 @@ class AnswerDraft:
     @property
     def is_over(self) -> bool:
         """Whether the service has said why the answer ends."""
-        return self.raw_finish is not None or self._block_reason is not None
+        return self._has_ended or self._block_reason is not None
 
     def take(self, chunk: Mapping[str, Any]) -> Iterator[ChatEvent]:
         """Take an answer or a piece of one, and yield what it adds. Every level of it may be missing.
 
         Raises:
             ProviderError: The chunk reports one.
+            WrongShape: Something of a wrong type stands where text or calls may stand.
         """
         if chunk.get("error"):
             raise self._failed(chunk)
-        self._model = _text(chunk.get("modelVersion")) or self._model
-        self._response_id = _text(chunk.get("responseId")) or self._response_id
+        self._model = known_text(chunk.get("modelVersion")) or self._model
+        self._response_id = known_text(chunk.get("responseId")) or self._response_id
         usage = chunk.get("usageMetadata")
         if isinstance(usage, dict):  # cumulative; a count that is missing later keeps its value
             self._usage.update({name: value for name, value in usage.items() if value is not None})
-        feedback = chunk.get("promptFeedback")
-        if isinstance(feedback, dict) and (reason := _text(feedback.get("blockReason"))):
-            self._block_reason = reason
-            self._message = _text(feedback.get("blockReasonMessage")) or self._message
-        candidates = chunk.get("candidates")
-        for place, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
-            if not isinstance(candidate, dict):
-                continue
-            if candidate.get("index", place):
-                self._warn("the service sent several answers; only the first is used")
+        self._take_feedback(chunk.get("promptFeedback"))
+        candidates = list_in(chunk, "candidates", needed=True)
+        for place, (where, candidate) in enumerate(objects_of(candidates, "candidates")):
+            if self._first.includes(candidate.get("index", place), f"{where}.index"):
+                yield from self._candidate(candidate, where)
             else:
-                yield from self._candidate(candidate)
+                self._warn("the service sent several answers; only the first is used")
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what is left and, last, StreamEnd with the result.
 
         Raises:
             ProviderError: The service ended the answer for a fault.
+            WrongShape: There is no answer, and what may say why cannot be read.
         """
+        if self._wrong_feedback is not None and not self._parts and not self._has_ended:
+            raise self._wrong_feedback
         if self.raw_finish in FAULTS:
             raise self._failed({"error": {"status": self.raw_finish, "message": self._message or self.raw_finish}})
-        yield from self._end_call(is_cut=self.raw_finish != "STOP")
+        yield from self._end_call(is_cut=self.raw_finish != "STOP" if self.raw_finish else not self._has_ended)
         parts = [self._part(part) for part in self._parts]
         self._cite(parts)
-        blocked = self._block_reason if self.raw_finish is None else None
+        blocked = None if self._has_ended else self._block_reason
         has_calls = any(isinstance(part, ToolCall) for part in parts)
         finish = "content_filter" if blocked else finish_reason(self.raw_finish, has_calls=has_calls)
         if text := why_it_ended(finish, self.raw_finish, blocked, self._message, is_empty=_is_empty(parts)):
@@ -159,30 +170,49 @@ class AnswerDraft:
             )
         )
 
-    def _candidate(self, candidate: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                yield from self._take_part(part)
-        self.raw_finish = _text(candidate.get("finishReason")) or self.raw_finish
-        self._message = _text(candidate.get("finishMessage")) or self._message
+    def _take_feedback(self, feedback: object) -> None:
+        """Take what the service says of the prompt: where it blocks it, there is no answer."""
+        if not isinstance(feedback, dict):
+            if feedback is not None:
+                self._wrong_feedback = WrongShape("promptFeedback", "an object", feedback)
+            return
+        reason = feedback.get("blockReason")
+        if known_text(reason):
+            self._block_reason = reason
+            self._message = known_text(feedback.get("blockReasonMessage")) or self._message
+        elif reason not in (None, ""):
+            self._wrong_feedback = WrongShape("promptFeedback.blockReason", "text", reason)
+
+    def _candidate(self, candidate: Mapping[str, Any], where: str) -> Iterator[ChatEvent]:
+        content = object_in(candidate, "content", where, needed=True)
+        if content is not None:
+            place = f"{where}.content"
+            for path, part in objects_of(list_in(content, "parts", place, needed=True), f"{place}.parts"):
+                yield from self._take_part(part, path)
+        finish = candidate.get("finishReason")
+        if finish is not None and finish != "":  # a word that cannot be read still says that the answer ends
+            self._has_ended = True
+            self.raw_finish = known_text(finish) or self.raw_finish
+        self._message = known_text(candidate.get("finishMessage")) or self._message
         self._take_citations(candidate)
 
-    def _take_part(self, part: dict[str, Any]) -> Iterator[ChatEvent]:
-        call, text = part.get("functionCall"), part.get("text")
-        if isinstance(call, dict):
-            yield from self._take_call(call, _without(part, "functionCall"))
-        elif isinstance(text, str):
-            yield from self._take_text(text, _without(part, "text"))
+    def _take_part(self, part: dict[str, Any], where: str) -> Iterator[ChatEvent]:
+        call = object_in(part, "functionCall", where, needed="text" not in part)
+        if "text" in part:
+            text = text_in(part, "text", where, needed=call is None)
+            side = _without(part, "text", "functionCall") if call is None else {}
+            yield from self._take_text(text, _is_thought(part, where), side)
+        if call is not None:
+            yield from self._take_call(call, _without(part, "functionCall", "text"), f"{where}.functionCall")
+        elif "text" in part:
+            return
         elif media := self._media(part):
             self._parts.append(media)
         elif part:
             kind = next((name for name in part if name not in _BESIDE), "thoughtSignature")
             self._parts.append(OpaquePart(kind=kind, provider_data=self._data({"part": part})))
 
-    def _take_text(self, text: str, side: dict[str, Any]) -> Iterator[ChatEvent]:
-        is_thought = side.get("thought") is True
+    def _take_text(self, text: str, is_thought: bool, side: dict[str, Any]) -> Iterator[ChatEvent]:
         if not is_thought:
             side.pop("thought", None)
         if not text and not side.keys() - {"thought"}:
@@ -197,22 +227,29 @@ class AnswerDraft:
             at = len(self._parts) - 1
             yield ReasoningDelta(at, text) if is_thought else TextDelta(at, text)
 
-    def _take_call(self, call: dict[str, Any], side: dict[str, Any]) -> Iterator[ChatEvent]:
-        name = _text(call.get("name"))
-        if name:
+    def _take_call(self, call: dict[str, Any], side: dict[str, Any], where: str) -> Iterator[ChatEvent]:
+        name = text_in(call, "name", where, needed=True)
+        if name or self._calling_at < 0:
+            if "name" not in call:
+                raise WrongShape(f"{where}.name", "the name of the tool", None)
             yield from self._end_call()
             data = {"part": side, "payload": _without(call, *_CALL)}
-            rest = {"wire_id": _text(call.get("id")), "provider_data": self._data(data)}
+            rest = {"wire_id": self._new_id(call.get("id")), "provider_data": self._data(data)}
             self._calling_at = len(self._parts)
-            self._parts.append(_Calling(name, call.get("args"), rest))
-        elif self._calling_at < 0:
-            self._warn("the service sent a function call without a name, which is left out")
-            return
+            self._parts.append(_Calling(name, object_in(call, "args", where, needed=True), rest))
         calling = self._parts[self._calling_at]
         assert isinstance(calling, _Calling)
-        calling.partial.add(call.get("partialArgs"))
+        calling.partial.add(list_in(call, "partialArgs", where), f"{where}.partialArgs")
         if not call.get("willContinue"):
             yield from self._end_call()
+
+    def _new_id(self, value: object) -> str | None:
+        """Return a call's id, unless an earlier call of this answer has it: then ours tells its result from others."""
+        call_id = known_text(value)
+        if call_id is None or call_id in self._call_ids:
+            return None
+        self._call_ids.add(call_id)
+        return call_id
 
     def _end_call(self, *, is_cut: bool = False) -> Iterator[ChatEvent]:
         """End the call that is being written, if one is: not every service says that it has ended."""
@@ -293,10 +330,10 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     if not raw:
         return None
     return Usage(
-        input_tokens=_sum(_count(raw, "promptTokenCount"), _count(raw, "toolUsePromptTokenCount")),
-        output_tokens=_sum(_count(raw, "candidatesTokenCount"), _count(raw, "thoughtsTokenCount")),
-        reasoning_tokens=_count(raw, "thoughtsTokenCount"),
-        cache_read_tokens=_count(raw, "cachedContentTokenCount"),
+        input_tokens=_sum(known_count(raw, "promptTokenCount"), known_count(raw, "toolUsePromptTokenCount")),
+        output_tokens=_sum(known_count(raw, "candidatesTokenCount"), known_count(raw, "thoughtsTokenCount")),
+        reasoning_tokens=known_count(raw, "thoughtsTokenCount"),
+        cache_read_tokens=known_count(raw, "cachedContentTokenCount"),
         raw=raw,
     )
 
@@ -310,13 +347,16 @@ def _sum(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else a + b
 
 
-def _count(table: Mapping[str, Any], key: str) -> int | None:
-    value = table.get(key)
-    return value if type(value) is int else None
+def _is_thought(part: Mapping[str, Any], where: str) -> bool:
+    """Say whether a part's text is a thought, and not for the caller.
 
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
+    Raises:
+        WrongShape: It cannot be told.
+    """
+    mark = part.get("thought", False)
+    if type(mark) is not bool:
+        raise WrongShape(f"{where}.thought", "true or false", mark)
+    return mark
 
 
 def _without(table: Mapping[str, Any], *names: str) -> dict[str, Any]:

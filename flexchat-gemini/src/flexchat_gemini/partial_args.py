@@ -6,9 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, objects_of, text_in
+
 # One step of a JSONPath: .name, [0], ['name'], ["name"].
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[(['"])((?:\\.|(?!\3).)*)\3\]""")
-_VALUES = ("numberValue", "boolValue")
+# What a value may be called, and the types it may have.
+_VALUES: Mapping[str, tuple[type, ...]] = {
+    "numberValue": (int, float),
+    "boolValue": (bool,),
+    "nullValue": (str, type(None)),
+}
 
 
 class PartialArgs:
@@ -17,19 +24,30 @@ class PartialArgs:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
 
-    def add(self, found: object) -> None:
-        """Take the ``partialArgs`` of a part; what is none is left out."""
-        for item in found if isinstance(found, list) else ():
-            path = item.get("jsonPath") if isinstance(item, dict) else None
-            if not isinstance(path, str):
-                continue
-            text = item.get("stringValue")
-            if isinstance(text, str):
-                pieces = self._values.setdefault(path, [])
-                if isinstance(pieces, list):
-                    pieces.append(text)
-            else:
-                self._values[path] = next((item[name] for name in _VALUES if name in item), None)
+    def add(self, found: list[Any], where: str) -> None:
+        """Take the ``partialArgs`` of a part.
+
+        Args:
+            where: Their place in the answer, for errors.
+
+        Raises:
+            WrongShape: One of them cannot be read.
+        """
+        for path, item in objects_of(found, where):
+            if "jsonPath" not in item:
+                raise WrongShape(f"{path}.jsonPath", "text", None)
+            name = text_in(item, "jsonPath", path, needed=True)
+            if "stringValue" in item:
+                pieces = self._values.setdefault(name, [])
+                if not isinstance(pieces, list):
+                    raise WrongShape(f"{path}.stringValue", "a value of the type that has begun", item["stringValue"])
+                pieces.append(text_in(item, "stringValue", path, needed=True))
+            elif kind := next((kind for kind in _VALUES if kind in item), None):
+                if type(item[kind]) not in _VALUES[kind]:
+                    raise WrongShape(f"{path}.{kind}", "a value of that kind", item[kind])
+                self._values[name] = None if kind == "nullValue" else item[kind]
+            elif not item.get("willContinue"):  # a text may begin with nothing
+                raise WrongShape(path, "a value", item)
 
     def made(self) -> Mapping[str, Any]:
         """Return the arguments.

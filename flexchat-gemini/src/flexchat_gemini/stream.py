@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, objects_of
 from flexchat.http.answer_stream import AnswerStream
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
@@ -16,7 +17,7 @@ _KNOWN = ("candidates", "promptFeedback", "usageMetadata", "error")
 class GeminiStream(AnswerStream):
     """Reads one answer, also what a server sends that does not know ``alt=sse``: one JSON array of chunks."""
 
-    chunks = (dict, list)
+    chunks = (dict, list)  # an error may come in a list
 
     def __init__(
         self, origin: str, failed: Callable[[object], ProviderError], unreadable: Callable[[str], ProviderProtocolError]
@@ -24,10 +25,11 @@ class GeminiStream(AnswerStream):
         super().__init__(origin, failed, unreadable)
         self._draft = AnswerDraft(origin, failed)
 
-    def _chunk(self, chunk: Any, name: str) -> Iterator[ChatEvent]:
-        for item in chunk if isinstance(chunk, list) else [chunk]:
-            if not isinstance(item, dict):
-                raise self._unreadable("sent a stream with an event that is no JSON object")
+    def _chunk(self, chunk: dict[str, Any] | list[Any], name: str) -> Iterator[ChatEvent]:
+        items = chunk if isinstance(chunk, list) else [chunk]
+        if not items:
+            raise WrongShape("event", "an object", chunk)
+        for _, item in objects_of(items, "event"):
             yield from self._draft.take(item)
 
     def _closed(self) -> Iterator[ChatEvent]:
@@ -37,11 +39,11 @@ class GeminiStream(AnswerStream):
 
     def _whole(self, answer: Any) -> Iterator[ChatEvent]:
         chunks = answer if isinstance(answer, list) else [answer]
-        if not any(isinstance(chunk, dict) and chunk.get(name) for chunk in chunks for name in _KNOWN):
-            raise self._unreadable("sent JSON that is no Gemini answer: is base_url right? It ends before the version")
-        for chunk in chunks:
-            if not isinstance(chunk, dict):
-                raise self._unreadable("sent an array with an item that is no JSON object")
+        if not any(isinstance(chunk, dict) and name in chunk for chunk in chunks for name in _KNOWN):
+            raise self._unreadable(
+                "sent JSON that is not a Gemini answer: is base_url right? It ends before the version"
+            )
+        for _, chunk in objects_of(chunks, "answer"):
             yield from self._draft.take(chunk)
         if isinstance(answer, list) and not self._draft.is_over:
             raise self._unreadable("ended its answer without a finish reason: the answer was cut off")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_number, list_in, object_in, objects_of
+from flexchat.http.answer_shape import FirstAnswer, WrongShape, known_number, list_in, object_in, objects_of
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer_stream import AnswerStream
@@ -33,7 +33,8 @@ class ChatStream(AnswerStream):
         self._draft = AnswerDraft(origin, think_tags=think_tags)
         self._is_plain = not think_tags
         self._has_begun = False
-        self._is_over = self._is_guessing = self._has_several = False
+        self._first = FirstAnswer()
+        self._is_over = False
 
     def _closed(self) -> Iterator[ChatEvent]:
         if self._is_over:
@@ -53,7 +54,8 @@ class ChatStream(AnswerStream):
             draft.take_frame(chunk)
         for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
             index = choice.get("index")
-            if (index != 0 or index is False) and not self._is_read(choice, where):
+            if (index != 0 or index is False) and not self._first.includes(index, f"{where}.index"):
+                draft.warn(_SEVERAL)
                 continue
             delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
             if finish and choice.get("error"):  # OpenRouter, when the model's host fails on the way
@@ -75,22 +77,6 @@ class ChatStream(AnswerStream):
             if finish is not None and finish != "":
                 self._has_begun = True
                 draft.take_finish(finish)
-
-    def _is_read(self, choice: dict[str, Any], where: str) -> bool:
-        """Say whether a choice belongs to the first answer: the one that is read, should the service send several.
-
-        Raises:
-            WrongShape: There are several, and it does not say to which it belongs.
-        """
-        number = known_number(choice.get("index"))
-        if number is None:
-            self._is_guessing = True
-        elif number:
-            self._draft.warn(_SEVERAL)
-            self._has_several = True
-        if self._is_guessing and self._has_several:
-            raise WrongShape(f"{where}.index", "the number of an answer", choice.get("index"))
-        return not number
 
     def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
         if answer.get("error"):

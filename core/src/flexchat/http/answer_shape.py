@@ -95,6 +95,31 @@ def objects_of(items: list[Any], where: str) -> Iterator[tuple[str, dict[str, An
         yield path, item
 
 
+class FirstAnswer:
+    """Tells what belongs to the first answer, the one that is read, should a service send several."""
+
+    def __init__(self) -> None:
+        self._is_guessing = self._has_others = False
+
+    def includes(self, number: object, where: str) -> bool:
+        """Say whether a piece with this number is of the first answer; one that cannot be read is, if it is alone.
+
+        Args:
+            where: The number's place, for the error.
+
+        Raises:
+            WrongShape: There are several answers, and it cannot be told to which the piece belongs.
+        """
+        known = known_number(number)
+        if known is None:
+            self._is_guessing = True
+        elif known:
+            self._has_others = True
+        if self._is_guessing and self._has_others:
+            raise WrongShape(where, "the number of an answer", number)
+        return not known
+
+
 def known_text(value: object) -> str | None:
     """Return a text that says something about an answer: an id, a model's name. None for an empty one, and no text."""
     return value if type(value) is str and value else None
