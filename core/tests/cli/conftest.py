@@ -39,10 +39,11 @@ def _somewhere_empty(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Run a command line; stdin is what is typed, terminal says whether all three streams are one."""
+    """Run a command line; stdin is what is typed, or the bytes of a pipe; terminal says whether all streams are one."""
 
     def call(*words, stdin="", terminal=False):
-        monkeypatch.setattr(sys, "stdin", Typed(stdin, terminal))
+        piped = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8") if isinstance(stdin, bytes) else None
+        monkeypatch.setattr(sys, "stdin", piped or Typed(stdin, terminal))
         for stream in (sys.stdout, sys.stderr):
             monkeypatch.setattr(stream, "isatty", lambda: terminal, raising=False)
         status = main(words)

@@ -13,7 +13,7 @@ TWICE = (
 
 def test_without_a_configuration_the_rehearsal_model_answers_with_the_builtin_tools_and_says_so(run):
     """One line on standard error, with the command that connects a real model."""
-    ran = run("ask", "What is 17% of 230?")
+    ran = run("ask", "What is 17% of 230?", terminal=True)
 
     assert ran.status == 0
     assert "39.1" in ran.out
@@ -26,7 +26,7 @@ def test_a_key_in_the_environment_changes_nothing_without_a_configuration(run, m
     """No config is the rehearsal always: a key lying about must not cost money."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-abcdefgh")
 
-    assert "rehearsal model" in run("ask", "hello").err
+    assert "rehearsal model" in run("ask", "hello", terminal=True).err
 
 
 def test_standard_output_is_the_answer_and_standard_error_the_tool_calls(run, script):
@@ -138,7 +138,12 @@ def test_behind_two_dashes_everything_is_the_message(run, script):
         (["-"], "from a pipe\n", "from a pipe"),
         ([], "from a pipe\n", "from a pipe"),
         (["Sum", "it", "up:", "-"], "a report\n", "Sum it up:\n\na report"),
-        (["5", "-", "3"], "not read", "5 - 3"),
+        (["5", "-", "3"], "", "5 - 3"),
+        (["Sum", "it", "up:"], "\ufeffa report\n".encode(), "Sum it up:\n\na report"),
+        (["Sum"], "ä report".encode("utf-16"), "Sum\n\nä report"),
+        (["Sum"], "ä report".encode("utf-32"), "Sum\n\nä report"),
+        (["Sum", "--no-stdin"], "a report", "Sum"),
+        (["Sum"], "", "Sum"),
     ],
 )
 def test_the_message_comes_from_the_words_or_from_standard_input(run, script, words, stdin, message):
@@ -267,3 +272,58 @@ def test_waiting_for_a_service_is_said_and_a_failed_tools_log_is_not(run, script
 
     assert ran.out == "done\n"
     assert [line.split(":")[0] for line in ran.err.splitlines() if not line.startswith(("→", "←"))] == ["note"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("naïve".encode("latin-1"), "standard input is not UTF-8: see line 1 (byte 3)"),
+        (b"one\ntwo\n\xff", "see line 3 (byte 9)"),
+        (b"\x7fELF\0\0", "standard input is not text: it holds binary data"),
+        (b"\xff\xfe\xfa", "standard input is not UTF-16"),
+        (b"y\n" * (4 * 1024 * 1024 + 1), "standard input is larger than 8 MiB"),
+    ],
+    ids=["latin-1", "line", "binary", "utf-16", "huge"],
+)
+def test_what_is_no_text_on_standard_input_is_a_usage_error(run, script, content, said):
+    """With words before it, too: what somebody gave is not left out without a word."""
+    script('{ text = "ok" }')
+
+    for words in (["ask"], ["ask", "Sum"], ["explain", "Sum"]):
+        ran = run(*words, stdin=content)
+        assert ran.status == 2
+        assert said in ran.err
+
+
+def test_what_standard_input_adds_is_said(run, script):
+    script('{ text = "ok" }')
+
+    ran = run("ask", "Sum", stdin="a\nb\n")
+
+    assert "standard input: 2 lines, 3 characters behind the message (--no-stdin" in ran.err
+    assert "--no-stdin" not in run("ask", "Sum", "--no-stdin", stdin="a\nb\n").err
+
+
+def test_standard_input_cannot_be_wanted_and_left_out(run, script):
+    script('{ text = "ok" }')
+
+    assert "give one of them" in run("ask", "Sum", "-", "--no-stdin", stdin="a").err
+    assert "ask needs a message" in run("ask", "--no-stdin", stdin="a").err
+
+
+def test_without_a_configuration_and_a_terminal_nothing_is_rehearsed_unasked(run):
+    """A program would take the rehearsal's answer for a model's."""
+    for words in (["ask", "hello"], ["ask", "--json", "hello"], ["chat"]):
+        ran = run(*words)
+        assert (ran.status, ran.out if "--json" not in words else "") == (2, "")
+        assert "flexchat init openai" in ran.err
+        assert "--demo" in ran.err
+
+
+def test_with_demo_the_rehearsal_model_answers_whatever_is_configured(run, script):
+    assert "39.1" in run("ask", "--demo", "What is 17% of 230?").out
+    assert run("chat", "--demo", stdin="What is 1 + 1?\n").status == 0
+    path = script('{ text = "ok" }')
+
+    assert "rehearsal" in run("ask", "--demo", "hello").out
+    assert run("ask", "--demo", "--config", str(path), "hello").status == 2

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -119,6 +121,14 @@ def _refuse_empty_names(parser: Parser, args: argparse.Namespace) -> None:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def spoken(words: Sequence[str]) -> str:
+    """Return the words of a message. Without a locale, Python takes them for ASCII; they are UTF-8 all the same."""
+    text = " ".join(words)
+    with contextlib.suppress(UnicodeError):
+        return text if text.isascii() else os.fsencode(text).decode("utf-8")
+    return text
 
 
 def _similar(word: str, options: Sequence[str]) -> str:

@@ -9,53 +9,86 @@ import sys
 
 from ..app import FlexChat
 from ..plugin.contracts import Command
+from . import standard_input
+from .arguments import spoken
 from .conversations_store import add_keeping_arguments, open_kept, say_continued
-from .opening import config_file, introduce, open_chat
+from .opening import add_demo_argument, config_file, introduce, open_chat, require_config
+from .terminal import Terminal
 from .transcript import show_turn
 from .usage import OK, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what ask takes."""
-    parser.add_argument("message", nargs="*", help="the message; a - at its end adds standard input")
+    add_message_arguments(parser)
     parser.add_argument(
         "--no-stream", action="store_true", help="print the answer when it is complete, and nothing but the answer"
     )
+    add_demo_argument(parser)
     add_keeping_arguments(parser, "absent: if the configuration has [conversations]")
 
 
 def run(args: argparse.Namespace) -> int:
     """Answer a message: the answer goes to standard output, all else to standard error."""
-    message = read_message(args.message)
+    message = read_message(args.message, args.terminal, use_stdin=not args.no_stdin)
     chat = open_chat(args)
+    require_config(args)
     introduce(chat, config_file(args), args.terminal)
     asyncio.run(_ask(chat, message, args))
     return OK
 
 
-def read_message(words: list[str]) -> str:
-    """Return the message: the words, then standard input where a - or its being no terminal asks for it.
+def add_message_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the message, and whether standard input is a part of it."""
+    parser.add_argument(
+        "message",
+        nargs="*",
+        help="the message; a pipe or a file on standard input is put behind it (a - at its end: whatever is there)",
+    )
+    parser.add_argument(
+        "--no-stdin", action="store_true", help="leave standard input alone: in a loop that reads from it, in a service"
+    )
+
+
+def read_message(words: list[str], terminal: Terminal, *, use_stdin: bool) -> str:
+    """Return the message: the words, and behind them what a pipe or a file on standard input brings.
 
     Raises:
-        UsageError: There is no message.
+        UsageError: There is no message, or standard input is no text.
     """
-    if words and words[-1] != "-":
-        message = " ".join(words)
-        if not message.strip():
-            raise UsageError("the message is empty")
-        return message
-    if sys.stdin is None:  # closed by the caller
-        raise UsageError("ask needs a message: none is given, and standard input is closed")
-    if not words and sys.stdin.isatty():
+    wanted = bool(words) and words[-1] == "-"
+    words = words[:-1] if wanted else words
+    message = spoken(words)
+    if words and not message.strip():
+        raise UsageError("the message is empty")
+    if wanted and not use_stdin:
+        raise UsageError("a - asks for standard input, and --no-stdin leaves it out: give one of them")
+    if not words and not wanted and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
         raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
-    try:
-        text = sys.stdin.read().strip()
-    except UnicodeDecodeError:
-        raise UsageError("standard input is not text: ask reads UTF-8") from None
-    message = "\n\n".join(part for part in (" ".join(words[:-1]), text) if part)
-    if not message:
-        raise UsageError("the message on standard input is empty")
-    return message
+    if not words or wanted:
+        if sys.stdin is None:  # closed by the caller
+            raise UsageError("ask needs a message: none is given, and standard input is closed")
+        text = standard_input.read_text(terminal).strip()
+        if not message and not text:
+            raise UsageError("the message on standard input is empty")
+    else:
+        text = _beside(terminal) if use_stdin else ""
+    return "\n\n".join(part for part in (message, text) if part)
+
+
+def _beside(terminal: Terminal) -> str:
+    """Return what standard input brings beside a message of words, and say so; empty if it brings nothing."""
+    if not standard_input.is_given():
+        return ""
+    if standard_input.is_shared():
+        terminal.say("note: standard input is being read by a loop around this and is left out; a - adds it", "dim")
+        return ""
+    text = standard_input.read_text(terminal).strip()
+    if text:
+        lines = text.count("\n") + 1
+        size = f"{lines:,} line{'' if lines == 1 else 's'}, {len(text):,} characters"
+        terminal.say(f"standard input: {size} behind the message (--no-stdin leaves it out)", "dim")
+    return text
 
 
 async def _ask(chat: FlexChat, message: str, args: argparse.Namespace) -> None:

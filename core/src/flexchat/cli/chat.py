@@ -13,11 +13,12 @@ from ..domain import ChatRequest, Message, Turn
 from ..errors import FlexChatError, StorageError, did_you_mean
 from ..plugin.contracts import Command
 from .conversations_store import KeptChat, add_keeping_arguments, conversation_store, open_kept, say_continued
-from .opening import config_file, introduce, open_chat
+from .opening import add_demo_argument, config_file, introduce, open_chat, require_config
+from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, Terminal
 from .tool_text import signature, summary
 from .transcript import show_turn
-from .usage import FAILED, OK
+from .usage import FAILED, OK, UsageError
 
 _HELP = {
     "/tools": "list the tools",
@@ -31,6 +32,7 @@ _ENDS = ("/quit", "quit", "exit", None)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what chat takes."""
+    add_demo_argument(parser)
     add_keeping_arguments(parser, f"absent: at a terminal, unless {_NO_KEEP} is set, or if it is configured")
 
 
@@ -43,11 +45,14 @@ def run(args: argparse.Namespace) -> int:
     if sys.stdin is None:
         raise StreamError("chat reads standard input, which is closed")
     chat = open_chat(args)
+    require_config(args)
     introduce(chat, config_file(args), terminal)
     interactive = terminal.interactive()
     if interactive:
         _edit_lines()
         terminal.say("/help lists the commands; Ctrl-C stops an answer, Ctrl-D ends", "dim")
+    else:
+        expect_utf8()
     with asyncio.Runner() as runner:
         kept = None
         try:
@@ -111,8 +116,13 @@ class _Talk:
 
     def _next_line(self) -> str | None:
         try:
+            if not self._interactive:
+                with saying_what_is_waited_for(self._terminal, "a line on standard input"):
+                    return input().strip()
             with self._terminal.lent():  # else input() would not edit lines
-                return input("> " if self._interactive else "").strip()
+                return input("> ").strip()
+        except UnicodeDecodeError:
+            raise UsageError("standard input is not UTF-8: iconv -t UTF-8 converts it") from None
         except (EOFError, KeyboardInterrupt) as end:
             if self._interactive:
                 self._terminal.out()

@@ -9,6 +9,7 @@ import contextlib
 from ..app import FlexChat
 from ..domain import TurnEnd
 from ..plugin.contracts import Command
+from .arguments import spoken
 from .opening import open_chat, prepare
 from .terminal import Style, Terminal
 from .transcript import Transcript
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show a turn of the rehearsal model with the tools that are installed; --config shows one of yours."""
     chat = open_chat(args) if args.config else _embedded(args)
-    asyncio.run(_show(chat, " ".join(args.message) or QUESTION, args))
+    asyncio.run(_show(chat, spoken(args.message) or QUESTION, args))
     return OK
 
 

@@ -12,7 +12,7 @@ from ..config.model import ResponseRule
 from ..conversation import Explanation
 from ..domain import PhaseRecord
 from ..plugin.contracts import Command
-from .ask import read_message
+from .ask import add_message_arguments, read_message
 from .opening import open_chat
 from .terminal import Terminal
 from .usage import FAILED, OK
@@ -20,7 +20,7 @@ from .usage import FAILED, OK
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what explain takes."""
-    parser.add_argument("message", nargs="*", help="the message; a - at its end adds standard input")
+    add_message_arguments(parser)
     parser.add_argument("--topic", help="what the conversation was about so far")
     parser.add_argument(
         "--collection",
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the phases and the rules; the exit status is 1 if no rule fits."""
-    message = read_message(args.message)
+    message = read_message(args.message, args.terminal, use_stdin=not args.no_stdin)
     chat = open_chat(args)
     explanation = asyncio.run(_explained(chat, message, args))
     terminal: Terminal = args.terminal

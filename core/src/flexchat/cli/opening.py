@@ -19,7 +19,12 @@ from .zero_config import without_model, zero_config
 
 
 def config_file(args: argparse.Namespace) -> Path | None:
-    """Return the configuration's file: --config, else FLEXCHAT_CONFIG, else one here; None if there is none."""
+    """Return the configuration's file: --config, else FLEXCHAT_CONFIG, else one here; None if there is none.
+
+    None, too, with --demo, where a command has it.
+    """
+    if getattr(args, "demo", False):
+        return None
     from ..config.load import find_config  # imports cattrs: not every command needs it
 
     return find_config(args.config)
@@ -91,6 +96,28 @@ def open_tools(args: argparse.Namespace) -> tuple[FlexChat, PluginHost]:
     file = config_file(args)
     host = prepare(args, file)
     return FlexChat.from_config(file, plugins=host) if file else without_model(host), host
+
+
+def add_demo_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the option that asks for the rehearsal model."""
+    parser.add_argument(
+        "--demo", action="store_true", help="let the rehearsal model answer, whatever is configured: no key, no network"
+    )
+
+
+def require_config(args: argparse.Namespace) -> None:
+    """See to it that a program does not take the rehearsal model's answers for a model's: nobody reads the notice.
+
+    Raises:
+        UsageError: There is no configuration, no --demo, and nobody at a terminal; or both a configuration and --demo.
+    """
+    if args.demo and args.config:
+        raise UsageError("--demo asks without a configuration, and --config names one: give one of them")
+    if not args.demo and not args.terminal.is_read_by_a_person() and config_file(args) is None:
+        raise UsageError(
+            "no config found: flexchat init openai (or ollama, gemini, anthropic, local) writes one; "
+            "--demo lets the rehearsal model answer, which understands nothing"
+        )
 
 
 def introduce(chat: FlexChat, file: Path | None, terminal: Terminal) -> None:

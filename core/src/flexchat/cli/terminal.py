@@ -44,6 +44,7 @@ class Terminal:
         self._color = color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         self._line_open = False
         self._status = ""
+        self._said_what_is_lost = False
         self._stdout: TextIO | None = sys.stdout  # None: closed by the caller
         self._stderr: TextIO | None = sys.stderr
         for stream in (self._stdout, self._stderr):
@@ -80,6 +81,10 @@ class Terminal:
         """Return whether a person sits there: input and output are a terminal."""
         return _is_terminal(sys.stdin) and _is_terminal(self._stdout)
 
+    def is_read_by_a_person(self) -> bool:
+        """Return whether what is written to standard output is shown on a terminal."""
+        return _is_terminal(self._stdout)
+
     def write(self, text: str) -> None:
         """Write a piece of the answer to standard output, at once."""
         self._to_stdout(_harmless(text) if _is_terminal(self._stdout) else text)
@@ -110,7 +115,7 @@ class Terminal:
 
     def json(self, data: Any, *, one_line: bool = False) -> None:
         """Write data to standard output as JSON."""
-        text = json.dumps(data, ensure_ascii=False, indent=None if one_line else 2, default=str)
+        text = json.dumps(data, ensure_ascii=not self._takes_all(), indent=None if one_line else 2, default=str)
         self._to_stdout(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
     def say(self, text: str, style: Style = "plain") -> None:
@@ -155,6 +160,8 @@ class Terminal:
         with self._writing():
             self._stdout.write(text)
             self._stdout.flush()
+        if not text.isascii() and not self._takes_all():
+            self._say_what_is_lost(text)
         self._line_open = not text.endswith("\n") if text else self._line_open
 
     def _to_stderr(self, line: str) -> None:
@@ -165,6 +172,19 @@ class Terminal:
             with contextlib.suppress(OSError):  # there is nowhere left to say so
                 self._stderr.write(line + "\n")
                 self._stderr.flush()
+
+    def _takes_all(self) -> bool:
+        """Return whether standard output is in an encoding that has every character."""
+        return (getattr(self._stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+
+    def _say_what_is_lost(self, text: str) -> None:
+        encoding = self._stdout.encoding if self._stdout is not None else ""
+        with contextlib.suppress(UnicodeEncodeError, LookupError):
+            text.encode(encoding)
+            return
+        if not self._said_what_is_lost:
+            self._said_what_is_lost = True
+            self.say(f"note: standard output takes {encoding}: other characters are ?; PYTHONIOENCODING=utf-8", "dim")
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

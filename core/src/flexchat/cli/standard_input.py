@@ -1,0 +1,111 @@
+"""What a pipe or a file on standard input adds to a message."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import io
+import os
+import select
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from .terminal import StreamError, Terminal
+from .usage import UsageError
+
+MOST_BYTES = 8 * 1024 * 1024
+_SILENCE_S = 1.0
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as UTF-16's does
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def is_given() -> bool:
+    """Return whether standard input brings something: a pipe, a socket or a file, and no terminal or device."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return False
+    with contextlib.suppress(OSError, ValueError):
+        return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)  # /dev/null: none
+    return True  # not a file at all: what a test or a program has put in its place
+
+
+def is_shared() -> bool:
+    """Return whether somebody else is reading the file on standard input: the loop that this command stands in."""
+    with contextlib.suppress(OSError, ValueError):
+        number = sys.stdin.fileno()
+        status = os.fstat(number)
+        return stat.S_ISREG(status.st_mode) and 0 < os.lseek(number, 0, os.SEEK_CUR) < status.st_size
+    return False
+
+
+def read_text(terminal: Terminal) -> str:
+    """Read standard input to its end; say what is waited for if nothing comes for a second.
+
+    Its encoding is what its first bytes say, else UTF-8, else what Python takes standard input to be in.
+
+    Raises:
+        UsageError: It is no text, or too long.
+        StreamError: It cannot be read.
+    """
+    buffer: Any = getattr(sys.stdin, "buffer", None)
+    if buffer is None:  # text that a program has put in its place
+        return sys.stdin.read()
+    content = io.BytesIO()
+    try:
+        while True:
+            with saying_what_is_waited_for(terminal, "the end of standard input; --no-stdin leaves it out"):
+                piece = buffer.read1(1 << 20)
+            if piece is None:  # nothing yet, and whoever gave it does not want to wait
+                select.select([sys.stdin], [], [])
+                continue
+            if not piece:
+                break
+            content.write(piece)
+            if content.tell() > MOST_BYTES:
+                raise UsageError(f"standard input is larger than {MOST_BYTES // 1024 // 1024} MiB: too much to ask")
+    except OSError as error:
+        raise StreamError(f"standard input cannot be read: {error.strerror or error}") from None
+    return _decoded(content.getvalue())
+
+
+def expect_utf8() -> None:
+    """Take the lines of standard input for UTF-8, whatever the surroundings say; a mark at its beginning is none."""
+    if sys.stdin is not None and not sys.stdin.isatty():
+        with contextlib.suppress(AttributeError, ValueError):  # not a file
+            sys.stdin.reconfigure(encoding="utf-8-sig")  # type: ignore[union-attr]
+
+
+@contextlib.contextmanager
+def saying_what_is_waited_for(terminal: Terminal, what: str) -> Iterator[None]:
+    """Say on standard error what is waited for, if that takes longer than a second."""
+    timer = threading.Timer(_SILENCE_S, lambda: terminal.say(f"waiting for {what}", "dim"))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _decoded(content: bytes) -> str:
+    encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "")
+    if not encoding and b"\0" in content:
+        raise UsageError("standard input is not text: it holds binary data")
+    usual = sys.stdin.encoding or "utf-8"
+    try:
+        return content.decode(encoding or "utf-8")
+    except UnicodeDecodeError as error:
+        if not encoding and codecs.lookup(usual).name not in ("utf-8", "ascii"):
+            return content.decode(usual, "replace")
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(
+            f"standard input is not {(encoding or 'utf-8').removesuffix('-sig').upper()}: see line {line} "
+            f"(byte {error.start + 1}); iconv -t UTF-8 converts it"
+        ) from None
