@@ -41,6 +41,7 @@ from .domain import (
     Usage,
     UserMessage,
 )
+from .domain.history import read_history, write_history
 from .errors import (
     ConfigError,
     FlexChatError,
@@ -112,5 +113,7 @@ __all__ = [
     "Usage",
     "UserMessage",
     "new_conversation_id",
+    "read_history",
     "tool",
+    "write_history",
 ]

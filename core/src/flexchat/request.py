@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
-from .domain.history import read_history
+from .domain.history import entries_of, read_history
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
@@ -32,7 +32,8 @@ def read_request(
     so_far: Sequence[Message] = ()
     if isinstance(message, ChatRequest):
         so_far = message.so_far
-        history, topic = (*message.history, *history), topic if topic is not None else message.topic
+        history = (*entries_of(message.history), *entries_of(history))
+        topic = topic if topic is not None else message.topic
         collections = message.collections if collections is None else collections
         message = message.user_message
     if not isinstance(message, str):
@@ -43,11 +44,8 @@ def read_request(
         raise ChatRequestError(
             f"the message has {len(message):,} characters, at most {message_chars:,} are taken (limits.message_chars)"
         )
-    try:
-        earlier = read_history(() if history is None else history)
-        followed = read_history(() if so_far is None else so_far)
-    except TypeError as error:
-        raise ChatRequestError(str(error)) from None
+    earlier = read_history(history)
+    followed = read_history(so_far, "so_far")
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
         raise ChatRequestError("so_far holds what followed the message: answers of the model and results of tools")
     if topic is not None and not isinstance(topic, str):

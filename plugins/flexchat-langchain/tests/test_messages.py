@@ -144,3 +144,9 @@ def test_what_cannot_be_read_of_a_person_is_shown():
     (user,) = from_langchain([lc.HumanMessage(strange)])
     assert user.content == '{"type": "hologram", "at": 1}\n{"type": "image", "base64": "%%%", "mime_type": "image/png"}'
     assert user.media == ()
+
+
+def test_a_message_of_an_unknown_role_is_refused_by_its_number():
+    """It was not the user who said it."""
+    with pytest.raises(TypeError, match=r"messages\[1\]: no model reads a message with the role 'moderator'"):
+        from_langchain([lc.HumanMessage(content="x"), lc.ChatMessage(role="moderator", content="Stop.")])

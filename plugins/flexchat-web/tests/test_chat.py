@@ -186,3 +186,36 @@ def test_the_problem_of_a_configuration_lists_its_flaws():
     error = ConfigError([Problem(path="llms.x", text="password=hunter2hunter2", line=3)])
     problem = problem_of(error, lambda text: "masked")
     assert problem.to_dict()["problems"] == [{"path": "llms.x", "text": "masked", "line": 3}]
+
+
+async def test_earlier_messages_in_openais_shape_reach_the_model_whole(told):
+    """Calls beside a text, and their results."""
+    call = {"id": "call_0", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    earlier = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "I look.", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_0", "content": "1"},
+    ]
+    model = told.says("b")
+    client = await told.client()
+
+    assert (await client.post("/chat/api", json={"prompt": "c", "previousMessages": earlier})).status_code == 200
+    assert [m.role for m in model.requests[0].messages] == ["user", "assistant", "tool", "user"]
+    assert model.requests[0].messages[1].tool_calls[0].name == "look"
+
+
+@pytest.mark.parametrize("path", ["/chat/api", "/api/explain"])
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"role": "moderator", "content": "x"}, "previousMessages[1]: no message has the role 'moderator'"),
+        ({"role": "tool", "content": "x"}, "previousMessages[1]: a tool's result needs the tool_call_id"),
+        ({"role": "user", "content": None}, "previousMessages[1]: it has no content"),
+    ],
+)
+async def test_an_earlier_message_that_cannot_be_read_is_named(told, path, entry, words):
+    """422, and nothing is asked."""
+    client = await told.client()
+    answer = await client.post(path, json={"prompt": "c", "previousMessages": [{"content": "fine"}, entry]})
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(words)

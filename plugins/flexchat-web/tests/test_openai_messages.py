@@ -28,7 +28,7 @@ def test_the_last_message_is_the_question_and_the_rest_is_history():
     )
     assert question == "now?"
     assert [type(m) for m in history] == [SystemMessage, SystemMessage, UserMessage, AssistantMessage]
-    assert [m.content for m in history] == ["be brief", "and kind", "a\nb", "c"]
+    assert [m.content for m in history] == ["be brief", "and kind", "ab", "c"]
 
 
 def test_instructions_behind_the_question_are_kept():
@@ -49,18 +49,14 @@ def test_calls_and_their_results_belong_together_though_ids_come_again():
     assert history[1].name == "f"
 
 
-def test_a_broken_history_is_repaired_by_the_turn():
-    """A call without a result, and a result without a call."""
-    _, history = read_messages(
-        [
-            {"role": "assistant", "content": "", "tool_calls": [call("a")]},
-            {"role": "tool", "tool_call_id": "nobody", "content": "x"},
-            ASKED,
-        ]
-    )
+def test_a_call_without_a_result_is_repaired_by_the_turn():
+    """And a result without a call is refused, as OpenAI does."""
+    _, history = read_messages([{"role": "assistant", "content": "", "tool_calls": [call("a")]}, ASKED])
     repaired, notes = repair_history(history)
-    assert len(notes) == 2
+    assert len(notes) == 1
     assert isinstance(repaired[1], ToolMessage)
+    with pytest.raises(ApiError, match=r"messages\[0\]: its tool_call_id 'nobody'"):
+        read_messages([{"role": "tool", "tool_call_id": "nobody", "content": "x"}, ASKED])
 
 
 @pytest.mark.parametrize(

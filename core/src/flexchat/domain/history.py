@@ -2,37 +2,148 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from .messages import AssistantMessage, Message, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
+from ..errors import did_you_mean
+from .message_json import message_from_dict, message_to_dict
+from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from .openai_form import read_assistant, read_text, read_user, refuse, to_openai
 
 _MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
+_ROLES = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+}
 
 MISSING_RESULT = "This call was never answered: the conversation broke off before its result came"
 
 
-def read_history(entries: Iterable[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
-    """Return messages for a history of messages, of {role, content} or of {type, text} (requirements C20, TC-72).
+def read_history(entries: Iterable[Message | Mapping[str, Any]], name: str = "history") -> tuple[Message, ...]:
+    """Return messages for a history.
 
-    An entry without a role, or with one that is not "assistant", "bot", "model" or "system", counts as the user's.
+    Args:
+        entries: Messages, or mappings: as message_to_dict writes them; in OpenAI's shape, tool_calls and their results
+            included; {role, content} or {type, text} (requirements C20, TC-72). One without a role is the user's.
+        name: What the caller calls the list, for errors.
 
     Raises:
-        TypeError: An entry is neither a message nor a mapping with a text.
+        ChatRequestError: An entry can be none of these; the text names it.
     """
-    return tuple([entry if isinstance(entry, _MESSAGES) else _message(entry) for entry in entries])
+    reader = _Reader()
+    return tuple([reader.read(entry, f"{name}[{index}]") for index, entry in enumerate(entries_of(entries, name))])
 
 
-def _message(entry: Mapping[str, Any]) -> Message:
-    if not isinstance(entry, Mapping):
-        raise TypeError(f"a history entry is a message or a mapping with role and content, not {type(entry).__name__}")
-    text = entry.get("content", entry.get("text"))
-    role = entry.get("role", entry.get("type"))
-    if not isinstance(text, str):
-        raise TypeError(f"a history entry needs its text as 'content' (or 'text'); got {sorted(map(str, entry))}")
-    if role in ("assistant", "bot", "model"):
-        return AssistantMessage(parts=(TextPart(text=text),))
-    return SystemMessage(content=text) if role == "system" else UserMessage(content=text)
+def entries_of(entries: Any, name: str = "history") -> Iterable[Any]:
+    """Return the entries of a history; none for None.
+
+    Raises:
+        ChatRequestError: It is no list.
+    """
+    if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable | None):
+        refuse(name, f"a list of messages was expected, got {type(entries).__name__}")
+    return entries or ()
+
+
+def write_history(
+    messages: Iterable[Message], form: Literal["openai", "flexchat", "texts"] = "openai"
+) -> list[dict[str, Any]]:
+    """Return a history as JSON data, which read_history reads again.
+
+    Args:
+        form: "openai" for OpenAI's shape; "flexchat" for message_to_dict's, in which nothing is lost; "texts" for what
+            user and model said, as {type: "user" or "bot", text}.
+
+    Raises:
+        ChatRequestError: The form has no place for something (a sound in OpenAI's).
+    """
+    if form == "flexchat":
+        return [message_to_dict(message) for message in messages]
+    if form == "openai":
+        return [to_openai(message) for message in messages]
+    return [
+        {"type": "user" if isinstance(message, UserMessage) else "bot", "text": message.content}
+        for message in messages
+        if isinstance(message, UserMessage | AssistantMessage) and message.content
+    ]
+
+
+class _Reader:
+    """Reads the entries of one history, in order. Its state: the calls that wait for their results, by their id."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[ToolCall]] = {}
+
+    def read(self, entry: Any, place: str) -> Message:
+        if isinstance(entry, _MESSAGES):
+            return self._known(entry)
+        if not isinstance(entry, Mapping):
+            refuse(place, f"a message or a mapping with role and content was expected, got {type(entry).__name__}")
+        role = _role(entry, place)
+        if role != "assistant" and entry.get("tool_calls"):
+            refuse(place, f"only the assistant calls tools; this entry's role is {role}")
+        if ("parts" in entry and role == "assistant") or ("media" in entry and role == "user"):
+            return self._known(_own(entry, place))
+        content = entry.get("content", entry.get("text"))
+        if content is None and role != "assistant":
+            refuse(place, "it has no content (or text)")
+        if role == "system":
+            return SystemMessage(content=read_text(content, f"{place}.content"))
+        if role == "user":
+            return read_user(content, f"{place}.content")
+        if role == "tool":
+            return self._result(entry, read_text(content, f"{place}.content"), place)
+        message, ids = read_assistant(entry, place)
+        self._calls(message.tool_calls, ids)
+        return message
+
+    def _known(self, message: Message) -> Message:
+        if isinstance(message, AssistantMessage):
+            self._calls(message.tool_calls, [call.id for call in message.tool_calls])
+        return message
+
+    def _calls(self, calls: Sequence[ToolCall], ids: Sequence[str | None]) -> None:
+        """Remember calls. Programs use ids again in later answers: then the earlier ones wait no more."""
+        for id in ids:
+            self._waiting.pop(id or "", None)
+        for call, id in zip(calls, ids, strict=True):
+            self._waiting.setdefault(id or "", []).append(call)
+
+    def _result(self, entry: Mapping[str, Any], text: str, place: str) -> ToolMessage:
+        id = entry.get("tool_call_id")
+        if not isinstance(id, str) or not id:
+            refuse(place, "a tool's result needs the tool_call_id of its call")
+        waiting = self._waiting.get(id)
+        if not waiting:
+            known = [known for known, calls in self._waiting.items() if known and calls]
+            near = did_you_mean(id, known[:50])
+            refuse(place, f"its tool_call_id {id[:80]!r} belongs to no call before it that waits for a result{near}")
+        call = waiting.pop(0)
+        return ToolMessage(tool_call_id=call.id, name=call.name, content=text, is_error=entry.get("is_error") is True)
+
+
+def _role(entry: Mapping[str, Any], place: str) -> str:
+    said = entry.get("role")
+    key, said = ("type", entry.get("type")) if said is None else ("role", said)
+    role = "user" if said is None else _ROLES.get(said) if isinstance(said, str) else None
+    if role is None:
+        hint = did_you_mean(said[:80], _ROLES) if isinstance(said, str) else ""
+        refuse(place, f"no message has the {key} {said!r:.80}{hint} (known: {', '.join(_ROLES)})")
+    return role
+
+
+def _own(entry: Mapping[str, Any], place: str) -> Message:
+    """Return what message_to_dict made data of."""
+    try:
+        return message_from_dict(entry)
+    except ValueError as error:
+        refuse(place, str(error))
 
 
 def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[str, ...]]:

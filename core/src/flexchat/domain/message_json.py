@@ -50,11 +50,15 @@ _MESSAGES: dict[str, type] = {
     "assistant": AssistantMessage,
     "tool": ToolMessage,
 }
+_TYPES: dict[str, Any] = {"str": str, "str | None": str | None, "Mapping[str, Any] | None": Mapping | None}
+"""By the annotation of a field: what nothing else would find to be wrong."""
 _JSON_TYPES = (str, int, float, list, dict, type(None))  # bool is an int
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
     """Return a message as JSON data: its role, and what it says. Bytes of media become Base64."""
+    if isinstance(message, AssistantMessage):
+        return {"role": message.role, "parts": [], **_fields(message)}  # the parts tell this form from others
     return {"role": message.role, **_fields(message)}
 
 
@@ -170,8 +174,8 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
     for field in attrs.fields(cls):  # type: ignore[arg-type]  # T is an attrs class
         if field.init and field.name in found:
             value = found[field.name]
-            if not isinstance(value, _JSON_TYPES):
-                raise ValueError(f"{cls.__name__}.{field.name} is no JSON data")
+            if not isinstance(value, _TYPES.get(str(field.type), _JSON_TYPES)):
+                raise ValueError(f"{cls.__name__}.{field.name}: {field.type} was expected, got {value!r:.40}")
             make = read.get(field.name)
             values[field.name] = value if make is None or value is None else make(value)
     try:

@@ -53,7 +53,7 @@ from ..domain import (
     result_of,
 )
 from ..domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
-from ..domain.history import read_history
+from ..domain.history import read_history, write_history
 from ..domain.message_json import (
     message_from_dict,
     message_to_dict,
@@ -210,4 +210,5 @@ __all__ = [
     "turn_from_json",
     "turn_to_dict",
     "turn_to_json",
+    "write_history",
 ]

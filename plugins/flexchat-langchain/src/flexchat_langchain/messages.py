@@ -46,8 +46,11 @@ def from_langchain(messages: Iterable[lc.BaseMessage]) -> tuple[Message, ...]:
     """
     read: list[Message] = []
     names: dict[str, str] = {}
-    for message in messages:
-        ours = _read(message, names)
+    for index, message in enumerate(messages):
+        try:
+            ours = _read(message, names)
+        except TypeError as error:
+            raise TypeError(f"messages[{index}]: {error}") from None
         if isinstance(ours, AssistantMessage):
             names.update({call.id: call.name for call in ours.tool_calls})
         read.append(ours)
@@ -131,8 +134,10 @@ def _read(message: lc.BaseMessage, names: Mapping[str, str]) -> Message:
             return SystemMessage(content=text_of(message.content))
         case lc.ChatMessage() if message.role in ("assistant", "ai", "model"):
             return assistant_message(lc.AIMessage(content=message.content))
-        case lc.ChatMessage():
+        case lc.ChatMessage() if message.role in ("user", "human"):
             return _user(message.content)
+        case lc.ChatMessage():
+            raise TypeError(f"no model reads a message with the role {message.role!r}: give user, assistant or system")
     raise TypeError(f"no model reads a {type(message).__name__}: give system, human, AI and tool messages")
 
 

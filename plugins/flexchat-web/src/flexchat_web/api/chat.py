@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from flexchat import CollectionChoice, Turn
+from flexchat.domain.history import read_history
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream
 from .errors import TURN_PROBLEMS
@@ -88,7 +89,7 @@ def _asked(body: dict[str, Any]) -> dict[str, Any]:
     chosen = body.get("selectedCollections")
     return {
         "message": body["prompt"],
-        "history": body.get("previousMessages", ()),
+        "history": read_history(body.get("previousMessages", ()), "previousMessages"),
         "topic": body.get("topic"),
         "collections": None
         if chosen is None

@@ -95,8 +95,16 @@ MESSAGES: Schema = {
     "type": "array",
     "items": {
         "type": "object",
-        "properties": {"role": TEXT, "content": TEXT, "type": TEXT, "text": TEXT},
-        "anyOf": [{"required": ["content"]}, {"required": ["text"]}],
+        "description": "As OpenAI's API has it, tool_calls and their results included; {type, text}; or as kept.",
+        "properties": {
+            "role": NULLABLE_TEXT,
+            "content": {"type": ["string", "array", "null"]},
+            "type": NULLABLE_TEXT,
+            "text": NULLABLE_TEXT,
+            "parts": {"type": "array"},
+            "tool_calls": {"type": ["array", "null"]},
+            "tool_call_id": NULLABLE_TEXT,
+        },
     },
 }
 COLLECTIONS: Schema = {
