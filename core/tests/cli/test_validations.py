@@ -124,9 +124,9 @@ def test_the_results_are_those_the_configuration_names(run, script, tmp_path):
 
 def test_a_database_of_something_else_is_refused(run, tmp_path):
     """With a sentence."""
-    (tmp_path / "other.db").write_text("this is no database, but a text that is long enough to be one" * 20)
+    (tmp_path / "other.txt").write_text("this is no database, but a text that is long enough to be one" * 20)
 
-    ran = run("validations", "list", "--store", "other.db")
+    ran = run("validations", "list", "--store", "other.txt")
 
     assert ran.status == 1
     assert "is no SQLite database" in ran.err

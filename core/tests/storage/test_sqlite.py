@@ -180,7 +180,7 @@ async def test_another_programs_database_is_refused_and_left_as_it_was(tmp_path,
     ],
 )
 async def test_what_is_no_database_is_a_sentence_with_the_path(tmp_path, prepare, said):
-    path = tmp_path / "t.db"
+    path = tmp_path / "t.data"
     prepare(path)
     db = database(path)
 

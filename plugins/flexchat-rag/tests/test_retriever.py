@@ -289,9 +289,9 @@ async def test_without_a_path_documents_are_among_the_users_data(data_folder):
 
 async def test_a_database_of_something_else_is_refused(opened, tmp_path):
     """It is left as it is, and the error names it."""
-    (tmp_path / "other.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(StorageError, match=r"other\.db"):
-        await opened(path="other.db").collections()
+    (tmp_path / "other.txt").write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(StorageError, match=r"other\.txt"):
+        await opened(path="other.txt").collections()
 
 
 async def test_an_unknown_collection_is_named_with_the_nearest(opened):

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from .terminal import Terminal
 
 # Tool calls and plugins that are left out are told anyway. Beside them matter watchers that fail, waiting for a
-# service, what slows every command, and what goes wrong in the server.
-_MATTERS = ("flexchat.plugin.events", "flexchat.services", "flexchat.config", "flexchat.assembly", "flexchat_web")
+# service, what slows every command, what goes wrong in the server, and a damaged store.
+_MATTERS = (
+    *("flexchat.plugin.events", "flexchat.services", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
+    "flexchat_web",
+)
 
 
 class _Handler(logging.Handler):

@@ -1,7 +1,7 @@
 """One SQLite file, used from asyncio: one connection that writes, some that read, each in a thread of its own.
 
 Write-ahead log and full synchronisation: what a write has returned from survives ``kill -9`` and a loss of power, and
-readers never wait for a writer. Several processes may use one file.
+readers never wait for a writer. Several processes may use one file. A damaged file is put aside, and a new one begun.
 
 Source: sqlite.org/wal.html and pragma.html; the durability figures of our own measurements.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import sqlite3
@@ -22,6 +23,9 @@ from typing import TypeVar
 
 from ..errors import StorageError
 from ..files import refuse_other
+from .damage import Place, is_damage, place_of, put_aside
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Migration = str | Callable[[sqlite3.Connection], None]
@@ -64,7 +68,7 @@ class Database:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        self._open = False
+        self._opened: Place | None = None  # which file the writer has open
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work in a transaction and return what it returns, once that is on the disk.
@@ -82,7 +86,7 @@ class Database:
         Raises:
             StorageError: The file cannot be used.
         """
-        if not self._open:  # only the writer makes a file and brings it up to date
+        if self._is_new():  # only the writer makes a file and brings it up to date
             await self._run(self._writing, lambda: self._guarded(self._connection))
         return await self._run(self._reading, lambda: self._read(work))
 
@@ -92,7 +96,7 @@ class Database:
 
     def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do as read does, for code that is not asynchronous: the thread that calls waits."""
-        if not self._open:
+        if self._is_new():
             self._submit(self._writing, lambda: self._guarded(self._connection)).result()
         return self._submit(self._reading, lambda: self._read(work)).result()
 
@@ -122,7 +126,7 @@ class Database:
                 connection.close()
             if self._writer is not None:
                 self._writer.close()
-        self._readers, self._writer, self._open = [], None, False
+        self._readers, self._writer, self._opened = [], None, None
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))
@@ -139,12 +143,7 @@ class Database:
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def view() -> T:
-            connection = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = self._connect()
-                connection.execute("PRAGMA query_only = ON")
-                with self._lock:
-                    self._readers.append(connection)
+            connection = self._reader()
             connection.execute("BEGIN")
             try:
                 return work(connection)
@@ -152,6 +151,24 @@ class Database:
                 connection.execute("ROLLBACK")
 
         return self._guarded(view)
+
+    def _reader(self) -> sqlite3.Connection:
+        """Return this thread's connection for reading, to the file the writer has open."""
+        kept: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if kept is not None and self._local.opened == self._opened:
+            return kept
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = ON")
+        with self._lock:
+            self._readers = [*(each for each in self._readers if each is not kept), connection]
+        if kept is not None:
+            kept.close()
+        self._local.connection, self._local.opened = connection, self._opened
+        return connection
+
+    def _is_new(self) -> bool:
+        """Return whether there is another file at the path than the one that was opened, or none was."""
+        return self._opened is None or place_of(self.path) != self._opened
 
     @staticmethod
     def _in_transaction(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -166,10 +183,19 @@ class Database:
         return result
 
     def _connection(self) -> sqlite3.Connection:
-        """Return the writing connection; at first make the file and bring it up to date."""
-        if self._writer is not None:
+        """Return the writing connection; at first, or where the file is gone, make it and bring it up to date."""
+        if self._writer is not None and not self._is_new():
             return self._writer
+        self._close_writer()
         refuse_other(self.path)
+        try:
+            return self._begin()
+        except sqlite3.Error as error:
+            if not is_damage(error) or self._put_aside(place_of(self.path)) is None:
+                raise
+        return self._begin()
+
+    def _begin(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self.path.exists():
             with contextlib.suppress(FileExistsError):
@@ -183,8 +209,41 @@ class Database:
         except BaseException:
             connection.close()
             raise
-        self._writer, self._open = connection, True
+        self._writer, self._opened = connection, place_of(self.path)
         return connection
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.close()  # SQLite leaves the log alone where the file has moved
+        self._writer, self._opened = None, None
+
+    def _put_aside(self, damaged: Place | None) -> Path | None:
+        """Put the file aside, in the writer's thread, and return where it is now; None where it has to stay."""
+        self._close_writer()
+        try:
+            aside = put_aside(self.path, damaged, self._application_id)
+        except OSError as error:
+            _log.error(
+                "%s: '%s' is damaged and cannot be put aside: %s", self._kind, self.path, error.strerror or error
+            )
+            return None
+        if aside is not None:
+            _log.error(
+                "%s: '%s' is damaged: it was put aside as '%s', and a new one is begun; restore a copy, or see what "
+                "can still be read: sqlite3 '%s' .recover",
+                *(self._kind, self.path, aside, aside),
+            )
+        return aside
+
+    def _told_damaged(self) -> str:
+        """Put a file aside that turned out damaged while it was in use, and return what became of it."""
+        damaged = self._opened
+        if threading.current_thread().name.startswith(f"flexchat {self._kind} writer"):
+            aside = self._put_aside(damaged)
+        else:
+            aside = self._submit(self._writing, lambda: self._put_aside(damaged)).result()
+        return f"is damaged: it was put aside as '{aside}', and a new one is begun" if aside is not None else ""
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -224,7 +283,8 @@ class Database:
         try:
             return work()
         except sqlite3.Error as error:
-            raise StorageError(f"{self._kind}: '{self.path}' {_explained(error)}") from error
+            told = self._told_damaged() if self._opened is not None and is_damage(error) else ""
+            raise StorageError(f"{self._kind}: '{self.path}' {told or _explained(error)}") from error
         except OSError as error:
             raise StorageError(f"{self._kind}: '{self.path}' cannot be used: {error.strerror or error}") from error
         except (OverflowError, UnicodeEncodeError) as error:

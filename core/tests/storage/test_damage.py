@@ -1,0 +1,172 @@
+"""A damaged database is put aside under a name that says so; nothing is deleted, and the operator is told."""
+
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+from flexchat.errors import StorageError
+from flexchat.storage import Database
+from flexchat.storage.damage import place_of, put_aside
+
+OURS = 0x12345
+TABLE = "CREATE TABLE t (x INTEGER PRIMARY KEY, y TEXT)"
+
+
+def database(path):
+    return Database(path, kind="things", application_id=OURS, migrations=(TABLE,))
+
+
+def put(y):
+    return lambda db: db.execute("INSERT INTO t (y) VALUES (?)", (y,)).lastrowid
+
+
+def change_all(db):
+    db.execute("UPDATE t SET y = 'x'")
+
+
+def everything(db):
+    return [row[0] for row in db.execute("SELECT y FROM t ORDER BY x")]
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """A closed database of many pages."""
+    db = database(tmp_path / "t.db")
+    db.write_blocking(lambda c: [put(f"{n} " * 100)(c) for n in range(500)])
+    db.close()
+    return db.path
+
+
+def aside(path):
+    return sorted(found for found in path.parent.glob("*.damaged-*") if found.suffix == path.suffix)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"garbage" * 1000,
+        lambda content: bytes(len(content)),
+        lambda content: b"\0" * 100 + content[100:],
+        lambda content: content[:100] + b"\xff" * 4000 + content[4100:],
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:1000],
+    ],
+    ids=["text", "zeros", "no header", "no schema", "half", "a piece"],
+)
+def test_a_file_that_cannot_be_opened_is_put_aside_and_a_new_one_begun(filled, damage, caplog):
+    """Once: the next program finds the new one. What was damaged is kept byte for byte."""
+    broken = damage(filled.read_bytes())
+    filled.write_bytes(broken)
+    db = database(filled)
+
+    try:
+        db.write_blocking(put("new"))
+    except StorageError as error:  # some damage shows only when it is used
+        assert "put aside as" in str(error)  # noqa: PT017
+        db.write_blocking(put("new"))
+    assert db.read_blocking(everything) == ["new"]
+    db.close()
+    (kept,) = aside(filled)
+    assert kept.read_bytes() == broken
+    (record,) = [record for record in caplog.records if record.name == "flexchat.storage.sqlite"]
+    assert record.levelno == logging.ERROR
+    assert str(kept) in record.getMessage()
+    again = database(filled)
+    assert again.read_blocking(everything) == ["new"]
+    again.close()
+    assert len(aside(filled)) == 1
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_damage_found_in_use_is_told_to_whoever_found_it_and_the_next_goes_on(filled, way):
+    """A page in the middle, which opening does not look at."""
+    content = bytearray(filled.read_bytes())
+    for start in range(3 * 4096, len(content), 4096):
+        content[start : start + 64] = b"\xee" * 64
+    filled.write_bytes(content)
+    db = database(filled)
+
+    work = {"read": lambda: db.read_blocking(everything), "write": lambda: db.write_blocking(change_all)}[way]
+    with pytest.raises(StorageError, match=r"put aside as '.*damaged-"):
+        work()
+    db.write_blocking(put("after"))
+    assert db.read_blocking(everything) == ["after"]
+    db.close()
+    assert aside(filled)[0].read_bytes()[:4096] == content[:4096]
+
+
+def test_the_log_goes_with_the_file(filled):
+    """Else a new database would take over the old one's last writes."""
+    filled.write_bytes(b"\0" * 5000)
+    filled.with_name("t.db-wal").write_bytes(b"old log")
+
+    kept = put_aside(filled, place_of(filled), OURS)
+    assert kept.with_name(kept.name + "-wal").read_bytes() == b"old log"
+    assert list(filled.parent.glob("t.db*")) == []
+
+
+def test_two_that_find_the_same_damage_put_aside_one_file(filled):
+    """The second sees that there is a new one at the path."""
+    filled.write_bytes(b"\0" * 5000)
+    first, second = database(filled), database(filled)
+    seen = place_of(filled)
+    first.write_blocking(put("kept"))
+    assert put_aside(filled, seen, OURS) is None
+    assert second.read_blocking(everything) == ["kept"]
+    assert len(aside(filled)) == 1
+    first.close()
+    second.close()
+
+
+def test_what_is_not_ours_stays_where_it_is(tmp_path):
+    """Another program's database, damaged or not, and a file that is not named like one."""
+    theirs = tmp_path / "theirs.db"
+    other = sqlite3.connect(theirs)
+    other.execute("CREATE TABLE theirs (x)")
+    other.execute("PRAGMA application_id = 77")
+    other.commit()
+    other.close()
+    theirs.write_bytes(theirs.read_bytes()[:100] + b"\xff" * 5000)
+    text = tmp_path / "thesis.txt"
+    text.write_text("not a database " * 500)
+    for path in (theirs, text):
+        before = path.read_bytes()
+        db = database(path)
+        with pytest.raises(StorageError, match=r"damaged|something else"):
+            db.write_blocking(put("a"))
+        db.close()
+        assert path.read_bytes() == before
+    assert aside(theirs) == []
+
+
+def test_a_file_that_cannot_be_put_aside_stays_and_is_an_error(filled, monkeypatch, caplog):
+    """A folder that nobody may write to, say."""
+    filled.write_bytes(b"\0" * 5000)
+    db = database(filled)
+
+    def refuse(self, target):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StorageError, match="is no SQLite database, or is damaged"):
+        db.read_blocking(everything)
+    db.close()
+    assert filled.read_bytes() == b"\0" * 5000
+    assert "cannot be put aside: Permission denied" in caplog.text
+
+
+def test_a_file_that_was_taken_away_or_replaced_is_not_written_to_any_more(filled):
+    """Else what is written would be acknowledged and lost."""
+    db = database(filled)
+    assert len(db.read_blocking(everything)) == 500
+    for end in ("", "-wal", "-shm"):
+        moved = filled.with_name(filled.name + end)
+        if moved.exists():
+            moved.rename(filled.with_name("moved.db" + end))
+    db.write_blocking(put("new"))
+    assert db.read_blocking(everything) == ["new"]
+    db.close()
+    moved = database(filled.with_name("moved.db"))
+    assert len(moved.read_blocking(everything)) == 500
+    moved.close()
