@@ -6,6 +6,7 @@ import json
 
 import pytest
 from flexchat.cli.main import main
+from flexchat_rag.commands import progress
 from flexchat_rag.commands.demo import NEXT_STEP, QUESTION
 
 GARDEN = """# Garden
@@ -28,6 +29,8 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(here)
     monkeypatch.setenv("FLEXCHAT_DATA", str(tmp_path / "data"))
     monkeypatch.delenv("FLEXCHAT_CONFIG", raising=False)
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_THE_FIRST_LINE", 600)  # however slow this machine is just now
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 600)
 
     def call(*words):
         out, err = io.StringIO(), io.StringIO()

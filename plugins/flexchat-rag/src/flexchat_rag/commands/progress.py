@@ -85,7 +85,7 @@ class Progress:
         self._due = now + SECONDS_BETWEEN_LINES
         if self.report is None:
             self._say(
-                f"0 of {spoken_count(self._total, 'file')}; the first passages take longest where an embedding "
+                f"none of {spoken_count(self._total, 'file')} yet; the first passages take longest where an embedding "
                 "model has to be loaded"
             )
         else:
