@@ -13,7 +13,7 @@ import time
 import pytest
 from flexchat import FlexChat, SyncFlexChat, ToolStarted, tool
 from flexchat.domain import ChatRequest, UserMessage
-from flexchat.errors import ChatRequestError, ConfigError
+from flexchat.errors import ChatRequestError, ConfigError, ProviderProtocolError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.events import current_call, current_turn
 from flexchat.plugin.host import PluginHost
@@ -194,13 +194,13 @@ def test_ctrl_c_ends_the_turn_before_it_gets_to_the_caller(streamed):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_one_callers_exit_is_not_the_others(error):
-    """What async code raises to end the program goes to its caller; the loop serves on."""
+    """What async code raises to end the program is an error for its caller; the loop serves on."""
 
     async def answer(messages, options):
         raise error
 
     with SyncFlexChat(chat(answer, says("ok"))) as sync:
-        with pytest.raises(error):
+        with pytest.raises(ProviderProtocolError, match=error.__name__):
             sync.respond("x")
         assert sync.respond("x").content == "ok"
 

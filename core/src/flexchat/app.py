@@ -30,11 +30,12 @@ from .domain import (
 )
 from .domain.masking import Mask
 from .domain.text import scrub
-from .errors import ChatRequestError, Problem, ProviderError, ProviderTimeoutError
+from .errors import ChatRequestError, Problem, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from .phases.phase6_generation import ResponseGenerator
 from .phases.routing import Router
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
+from .plugin.foreign import ForeignError, contained
 from .plugin.host import PluginHost
 from .request import read_request
 from .services.local_embeddings import LocalEmbeddings
@@ -365,12 +366,15 @@ class FlexChat:
         async def ask(provider: ChatProvider) -> tuple[ModelInfo, ...] | ProviderError:
             try:
                 async with asyncio.timeout(timeout_s):
-                    return tuple(await provider.list_models())
+                    with contained():
+                        return tuple(await provider.list_models())
             except TimeoutError:
                 text = f"the list of models did not come within {timeout_s:g} s"
                 return ProviderTimeoutError(text, provider=provider.name)
             except ProviderError as error:
                 return error
+            except ForeignError as error:
+                return ProviderProtocolError(f"the provider {provider.name} failed: {error}", provider=provider.name)
 
         asked = {name: p for name, p in self._providers.items() if services is None or name in services}
         answers = await asyncio.gather(*map(ask, asked.values()))

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from flexchat.domain import AssistantMessage, TextPart, ToolCall, ToolResult, Usage
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,3 +73,15 @@ def test_usage_adds_up_what_is_known():
     total = Usage(input_tokens=1) + Usage(input_tokens=2, output_tokens=3)
 
     assert total.to_dict() == {"input_tokens": 3, "output_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [([1], "an array"), ("", "a string"), (0, "a number"), (False, "a boolean")]
+)
+def test_arguments_that_are_not_an_object_are_explained(value, kind):
+    """Also those that are empty: only None means none."""
+    call = ToolCall.from_object("t", value)
+
+    assert call.arguments is None
+    assert call.error == f"arguments must be a JSON object, got {kind}"
+    assert ToolCall.from_object("t", None).arguments == {}

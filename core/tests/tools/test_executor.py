@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import json
 import math
+from typing import Any
 
 import pytest
 from flexchat.domain import ToolResult
@@ -44,6 +45,77 @@ async def test_odd_errors_of_async_tools_are_results(error, words):
 
     assert not result.success
     assert words in result.error
+
+
+class Strange(BaseException):
+    """Not an Exception."""
+
+
+STRANGE = [
+    Strange("odd"),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    BaseExceptionGroup("several", [Strange(), KeyboardInterrupt()]),
+    StopAsyncIteration(),
+    StopIteration(),
+    RecursionError(),
+    MemoryError(),
+]
+
+
+@pytest.mark.parametrize("error", STRANGE, ids=repr)
+@pytest.mark.parametrize("kind", ["async", "sync", "in its value", "in its error"])
+async def test_a_tool_ends_nothing_but_itself(error, kind):
+    """Whatever it raises, wherever it raises it; the server and the turn go on (TC-43)."""
+
+    class Value:
+        def model_dump(self, mode):
+            raise error
+
+    class Wordless(Exception):
+        def __str__(self):
+            raise error
+
+    async def fail_async() -> Any:
+        """Fail."""
+        if kind == "in its value":
+            return Value()
+        raise Wordless if kind == "in its error" else error
+
+    def fail_sync() -> str:
+        """Fail."""
+        raise error
+
+    result = await outcome(fail_sync if kind == "sync" else fail_async)
+
+    assert not result.success
+    assert ("Wordless" if kind == "in its error" else type(error).__name__) in result.error
+
+
+@pytest.mark.parametrize("params", [None, [1], "text", 3, True, '{"city": "Rome"}'], ids=repr)
+async def test_arguments_that_are_not_an_object_are_a_result(params):
+    """Every door that takes a call takes anything (TE-3)."""
+
+    async def look(city: str = "x") -> str:
+        """Look."""
+        return city
+
+    made = ToolManager()
+    made.add([look])
+    result = await made.get_executor().execute("look", params)
+
+    assert result.error == "Invalid parameters: the arguments must be an object"
+    assert result.hint.startswith("got ")
+    assert made.get_executor().validate(made.get_registry().get("look"), params) == ["the arguments must be an object"]
+
+
+@pytest.mark.parametrize("name", [None, ["a"], {}, 3], ids=repr)
+async def test_a_name_that_is_not_a_text_is_a_tool_that_is_not_there(name):
+    """Whatever a program hands in."""
+    result = await ToolManager().get_executor().execute(name, {})
+
+    assert result.error == f"Tool '{json.dumps(name)}' not found"
+    assert json.loads(for_the_model(result, 1000))["tool_name"] == json.dumps(name)
 
 
 async def test_a_plain_function_around_an_async_one_is_awaited():
@@ -95,3 +167,43 @@ async def test_a_plugins_notes_stay_in_the_record():
     result = await outcome(nothing, events=gate(ToolResult(success=True, tool_name="x", notes=("from a cache",))))
 
     assert result.notes == ("from a cache",)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ToolResult.failed("x", ValueError("not today")), "not today"),
+        (ToolResult.failed("x", 42), "42"),
+        (ToolResult(success=False, tool_name="x", error="no", notes=None), "'NoneType' object is not iterable"),
+    ],
+)
+async def test_a_plugins_careless_answer_is_a_result_all_the_same(answer, error):
+    """What a gate says can be read by a model, whatever it put into it."""
+
+    def nothing() -> None:
+        """Do nothing."""
+
+    assert (await outcome(nothing, events=gate(answer))).error == error
+
+
+@pytest.mark.parametrize("error", STRANGE, ids=repr)
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_gate_that_raises_anything_is_shut(error, kind):
+    """The call is refused; the turn and the server go on."""
+    ran = []
+
+    def nothing() -> None:
+        """Do nothing."""
+        ran.append(1)
+
+    async def later():
+        raise error
+
+    def plain():
+        raise error
+
+    watcher = Watcher("mine", plain if kind == "sync" else later, ())
+    result = await outcome(nothing, events=EventHooks({"flexchat_before_tool_call": [watcher]}))
+
+    assert result.error == "plugin mine could not decide about this call"
+    assert ran == []

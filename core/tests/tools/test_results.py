@@ -140,4 +140,4 @@ def test_a_lone_surrogate_is_replaced():
     """No provider takes one."""
     result = ToolResult(success=True, tool_name="t", result="a\ud800b", encoded='"a\ud800b"')
 
-    assert json.loads(for_the_model(result, 300))["result"] == "a?b"
+    assert json.loads(for_the_model(result, 300))["result"] == "a\ufffdb"

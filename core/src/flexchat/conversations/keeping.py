@@ -14,6 +14,7 @@ import attrs
 from ..domain import ChatRequest, ConversationTurn, Message, Turn
 from ..errors import UnknownConversationError
 from ..plugin.contracts import ConversationStore
+from ..plugin.foreign import contained
 
 
 def new_conversation_id() -> str:
@@ -59,7 +60,8 @@ class Keeper:
         """
 
         async def keep(turn: Turn) -> Turn:
-            await self.store.append(conversation, _conversation_turn(turn), tenant=tenant)
+            with contained():
+                await self.store.append(conversation, _conversation_turn(turn), tenant=tenant)
             return attrs.evolve(turn, conversation=conversation)
 
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
@@ -68,7 +70,8 @@ class Keeper:
 
     async def _continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
         try:
-            turns = await self.store.turns(conversation, tenant=tenant)
+            with contained():
+                turns = await self.store.turns(conversation, tenant=tenant)
         except UnknownConversationError:
             return request
         earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]

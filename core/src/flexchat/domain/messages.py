@@ -128,7 +128,11 @@ class ToolCall:
 
     @classmethod
     def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:
-        """Take arguments that came as an object; None means none. Too deep a nesting is explained, not raised."""
+        """Take arguments that came as an object; None means none. Anything else is explained, not raised."""
+        if value is not None and not isinstance(value, Mapping):
+            return cls(
+                name=name, arguments=None, error=f"arguments must be a JSON object, got {_json_type(value)}", **rest
+            )
         try:
             return cls(name=name, arguments=scrub_json(dict(value or {})), **rest)
         except RecursionError:

@@ -15,9 +15,9 @@ import attrs
 from ..config.model import ModelChoice
 from ..domain import ChatOptions, ChatResult, Message, Usage, UserMessage
 from ..errors import FlexChatError, ProviderProtocolError, UnknownServiceError
-from ..plugin.cancelling import is_being_cancelled
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
+from ..plugin.foreign import contained, named
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class Asker:
         except (FlexChatError, TimeoutError):
             raise
         except Exception as error:
-            raise _broken(provider, model, f"{type(error).__name__}: {error}") from error
+            raise _broken(provider, model, named(error)) from error
         if not isinstance(result, ChatResult):
             raise _broken(provider, model, f"its answer is {type(result).__name__}, not ChatResult")
         await self._events.after_chat(choice.llm, model, result, (time.perf_counter() - started) * 1000)
@@ -123,15 +123,11 @@ async def in_time(seconds: float, work: Awaitable[T]) -> T:
 
     Raises:
         TimeoutError: It took longer.
-        RuntimeError: It was cancelled by itself; a cancellation of the turn is passed on.
+        ForeignError: It raised what is no Exception; a cancellation of the turn is passed on.
     """
     async with asyncio.timeout(seconds):
-        try:
+        with contained():
             return await work
-        except asyncio.CancelledError:
-            if is_being_cancelled():
-                raise
-            raise RuntimeError("it was cancelled, though the turn was not") from None
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:

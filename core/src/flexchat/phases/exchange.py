@@ -35,6 +35,7 @@ from ..errors import (
 from ..http.deadline import Deadline
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
+from ..plugin.foreign import is_meant, told
 from ..schema.answer_form import AnswerForm
 from ..tools.registry import ToolRegistry
 from .tool_loop import ToolLoop
@@ -160,7 +161,7 @@ class Exchanges:
             await self._events.before_chat(turn.service, turn.model, messages, asked)
             started = time.perf_counter()
             result: Any = None
-            begun = False
+            begun = passing_on = False
             streams = turn.streamed and hasattr(provider, "stream_chat")
             deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
             try:
@@ -178,21 +179,25 @@ class Exchanges:
                                 result = event.result
                             elif turn.time_left() <= 0:
                                 raise turn.too_late(_ANSWER)
+                            passing_on = True
                             yield event
+                            passing_on = False
                             deadline.wait(left)
                 else:
                     deadline.wait(left)
                     result = await provider.generate_chat(messages, turn.model, asked)
-            except asyncio.CancelledError:
-                if deadline.passed():
-                    raise turn.too_late(_ANSWER) from None
-                raise
             except ProviderError as error:
                 if turn.time_left() <= 0 and isinstance(error, ProviderTimeoutError):
                     raise turn.too_late(_ANSWER) from None
                 if begun or not self._fall_back(turn, error):
                     raise
                 continue
+            except BaseException as error:
+                if isinstance(error, asyncio.CancelledError) and deadline.passed():
+                    raise turn.too_late(_ANSWER) from None
+                if isinstance(error, Exception) or is_meant(error) or (passing_on and isinstance(error, GeneratorExit)):
+                    raise
+                raise _broken(provider, turn, told(error)) from error
             finally:
                 deadline.close()
             break

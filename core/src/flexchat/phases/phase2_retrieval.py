@@ -14,6 +14,7 @@ from ..config.model import RagServiceEntry
 from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, RetrievalHits
 from ..errors import FlexChatError, RetrievalError, UnknownServiceError
 from ..plugin.contracts import Retriever
+from ..plugin.foreign import named
 from .asking import PhaseNotes, in_time
 from .phase1_topic import Topic, reason
 
@@ -112,7 +113,7 @@ class DocumentCollector:
 
     def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
         known = isinstance(error, FlexChatError | TimeoutError)
-        text = f"retrieval: {what} was left out: {reason(error) if known else f'{type(error).__name__}: {error}'}"
+        text = f"retrieval: {what} was left out: {reason(error) if known else named(error)}"
         notes.warn(text)
         log.warning("%s", notes.mask(text))
         if not known:

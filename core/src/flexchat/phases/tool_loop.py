@@ -7,7 +7,8 @@ import contextlib
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -179,7 +180,7 @@ class ToolLoop:
         return call if name == call.name else attrs.evolve(call, name=name)
 
     async def _record(self, index: int, call: ToolCall, refusal: str | None, iteration: int) -> ToolCallRecord:
-        params = call.arguments if call.arguments is not None else {}
+        params: Any = call.arguments if call.arguments is not None else {}
         name = self._registry.name_of(call.name)
         if refusal is not None:
             result = ToolResult.failed(name, refusal)
@@ -192,6 +193,7 @@ class ToolLoop:
                 result = await self._executor.execute(name, params, allowed=self._offered, timeout_s=self._time_left())
             finally:
                 current_call.reset(token)
+        params = params if isinstance(params, Mapping) else {}  # what a provider takes for a call may be anything
         raw = call.raw_arguments if call.arguments is None else None
         record = self._records[index] = ToolCallRecord(
             tool=name, params=params, result=result, iteration=iteration, call_id=call.id, raw_arguments=raw

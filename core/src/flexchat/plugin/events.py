@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import logging
@@ -12,7 +11,7 @@ from typing import Any
 import attrs
 
 from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
-from .cancelling import is_being_cancelled
+from .foreign import contained, told
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +34,11 @@ class Watcher:
         """Call it with the facts it names, and await what it returns if that is needed.
 
         Raises:
-            Exception: Whatever it raises; a cancellation of its own making and sys.exit() as a RuntimeError.
+            Exception: Whatever it raises; a ForeignError for what is no Exception.
         """
-        try:
+        with contained():
             answer = self.function(*[facts[name] for name in self.arguments])
             return await answer if inspect.isawaitable(answer) else answer
-        except asyncio.CancelledError as error:
-            if is_being_cancelled():
-                raise
-            raise RuntimeError("it was cancelled, though the turn was not") from error
-        except SystemExit as error:
-            raise RuntimeError("it tried to end the program") from error
 
 
 class EventHooks:
@@ -60,7 +53,7 @@ class EventHooks:
             try:
                 await watcher.call(facts)
             except Exception as error:
-                log.exception("plugin %s: %s failed: %s", watcher.plugin, hook, error)
+                log.exception("plugin %s: %s failed: %s", watcher.plugin, hook, told(error))
 
     async def turn_started(self, user_message: str) -> None:
         """See flexchat_turn_started."""

@@ -27,6 +27,7 @@ from .contracts import (
     ToolHandler,
 )
 from .events import EventHooks, Watcher
+from .foreign import ForeignError, contained, named
 from .records import PluginReport, Records, spoken_name
 
 log = logging.getLogger(__name__)
@@ -180,20 +181,20 @@ class PluginHost:
         if name in self._block:
             return PluginReport(name=name, package=package, status="blocked", reason=f"by {self._block[name]}")
         try:
-            plugin = load()
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
+            with contained():
+                plugin = load()
+        except Exception as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
             return self._failed(name, package, f"import failed: {_one_line(error)}", error)
         return self._add(name, package, plugin)
 
     def _add(self, name: str, package: str, plugin: object) -> PluginReport:
         try:
-            wanted = getattr(plugin, "FLEXCHAT_API", API_VERSION)
-            too_new = wanted > API_VERSION
-            marks = {a: getattr(getattr(plugin, a), _MARK, None) for a in dir(plugin)}
-            hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
-            unmarked = [a for a in marks if a not in hooks and inspect.isroutine(getattr(plugin, a))]
+            with contained():
+                wanted = getattr(plugin, "FLEXCHAT_API", API_VERSION)
+                too_new = wanted > API_VERSION
+                marks = {a: getattr(getattr(plugin, a), _MARK, None) for a in dir(plugin)}
+                hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
+                unmarked = [a for a in marks if a not in hooks and inspect.isroutine(getattr(plugin, a))]
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             return self._failed(name, package, f"reading it failed: {_one_line(error)}", error)
         if too_new:
@@ -205,16 +206,16 @@ class PluginHost:
         if wrong is not None:
             return self._failed(name, package, wrong)
         try:
-            self._manager.register(plugin, name)
+            with contained():
+                self._manager.register(plugin, name)
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             if self._manager.has_plugin(name):
                 self._manager.unregister(name=name)
             return self._failed(name, package, _one_line(error), error)
         try:
-            provides, conflict = self._collect(plugin, name)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # noqa: BLE001  a plugin's fault is its report, sys.exit() too
+            with contained():
+                provides, conflict = self._collect(plugin, name)
+        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             self._manager.unregister(name=name)
             return self._failed(name, package, f"registering failed: {_one_line(error)}", error)
         if conflict is not None:  # what it offers besides stays usable
@@ -306,5 +307,5 @@ def _records(plugin: object, hook: str, cls: type) -> list[Any]:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    raised = error.__cause__ if isinstance(error, ForeignError) else None
+    return " ".join(named(raised or error).split())

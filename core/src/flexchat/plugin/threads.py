@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from .foreign import named
+
 STILL_RUNNING = "it may still be running"
 """Note on the CancelledError of a function whose thread goes on."""
 
@@ -37,8 +39,7 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
             result = context.run(function, *args)
         except (StopIteration, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError) as caught:
             # A future refuses the first; the others mean something else on the event loop, and here only trouble.
-            said = f": {caught}" if str(caught) else ""
-            error = RuntimeError(f"the tool raised {type(caught).__name__}{said}")
+            error = RuntimeError(f"the tool raised {named(caught)}")
         except BaseException as caught:  # noqa: BLE001  raised where the tool is awaited
             error = caught
         try:

@@ -9,8 +9,8 @@ import attrs
 
 from ..domain.text import scrub
 from .fast import Check, compile_fast
-from .size import is_small, not_finite, size_problems
-from .wording import Finding, finding
+from .size import has_whole_floats, is_small, not_finite, size_problems
+from .wording import Finding, finding, with_type
 
 MAX_SENTENCES = 20
 
@@ -57,7 +57,10 @@ class ArgumentChecker:
         self._engine: Any = None
 
     def check(self, params: Mapping[str, Any]) -> CheckedArguments:
-        """Return what may be used and what is wrong. Never raises; leaves params alone."""
+        """Return what may be used and what is wrong. Never raises, whatever params is; leaves it alone."""
+        if type(params) is not dict and not isinstance(params, Mapping):
+            wrong = Finding("the arguments must be an object", f"got {with_type(params)}")
+            return CheckedArguments(params={}, findings=(wrong.scrubbed(),))
         fast = self._fast
         if fast is None:
             fast = self._fast = compile_fast(self._schema)
@@ -99,6 +102,9 @@ class ArgumentChecker:
             if better is current:
                 break
             current, errors = better, engine.errors(better)
+        if not errors and has_whole_floats(current):
+            engine.start()
+            current = mended(current, engine.errors(current, whole=True), engine)
         if errors:
             return CheckedArguments(params=params, findings=_findings(errors, current))
         if current is plain:

@@ -1,4 +1,5 @@
-"""Reads a text as the number, boolean, array or object it spells, where the schema wants one, and null as "not given".
+"""Reads a text as the number, boolean, array or object it spells, where the schema wants one, null as "not given", and
+3.0 as the integer it is.
 
 Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is no
 integer, " 2x" no number, "null" stays a text, and a number never becomes a text. ``{"days": null}`` is ``{}`` where
@@ -59,7 +60,7 @@ def _reading(error: Any, engine: Engine) -> Any:
     value, keyword = error.instance, error.validator
     if engine.is_null_for_absent(error):
         return _ABSENT
-    spelt = _spelt(value) if isinstance(value, str) else _NOTHING
+    spelt = _spelt(value) if isinstance(value, str) else _whole(value)
     if keyword == "type":
         types = error.validator_value
         wanted = [types] if isinstance(types, str) else types
@@ -85,6 +86,10 @@ def _spelt(text: str) -> Any:
         return _NOTHING
     # "2.0" is 2: JSON makes no difference, and a function that wants an integer gets one.
     return int(data) if isinstance(data, float) and data.is_integer() and abs(data) <= 2**53 else data
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else _NOTHING
 
 
 def _refuse(constant: str) -> Any:

@@ -40,20 +40,25 @@ class Engine:
         plain = {"required": schema.get("required", []), **schema}
         for keyword in ("$schema", "$id"):
             plain.pop(keyword, None)
-        cls = _DRAFT_7 if "draft-07" in str(schema.get("$schema")) else _DRAFT_2020
+        cls, whole = _DRAFT_7 if "draft-07" in str(schema.get("$schema")) else _DRAFT_2020
         self._validator: Any = cls(plain, registry=Registry())
+        self._whole: Any = whole(plain, registry=Registry())
 
     def start(self) -> None:
         """Allow MAX_STEPS from here on, in this task or thread."""
         _left.set([MAX_STEPS])
 
-    def errors(self, value: Any) -> list[ValidationError]:
+    def errors(self, value: Any, *, whole: bool = False) -> list[ValidationError]:
         """Return what is wrong, at most MAX_ERRORS.
+
+        Args:
+            whole: Take 3.0 for no integer. JSON Schema does, and whoever gets the value may want an int.
 
         Raises:
             TooMuchWorkError: The steps since start() are used up.
         """
-        return [*itertools.islice(self._validator.iter_errors(value), MAX_ERRORS)]
+        validator = self._whole if whole else self._validator
+        return [*itertools.islice(validator.iter_errors(value), MAX_ERRORS)]
 
     def fits(self, value: Any, schema: Any) -> bool:
         """Return whether the value is valid under a part of the schema."""
@@ -173,7 +178,25 @@ def _is_number(checker: Any, value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value - value == 0
 
 
-def _made(base: Any) -> Any:
+def _is_int(checker: Any, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _same_and_whole(keyword: _Keyword) -> _Keyword:
+    """Make const and enum take 3.0 for wrong where 3 is what they name."""
+
+    def checked(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
+        if isinstance(instance, float):
+            options = expected if keyword is Draft202012Validator.VALIDATORS["enum"] else [expected]
+            if any(isinstance(option, int) and option == instance for option in options):
+                yield ValidationError("is written as a float")
+        yield from keyword(validator, expected, instance, schema)
+
+    return checked
+
+
+def _made(base: Any) -> tuple[Any, Any]:
+    """Return a draft's validator, and one that takes 3.0 for no integer."""
     own: dict[str, _Keyword] = {
         **base.VALIDATORS,
         "required": _required,
@@ -188,10 +211,16 @@ def _made(base: Any) -> Any:
     for name in ("unevaluatedItems", "unevaluatedProperties"):
         if name in own:
             own[name] = _quadratic(own[name])
+    types = base.TYPE_CHECKER.redefine("number", _is_number)
+    whole = own | {name: _same_and_whole(own[name]) for name in ("const", "enum")}
+    return _validator(base, own, types), _validator(base, whole, types.redefine("integer", _is_int))
+
+
+def _validator(base: Any, keywords: Mapping[str, _Keyword], types: Any) -> Any:
     return jsonschema.validators.create(
         meta_schema=base.META_SCHEMA,
-        validators={name: _counted(keyword) for name, keyword in own.items()},
-        type_checker=base.TYPE_CHECKER.redefine("number", _is_number),
+        validators={name: _counted(keyword) for name, keyword in keywords.items()},
+        type_checker=types,
         id_of=base.ID_OF,
         applicable_validators=base._APPLICABLE_VALIDATORS,
     )

@@ -69,6 +69,11 @@ def size_problems(params: Mapping[str, Any]) -> tuple[str, ...]:
     return (_too_long(),) if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES else ()
 
 
+def has_whole_floats(params: Mapping[str, Any]) -> bool:
+    """Return whether there is a float among the arguments that is an integer to JSON Schema: 3.0."""
+    return any(isinstance(value, float) and value.is_integer() for _, value in _walk(params))
+
+
 def not_finite(params: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a sentence for each NaN and Infinity: Python reads and writes them, JSON has none."""
     found = [(path, value) for path, value in _walk(params) if isinstance(value, float) and value - value != 0.0]

@@ -110,7 +110,7 @@ def finding(error: Any) -> Finding:
     if "propertyNames" in error.absolute_schema_path and isinstance(value, str):
         name = f"the name {quoted(value)} in {name}"
     if keyword == "type":
-        return Finding(f"{name} must be {_any_of_types(expected)}", f"got {_with_type(value)}", name)
+        return Finding(f"{name} must be {_any_of_types(expected)}", f"got {with_type(value)}", name)
     if keyword == "required":
         missing, place = cut(error.message), f" in {name}" if path else ""
         return Finding(f"missing '{missing}'{place}", _sent_instead(error.message, value, error.schema), missing)
@@ -171,7 +171,7 @@ def _union(error: Any, name: str, value: Any) -> Finding:
             t for found in alternatives for e in found if e.validator == "type" for t in _listed(e.validator_value)
         ]
         if types:
-            return Finding(f"{name} must be {_any_of_types(types)}", f"got {_with_type(value)}", name)
+            return Finding(f"{name} must be {_any_of_types(types)}", f"got {with_type(value)}", name)
         return Finding(f"{name} is not allowed here", got, name)
     if all(_is_about_whole(found[0], "const", "enum") for found in of_type):
         values = [v for found in of_type for v in _options_of(found[0])]
@@ -211,7 +211,8 @@ def _any_of_types(types: str | Iterable[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _with_type(value: Any) -> str:
+def with_type(value: Any) -> str:
+    """Return a value with the name of its type, where that does not show."""
     for kind, words in ((str, "the string "), (list, "the array "), (dict, "the object ")):
         if isinstance(value, kind):
             return words + quoted(value)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ..domain.text import scrub
 from ..plugin.contracts import ChatProvider
+from ..plugin.foreign import contained
 
 QUESTIONS_KEPT = 256
 """Vectors of questions that are remembered: one message asks several collections the same."""
@@ -73,6 +74,7 @@ class ProviderEmbedder:
     async def _ask(self, texts: Sequence[str], purpose: str) -> Sequence[Sequence[float]]:
         # A text of blanks is one that services refuse; a dot has a vector as good as any.
         asked = [scrub(text) if text.strip() else "." for text in texts]
-        made = await self._provider.embed(asked, self._model, purpose=purpose)
+        with contained():
+            made = await self._provider.embed(asked, self._model, purpose=purpose)
         vectors: Sequence[Sequence[float]] = made.vectors
         return vectors

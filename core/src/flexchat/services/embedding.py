@@ -9,6 +9,7 @@ from ..config.model import Config
 from ..domain import Embeddings
 from ..errors import ChatRequestError, ProviderRequestError, UnknownServiceError
 from ..plugin.contracts import ChatProvider
+from ..plugin.foreign import contained
 from .local_embeddings import LocalEmbeddings
 
 
@@ -39,7 +40,8 @@ async def embed(
         raise ChatRequestError(f"say which model of {service} makes the embeddings: model=…")
     if not texts:
         return Embeddings(vectors=(), model=model)
-    made: Embeddings = await provider.embed(texts, model, purpose=purpose, dimensions=dimensions)
+    with contained():
+        made: Embeddings = await provider.embed(texts, model, purpose=purpose, dimensions=dimensions)
     return made
 
 

@@ -15,12 +15,12 @@ import attrs
 from ..domain import ToolDefinition, ToolResult
 from ..domain.masking import Mask
 from ..errors import ToolError, nearest, with_hint
-from ..plugin.cancelling import is_being_cancelled
 from ..plugin.contracts import ImplementationType, Retriever, ToolContext, ToolHandler
 from ..plugin.events import EventHooks
+from ..plugin.foreign import ForeignError, contained, told
 from ..plugin.threads import STILL_RUNNING
 from ..schema.check import ArgumentChecker
-from ..schema.wording import joined
+from ..schema.wording import joined, quoted
 from .registry import ToolRegistry
 from .results import as_json
 
@@ -82,13 +82,15 @@ class ToolExecutor:
         allowed: Collection[str] | None = None,
         timeout_s: float | None = None,
     ) -> ToolResult:
-        """Run a tool with these arguments.
+        """Run a tool with these arguments. Whatever name and params are, the outcome is a result.
 
         Args:
             allowed: Names that were offered; any other tool does not exist here. None allows all.
             timeout_s: Seconds that are left, where they are fewer than the tool's own timeout.
         """
         started = time.perf_counter()
+        if not isinstance(name, str):
+            name = quoted(name)
         tool = self._registry.get(name)
         if tool is None or (allowed is not None and name not in allowed):
             if tool is not None:
@@ -98,7 +100,7 @@ class ToolExecutor:
             prepared = self._prepare(tool)
             checked = prepared.checker.check(params)
         except (ToolError, RecursionError) as error:
-            return ToolResult.failed(name, self._mask(_said(error)), _ms(started), hint=self._hint_of(error))
+            return ToolResult.failed(name, self._mask(told(error)), _ms(started), hint=self._hint_of(error))
         if checked.findings:
             wrong = joined(checked.findings)
             text = f"Invalid parameters: {wrong.text}"
@@ -130,12 +132,11 @@ class ToolExecutor:
         if limit_ms <= 0:
             return ToolResult.failed(tool.name, "Not executed: no time is left for this message")
         try:
-            async with asyncio.timeout(limit_ms / 1000) as deadline:
-                value = await prepared.implementation.run(prepared.settings, _own(params), prepared.context)
-            plain, encoded = as_json(value)
-        except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
-                raise
+            with contained():
+                async with asyncio.timeout(limit_ms / 1000) as deadline:
+                    value = await prepared.implementation.run(prepared.settings, _own(params), prepared.context)
+                plain, encoded = as_json(value)
+        except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model is told
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", tool.name, limit_ms)
                 return ToolResult.failed(tool.name, f"Tool execution timed out after {limit_ms}ms", hint=_left(error))
@@ -144,19 +145,23 @@ class ToolExecutor:
 
     def _taken(self, tool: ToolDefinition, answer: ToolResult) -> ToolResult:
         """Hold a plugin's answer in a tool's place to what a tool's must be: JSON data, or an error with a text."""
-        if not answer.success:
-            return attrs.evolve(answer, error=answer.error or "The call was refused")
         try:
-            plain, encoded = as_json(answer.result)
+            with contained():
+                notes = tuple(map(str, answer.notes))
+                if answer.success:
+                    plain, encoded = as_json(answer.result)
+                    return attrs.evolve(answer, result=plain, encoded=encoded, notes=notes)
+                error, hint = (_as_text(said) for said in (answer.error, answer.hint))
+                return attrs.evolve(answer, error=error or "The call was refused", hint=hint or None, notes=notes)
         except Exception as error:  # noqa: BLE001  the same trouble as a tool's
             return self._failed(tool, error)
-        return attrs.evolve(answer, result=plain, encoded=encoded)
 
     def _failed(self, tool: ToolDefinition, error: BaseException) -> ToolResult:
-        text, hint, incident = self._mask(_said(error)), self._hint_of(error), secrets.token_hex(4)
+        text, hint, incident = self._mask(told(error)), self._hint_of(error), secrets.token_hex(4)
         log.warning("tool %s failed (incident %s): %s", tool.name, incident, with_hint(text, hint))
         if self._error_detail == "incident":
-            said = f"The tool failed ({type(error).__name__}, incident {incident}); its owner can look that up"
+            kind = type(error.__cause__ if isinstance(error, ForeignError) else error).__name__
+            said = f"The tool failed ({kind}, incident {incident}); its owner can look that up"
             return ToolResult.failed(tool.name, said)
         return ToolResult.failed(tool.name, text, hint=hint)
 
@@ -208,17 +213,10 @@ def _left(error: BaseException) -> str | None:
     return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None
 
 
-def _said(error: BaseException) -> str:
-    """Return what an exception says: never nothing, and never another exception."""
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001  an exception class may be as broken as the tool
-        text = ""
-    if isinstance(error, SystemExit):
-        return "the tool tried to end the program"
-    if isinstance(error, KeyError):  # its text alone is just the key
-        return f"{type(error).__name__}: {text}"
-    return text if text.strip() else type(error).__name__
+def _as_text(said: Any) -> str:
+    if isinstance(said, BaseException):
+        return told(said)
+    return "" if said is None else str(said)
 
 
 def _own(params: Mapping[str, Any]) -> dict[str, Any]:

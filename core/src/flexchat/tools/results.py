@@ -13,6 +13,7 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.text import scrub
+from ..plugin.foreign import told
 
 
 def as_json(value: Any) -> tuple[Any, str]:
@@ -34,7 +35,7 @@ def as_json(value: Any) -> tuple[Any, str]:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=convert)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the tool returned something that is not JSON: {error or type(error).__name__}") from error
+        raise ValueError(f"the tool returned something that is not JSON: {told(error)}") from error
     return (json.loads(text) if converted else value), text
 
 

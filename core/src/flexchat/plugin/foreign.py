@@ -1,0 +1,133 @@
+"""Where code of others runs: what it raises is its own trouble, and ends no turn, no server and no program.
+
+Tools, gates, event hooks, providers, stores, rerankers: any of them may raise what is not an Exception, and on an event
+loop KeyboardInterrupt and SystemExit end everything. Meant for us are only a cancellation of the running task, the
+GeneratorExit of a coroutine that is being closed, and what a signal handler raised: a person's Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dis
+import functools
+import signal
+import threading
+from types import TracebackType
+from typing import Any
+
+
+class ForeignError(RuntimeError):
+    """Stands for a BaseException that is not an Exception; the text says which, and it is the cause."""
+
+
+class contained:
+    """A context manager around code of others: what it raises is an Exception, or meant for us.
+
+    No yield may stand in it: a generator that is closed there would seem to raise GeneratorExit itself.
+
+    Raises:
+        ForeignError: In place of a BaseException that was not meant for us.
+        asyncio.CancelledError: The task was cancelled meanwhile, whatever that code made of it.
+    """
+
+    __slots__ = ("_cancelled", "_task")
+
+    def __enter__(self) -> None:
+        self._task = _running_task()
+        self._cancelled = self._task.cancelling() if self._task is not None else 0
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        cancelled = self._task is not None and self._task.cancelling() > self._cancelled
+        if cancelled and not isinstance(error, asyncio.CancelledError):
+            raise asyncio.CancelledError from error
+        if error is None or isinstance(error, Exception):
+            return
+        closed = isinstance(error, GeneratorExit) and _running_task() is not self._task
+        if not closed and (isinstance(error, GeneratorExit) or not is_meant(error)):
+            raise ForeignError(told(error)) from error
+
+
+def is_meant(error: BaseException) -> bool:
+    """Return whether code of others did not raise this itself.
+
+    The task is cancelled, its coroutine is being closed, or a signal handler raised it.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return is_being_cancelled()
+    if isinstance(error, GeneratorExit):
+        return _running_task() is None
+    return isinstance(error, KeyboardInterrupt | SystemExit) and _is_of_a_signal(error)
+
+
+def is_being_cancelled() -> bool:
+    """Return whether somebody wants the running task to end; asked where a CancelledError was caught.
+
+    A tool or a plugin that awaits a cancelled task of its own gets a CancelledError that nobody meant for the turn:
+    that is its trouble and must not end the turn.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs here, so nothing cancels
+        return False
+    return task is None or task.cancelling() > 0
+
+
+def told(error: BaseException) -> str:
+    """Return what an exception says, for people and models: never nothing, and never another exception."""
+    if isinstance(error, SystemExit):
+        return f"it tried to end the program ({named(error)})"
+    if isinstance(error, asyncio.CancelledError):
+        return f"it was cancelled, though the turn was not ({named(error)})"
+    if not isinstance(error, Exception):
+        return f"it raised {named(error)}"
+    # A KeyError's text alone is just the key.
+    return named(error) if isinstance(error, KeyError) else _text(error) or type(error).__name__
+
+
+def named(error: BaseException) -> str:
+    """Return an exception's class and what it says: ``KeyError: 'city'``."""
+    text = _text(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException as broken:  # its class may be as broken as the code that raised it
+        if is_meant(broken):
+            raise
+        return ""
+    return text if text.strip() else ""
+
+
+def _running_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no event loop runs in this thread
+        return None
+
+
+def _is_of_a_signal(error: BaseException) -> bool:
+    """Return whether a signal handler raised it, which runs in the middle of whatever the main thread is doing."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    codes = {_code(handler) for handler in handlers} - {None}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        innermost, trace = trace, trace.tb_next
+        if trace is None and isinstance(error, KeyboardInterrupt) and signal.default_int_handler in handlers:
+            # Python's own handler leaves no frame: the exception appears at any instruction but a raise.
+            code = innermost.tb_frame.f_code.co_code
+            return code[innermost.tb_lasti] != dis.opmap["RAISE_VARARGS"]
+    return False
+
+
+def _code(handler: Any) -> Any:
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return getattr(getattr(handler, "__func__", handler), "__code__", None)
