@@ -172,11 +172,13 @@ def test_streams_and_sessions(visit, serve, slow_model):
     expect(page.locator(".answer")).to_contain_text("Once upon")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".answer")).to_contain_text("stopped")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
     slow_model.rest = NASTY
     slow_model.go.set()
     page.get_by_role("button", name="Ask again").click()
     expect(page.locator(".answer strong")).to_have_text("bold")
-    expect(page.locator(".answer")).to_contain_text("<img src=x")
+    expect(page.locator(".answer").last).to_contain_text("<img src=x")
+    expect(page.locator(".asked")).to_have_text(["unsent", "unsent"])
     assert page.locator(".answer img, .answer a[href^='javascript']").count() == 0
     assert "bad" not in page.title()
 
@@ -197,15 +199,16 @@ def test_streams_and_sessions(visit, serve, slow_model):
     ask(page, "And then?")
     expect(page.locator(".answer").last).to_contain_text("Once upon")
     page.reload()
-    expect(page.get_by_text("This answer was interrupted")).to_be_visible()
+    expect(page.get_by_text("This answer was interrupted").last).to_be_visible()
+    expect(page.locator(".answer").last).to_contain_text("Once upon")
     expect(page.locator(".asked").last).to_have_text("And then?")
     accessible(page)
     slow_model.go.set()
     page.get_by_role("button", name="Ask again").last.click()
     expect(page.locator(".answer").last).to_contain_text("the end.")
     page.reload()
-    expect(page.locator(".asked").last).to_have_text("And then?")
-    expect(page.get_by_text("This answer was interrupted")).to_have_count(0)
+    expect(page.locator(".asked")).to_have_text(["unsent", "unsent", *["And now?"] * 2, *["And then?"] * 2])
+    expect(page.get_by_text("This answer was interrupted")).to_have_count(2)
 
     slow_model.go.clear()
     page.get_by_role("link", name="New conversation").click()
@@ -216,6 +219,53 @@ def test_streams_and_sessions(visit, serve, slow_model):
     expect(page.get_by_role("button", name="Ask again")).to_be_visible()
     page.goto(server.url + "#/chat/" + "0" * 32)
     expect(page.get_by_role("heading", name="This conversation is not kept")).to_be_visible()
+
+
+def test_what_was_stopped_or_failed_looks_the_same_after_a_reload(visit, serve, slow_model):
+    """The question, what was said and why it ended; "Why this rule?" tells of that turn, and asks for nothing anew."""
+    server = serve(CONFIG.format(url=slow_model.url))
+    page = visit(server.url)
+    explained = []
+    page.on("request", lambda request: explained.append(request) if "api/explain" in request.url else None)
+    ask(page, "Stop me")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    page.get_by_role("button", name="Stop").click()
+    whys = page.get_by_role("link", name="Why this rule?")
+    expect(whys).to_have_count(1)
+    slow_model.status = 401
+    ask(page, "Fail")
+    expect(whys).to_have_count(2)
+    slow_model.status = 200
+    slow_model.go.set()
+    ask(page, "Answer")
+    expect(whys).to_have_count(3)
+    expect(page.locator(".answer").last).to_contain_text("Once upon a time.")
+    live = page.locator(".message").all_inner_texts()
+    page.reload()
+    expect(whys).to_have_count(3)
+    expect(page.locator(".answer").last).to_contain_text("Once upon a time.")
+    assert page.locator(".message").all_inner_texts() == live
+    assert "stopped" in live[1]
+    assert "no such key" in live[3]
+
+    whys.first.click()
+    expect(page.get_by_role("heading", level=1, name="Why this rule?")).to_be_visible()
+    expect(page.get_by_role("note")).to_have_text("Rule 0 was chosen, with main / m-1.")
+    expect(page.get_by_label("Message")).to_contain_text("Stop me")
+    expect(page.get_by_label("Message")).to_contain_text("stopped")
+    expect(page.locator(".timeline > li")).to_have_count(5)
+    accessible(page)
+    page.get_by_role("link", name="Back to the conversation").click()
+    whys.last.click()
+    expect(page.get_by_role("note")).to_have_text("Rule 0 answered, with main / m-1.")
+    expect(page.get_by_label("Answers of the model")).to_contain_text("Round 1 main / m-1")
+    told = page.locator("main").inner_text()
+    page.reload()
+    expect(page.get_by_label("Answers of the model")).to_be_visible()
+    assert page.locator("main").inner_text() == told
+    assert explained == []
+    page.goto(page.url[:-4] + "none")
+    expect(page.get_by_role("heading", name="This turn is not kept")).to_be_visible()
 
 
 def look_again(page):

@@ -64,7 +64,10 @@ async def _last(turn: Turn) -> Event:
 async def _explain(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         found = await chat.explain(**_asked(call.body))
-        rules = [{"llm": rule.llm, "model": rule.model, "match": dict(rule.match)} for rule in chat.config.responses]
+        rules = [
+            {"name": rule.name, "llm": rule.llm, "model": rule.model, "match": dict(rule.match)}
+            for rule in chat.config.responses
+        ]
     profile = found.profile
     return Json(
         {
@@ -150,7 +153,9 @@ OPERATIONS = (
                     "profile": TABLE,
                     "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
                     "phases": listed(TABLE),
-                    "rules": listed(record({"llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE})),
+                    "rules": listed(
+                        record({"name": NULLABLE_TEXT, "llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE})
+                    ),
                 }
             )
         },

@@ -3,7 +3,8 @@
 //   button("Run", { icon: "play", kind: "primary" | "quiet" | "danger", onClick, … })   iconButton("trash", "Delete", onClick)
 //   badge("validated", "ok", "check")   spinner("Loading")   emptyState("No cases yet", …nodes)
 //   errorCard(error, { retry, reading })   an ApiError (or any error) with what is wrong, each problem, and a button
-//   alert(kind, …children)   busy(button, promise)   copyButton(text)   ms(1234.5) "1.2 s"   when("2026-…") "5 min ago"
+//   alert(kind, …children)   busy(button, promise)   copyButton(text)
+//   ms(1234.5) "1.2 s"   counted(2, "tool") "2 tools"   when("2026-…") "5 min ago"
 
 import { reachable } from "./attention.js";
 import { announce, h, icon } from "./dom.js";
@@ -100,6 +101,11 @@ export function copyButton(text, label = "Copy") {
     setTimeout(() => node.replaceChildren(icon("copy")), 1500);
   });
   return node;
+}
+
+/** A number with its noun: "1 tool", "2 tools", "1,200 tokens". */
+export function counted(number, noun, many = `${noun}s`) {
+  return `${number.toLocaleString()} ${number === 1 ? noun : many}`;
 }
 
 /** Milliseconds for a person. */

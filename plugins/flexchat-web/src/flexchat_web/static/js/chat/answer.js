@@ -1,8 +1,9 @@
 // An answer: its texts, its tool calls as they run, and where it came from.
 //   const answer = answerView();  list.append(answer.node)
-//   answer.take({ event, data }) for each event of a turn; answer.finish(turn) | answer.fail(error, retry) | answer.stop(retry)
-//   interruptedAnswer(retry): one that was cut off by leaving the page
-//   storedAnswer(turn): the same for a turn of a kept conversation
+//   answer.take({ event, data }) for each event of a turn; answer.said(): its text so far
+//   answer.finish(turn, { conversation, asked }) | answer.fail(error, again) | answer.stop(again)
+//   interruptedAnswer(again): one that was cut off by leaving the page
+//   storedAnswer(turn, { conversation, again }): the same for a turn of a kept conversation
 // A node goes on being written to while it is out of the document: another session may be shown meanwhile.
 
 import { h, icon, replace } from "../dom.js";
@@ -12,7 +13,7 @@ import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
 
 /** Return an answer that is being written. */
-export function answerView({ prompt = "" } = {}) {
+export function answerView() {
   const body = h("div", { class: "answer-body" });
   const status = h("p", { class: "answer-status" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", {}, "Waiting for the model…"));
   const foot = h("div", { class: "answer-foot" });
@@ -37,9 +38,9 @@ export function answerView({ prompt = "" } = {}) {
   function thoughtAt(index) {
     const key = `${answers}:${index}`;
     if (!thoughts.has(key)) {
-      const text = h("div", { class: "thought-text", dir: "auto" });
-      thoughts.set(key, text);
-      body.append(h("details", { class: "thought" }, h("summary", {}, icon("right"), "Reasoning"), text));
+      const one = thought("");
+      thoughts.set(key, one.lastElementChild);
+      body.append(one);
     }
     return thoughts.get(key);
   }
@@ -80,7 +81,8 @@ export function answerView({ prompt = "" } = {}) {
       on[event]?.(data);
       calls.take({ event, data });
     },
-    async finish(turn) {
+    said: () => [...texts.values()].map((one) => one.node.textContent).join("\n\n").trim(),
+    async finish(turn, about) {
       const last = Math.max(-1, ...[...texts.values()].map((one) => one.answer));
       const shown = [...texts.values()].filter((one) => one.answer === last).map((one) => one.node.textContent).join("");
       if (turn.content && shown !== turn.content) {
@@ -89,38 +91,52 @@ export function answerView({ prompt = "" } = {}) {
       }
       calls.stop();
       ended();
-      replace(foot, facts(turn, prompt));
+      replace(foot, facts(turn, about));
       await render();
     },
-    async fail(error, retry) {
+    async fail(error, again) {
       calls.stop();
       ended();
-      replace(foot, errorCard(error, { retry, title: "No answer." }));
+      replace(foot, failure(error, again));
       await render();
     },
-    async stop(retry) {
+    async stop(again) {
       calls.stop();
       ended();
-      replace(foot, cutShort(badge("stopped", "warn", "stop"), "This turn is not kept.", retry));
+      replace(foot, cutShort(again));
       await render();
     },
   };
 }
 
 /** Return the element of an answer that was being written when the page was left. */
-export function interruptedAnswer(retry) {
-  const said = cutShort(badge("interrupted", "warn", "warning"), "This answer was interrupted, and is not kept.", retry);
-  return h("article", { class: "message answer", "aria-label": "Answer" }, h("div", { class: "answer-foot" }, said));
+export function interruptedAnswer(again) {
+  return h("article", { class: "message answer", "aria-label": "Answer" }, h("div", { class: "answer-foot" }, cutShort(again)));
 }
 
-function cutShort(mark, text, retry) {
-  return h("div", { class: "row" }, mark, h("span", { class: "muted small-text" }, text), button("Ask again", { icon: "retry", kind: "quiet small", onClick: retry }));
+function cutShort(again) {
+  return h(
+    "div",
+    { class: "row" },
+    badge("stopped", "warn", "stop"),
+    h("span", { class: "muted small-text" }, "This answer was interrupted before its end."),
+    button("Ask again", { icon: "retry", kind: "quiet small", onClick: again }),
+  );
 }
 
-/** Return the element of a turn of a kept conversation. */
-export function storedAnswer(turn) {
+function failure(error, again) {
+  return errorCard(error, { retry: again, title: "No answer." });
+}
+
+function thought(text) {
+  return h("details", { class: "thought" }, h("summary", {}, icon("right"), "Reasoning"), h("div", { class: "thought-text", dir: "auto" }, text));
+}
+
+/** Return the element of a turn of a kept conversation; again asks the same once more. */
+export function storedAnswer(turn, { conversation, again }) {
   const body = h("div", { class: "answer-body" });
   const results = new Map(turn.messages.filter((one) => one.role === "tool").map((one) => [one.tool_call_id, one]));
+  const records = [...(turn.tool_calls || [])];
   let round = 0;
   let content = "";
   const asked = turn.messages.find((one) => one.role === "user")?.content;
@@ -130,19 +146,34 @@ export function storedAnswer(turn) {
     round += 1;
     content = parts.map((part) => (part.type === "text" || part.type === "refusal" ? part.text : "")).join("");
     for (const part of parts) {
-      if ((part.type === "text" || part.type === "refusal") && part.text.trim()) {
+      if (part.type === "reasoning" && part.text) body.append(thought(part.text));
+      else if ((part.type === "text" || part.type === "refusal") && part.text.trim()) {
         const place = h("div", { class: "markdown plain", dir: "auto" }, part.text);
         body.append(place);
         markdown(part.text).then((rendered) => place.replaceWith(rendered));
       } else if (part.type === "tool_call") {
         const call = { tool: part.name, params: part.arguments ?? {}, raw_arguments: part.arguments ? null : part.raw_arguments };
-        body.append(toolCallCard.of({ ...call, result: resultOf(results.get(part.id)), iteration: round }));
+        const record = taken(records, (one) => one.iteration === round && one.tool === call.tool && same(one, call));
+        body.append(toolCallCard.of(record || { ...call, result: resultOf(results.get(part.id)), iteration: round }));
       }
     }
   }
-  return h("article", { class: "message answer", "aria-label": "Answer" }, body, h("div", { class: "answer-foot" }, facts({ ...turn, content }, asked)));
+  const ended = { cancelled: () => cutShort(again), failed: () => failure({ message: turn.error }, again) }[turn.status];
+  const foot = h("div", { class: "answer-foot" }, ended?.(), facts({ ...turn, content }, { conversation, asked }));
+  return h("article", { class: "message answer", "aria-label": "Answer" }, body, foot);
 }
 
+function taken(list, fits) {
+  const at = list.findIndex(fits);
+  return at < 0 ? null : list.splice(at, 1)[0];
+}
+
+function same(record, call) {
+  const text = ({ params, raw_arguments: raw }) => raw ?? JSON.stringify(params);
+  return text(record) === text(call);
+}
+
+/** Return what a tool gave as its model was told it: what is kept of turns of earlier versions. */
 function resultOf(message) {
   if (!message) return { success: false, error: "No result was kept." };
   try {
@@ -154,16 +185,16 @@ function resultOf(message) {
   return message.is_error ? { success: false, error: message.content } : { success: true, result: message.content };
 }
 
-function facts(turn, prompt) {
+function facts(turn, { conversation, asked }) {
   const { input_tokens: input, output_tokens: output } = turn.usage || {};
   const model = [turn.service, turn.model].filter((part, at, all) => part && part !== all[at - 1]).join(" / ");
   const told = [
-    turn.topic && turn.topic !== prompt?.trim() && badge(turn.topic, "", null, { title: "Topic" }),
+    turn.topic && turn.topic !== asked?.trim() && badge(turn.topic, "", null, { title: "Topic" }),
     model && h("span", { title: "Service and model" }, model),
     input || output ? h("span", { title: `${input ?? 0} read, ${output ?? 0} written` }, `${((input || 0) + (output || 0)).toLocaleString()} tokens`) : null,
-    turn.elapsed_ms !== undefined && h("span", { title: "Time of the whole turn" }, ms(turn.elapsed_ms)),
+    turn.elapsed_ms > 0 && h("span", { title: "Time of the whole turn" }, ms(turn.elapsed_ms)),
     turn.at && when(turn.at),
-    prompt && h("a", { href: `#/explain?${new URLSearchParams({ prompt })}` }, "Why this rule?"),
+    h("a", { href: `#/explain/${encodeURIComponent(conversation)}/${encodeURIComponent(turn.id)}` }, "Why this rule?"),
   ];
   return [
     turn.citations?.length > 0 && sources(turn.citations),

@@ -10,6 +10,7 @@ import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
 
 const PAGE = 50;
+const SETTLE_MS = [0, 150, 300, 600, 1200]; // a server that sees that its client has gone keeps the turn, a moment later
 
 class Session {
   constructor(id, title = "") {
@@ -21,8 +22,8 @@ class Session {
     this.loaded = true;
     this.missing = false; // the server has it no longer, or never had it
     this.problem = null; // why it could not be opened
-    this.turns = []; // what is shown of it, in order: { id, text, nodes, done }; id null: the server does not have it
-    this.said = []; // {role, content}, for a server that keeps nothing
+    this.turns = []; // what is shown of it, in order: { id, text, nodes, over, done, data, said };
+    // id null: the server does not have it; said: [{ role, content }], for a server that keeps nothing
     this.topic = null;
     this.running = null; // AbortController
   }
@@ -50,8 +51,14 @@ class Session {
       else if (drafts.asked(this.id)) this.loaded = true; // its first question was never answered
       else this.missing = true;
     }
-    if (this.loaded) this.#showInterrupted();
+    const cutShort = this.loaded && this.#showInterrupted();
     sessions.changed();
+    if (cutShort) await this.#settle(cutShort);
+  }
+
+  /** Return a turn of it as the server tells it; undefined if there is none. */
+  turn(id) {
+    return this.turns.find((one) => one.data?.id === id);
   }
 
   /** Have what others did with it meanwhile. */
@@ -85,36 +92,56 @@ class Session {
     const rest = [...this.turns];
     const merged = [];
     for (const turn of turns) {
-      const found = rest.findIndex((one) => one.id === turn.id || (!one.id && one.done && one.text === textOf(turn)));
+      const found = rest.findIndex((one) => one.id === turn.id || (!one.id && one.over && one.text === textOf(turn)));
       const passed = rest.splice(0, found + 1);
-      const shown = passed.pop() || { text: textOf(turn), nodes: [...askedNodes(turn), storedAnswer(turn)], done: true };
-      merged.push(...passed.filter((one) => !one.id), Object.assign(shown, { id: turn.id }));
+      const shown = passed.pop() || { text: textOf(turn) };
+      // What was cut short here looks as the server keeps it; what was answered here stays as it is.
+      if (!shown.done) Object.assign(shown, { nodes: this.#stored(turn), over: true, done: true });
+      merged.push(...passed.filter((one) => !one.id), Object.assign(shown, { id: turn.id, data: turn }));
     }
     this.turns = [...merged, ...rest.filter((one) => !one.id)];
   }
 
-  /** Show what was asked when the page was left, unless it was answered after all. */
+  #stored(turn) {
+    const again = () => this.running || this.send(textOf(turn));
+    return [...askedNodes(turn), storedAnswer(turn, { conversation: this.id, again })];
+  }
+
+  /** Wait until the server has a turn that was cut short, if it keeps any. */
+  async #settle(shown, waits = SETTLE_MS) {
+    if (!(await uiConfig()).keeps_conversations) return;
+    for (const wait of waits) {
+      await new Promise((go) => setTimeout(go, wait));
+      if (shown.id || !this.turns.includes(shown) || this.running) break;
+      const found = await this.#read().then(() => true, () => false);
+      if (found && shown.id) drafts.ask(this.id, null);
+    }
+    sessions.changed();
+  }
+
+  /** Show and return what was asked when the page was left, unless the server has it. */
   #showInterrupted() {
     const asked = drafts.asked(this.id);
-    if (!asked || this.running) return;
+    if (!asked || this.running) return null;
     if (this.turns.slice(asked.after).some((one) => one.text === asked.text)) {
       drafts.ask(this.id, null);
-      return;
+      return null;
     }
     const again = () => {
       if (this.running) return;
       this.turns = this.turns.filter((one) => one !== turn);
       this.send(asked.text, asked.collections);
     };
-    const turn = { id: null, text: asked.text, nodes: [askedNode(asked.text), interruptedAnswer(again)] };
+    const turn = { id: null, text: asked.text, nodes: [askedNode(asked.text), interruptedAnswer(again)], over: true };
     this.title ||= titleOf(asked.text);
     this.turns.push(turn);
+    return turn;
   }
 
   /** Ask something; the answer is written to this session whatever is shown. */
   async send(text, collections = null) {
     const { keeps_conversations: keeps } = await uiConfig();
-    const answer = answerView({ prompt: text });
+    const answer = answerView();
     const controller = new AbortController();
     const shown = { id: null, text, nodes: [askedNode(text), answer.node], done: false };
     this.turns.push(shown);
@@ -146,14 +173,16 @@ class Session {
       problem = error;
     }
     this.running = null; // before a button offers to ask again
+    shown.over = true;
     drafts.ask(this.id, null);
     sessions.changed();
+    const said = turn ? turn.content : answer.said();
+    shown.said = [{ role: "user", content: text }, ...(said ? [{ role: "assistant", content: said }] : [])];
     if (turn) {
       this.topic = turn.topic || null;
-      this.said.push({ role: "user", content: text }, { role: "assistant", content: turn.content });
       this.kept ||= Boolean(turn.conversation);
-      shown.done = true;
-      await answer.finish(turn);
+      Object.assign(shown, { done: true, data: { at: new Date().toISOString(), ...turn } });
+      await answer.finish(shown.data, { conversation: this.id, asked: text });
       announce(`Answer: ${turn.content.slice(0, 300)}`);
     } else if (controller.signal.aborted) {
       await answer.stop(again);
@@ -162,13 +191,15 @@ class Session {
       if (!(problem instanceof ApiError)) console.error(problem);
       await answer.fail(problem, again);
     }
+    const gone = controller.signal.aborted || problem?.status === 0;
+    if (!turn) await this.#settle(shown, gone ? SETTLE_MS : [0]);
     if (this.kept) await Promise.all([this.#sync(), sessions.load()]);
   }
 
   async #turn(text, collections, keeps, signal, answer) {
     const body = { prompt: text, stream: true, ...(collections && { selectedCollections: collections }) };
     if (keeps) body.conversation = this.id;
-    else Object.assign(body, { previousMessages: this.said, topic: this.topic });
+    else Object.assign(body, { previousMessages: this.turns.flatMap((one) => one.said || []), topic: this.topic });
     for await (const happened of stream("chat/api", body, { signal })) {
       if (happened.event === "turn") return happened.data;
       if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
