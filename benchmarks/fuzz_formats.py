@@ -14,6 +14,8 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatEvent, ProviderOverloadedError, ProviderProtocolError
+from flexchat_anthropic.conformance import AnthropicConformance
+from flexchat_anthropic.stream import AnthropicStream
 from flexchat_gemini.conformance import GeminiConformance
 from flexchat_gemini.stream import GeminiStream
 from flexchat_ollama.chat_answer import AnswerDraft as OllamaDraft
@@ -239,4 +241,21 @@ GEMINI = WireFormat(
     },
 )
 
-FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES, OLLAMA, GEMINI)
+_BLOCKS = ("content[].", "content_block.")
+
+ANTHROPIC = WireFormat(
+    name="anthropic",
+    recordings="anthropic/*.json",
+    reading=_through(lambda: AnthropicStream(HERE, _failed, ProviderProtocolError)),
+    kits=[AnthropicConformance()],
+    carriers=(
+        *_each(_BLOCKS, ("type", "text", "name", "input")),
+        *("type", "index", "delta.type", "delta.text", "delta.partial_json"),
+    ),
+    free=_each(_BLOCKS, ("input",)),
+    allowed={
+        "delta.stop_reason": (None,),  # says nothing: the end has not come
+    },
+)
+
+FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES, OLLAMA, GEMINI, ANTHROPIC)

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 from flexchat.http.answer_shape import (
     FirstAnswer,
+    WireIds,
     WrongShape,
     known_count,
     known_text,
@@ -99,7 +100,7 @@ class AnswerDraft:
         self._origin, self._failed = origin, failed
         self._parts: list[_Said | _Calling | ToolCall | MediaPart | OpaquePart] = []
         self._calling_at = -1
-        self._call_ids: set[str] = set()
+        self._call_ids = WireIds()
         self._citations: list[Mapping[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._warnings: list[str] = []
@@ -234,7 +235,7 @@ class AnswerDraft:
                 raise WrongShape(f"{where}.name", "the name of the tool", None)
             yield from self._end_call()
             data = {"part": side, "payload": _without(call, *_CALL)}
-            rest = {"wire_id": self._new_id(call.get("id")), "provider_data": self._data(data)}
+            rest = {"wire_id": self._call_ids.take(call.get("id")), "provider_data": self._data(data)}
             self._calling_at = len(self._parts)
             self._parts.append(_Calling(name, object_in(call, "args", where, needed=True), rest))
         calling = self._parts[self._calling_at]
@@ -242,14 +243,6 @@ class AnswerDraft:
         calling.partial.add(list_in(call, "partialArgs", where), f"{where}.partialArgs")
         if not call.get("willContinue"):
             yield from self._end_call()
-
-    def _new_id(self, value: object) -> str | None:
-        """Return a call's id, unless an earlier call of this answer has it: then ours tells its result from others."""
-        call_id = known_text(value)
-        if call_id is None or call_id in self._call_ids:
-            return None
-        self._call_ids.add(call_id)
-        return call_id
 
     def _end_call(self, *, is_cut: bool = False) -> Iterator[ChatEvent]:
         """End the call that is being written, if one is: not every service says that it has ended."""

@@ -1,6 +1,7 @@
 """What is made of an answer, whole and streamed."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -49,15 +50,15 @@ def read(*events: Any) -> list[ChatEvent]:
     return [*found, *stream.end()]
 
 
-def start(index: int, block: Any) -> dict[str, Any]:
+def start(index: Any, block: Any) -> dict[str, Any]:
     return {"type": "content_block_start", "index": index, "content_block": block}
 
 
-def delta(index: int, kind: str, **rest: Any) -> dict[str, Any]:
+def delta(index: Any, kind: str, **rest: Any) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **rest}}
 
 
-def stop(index: int) -> dict[str, Any]:
+def stop(index: Any) -> dict[str, Any]:
     return {"type": "content_block_stop", "index": index}
 
 
@@ -119,8 +120,6 @@ def test_no_arguments_are_an_empty_object() -> None:
         assert (call.arguments, call.error) == ({}, None)
     (call,) = whole([CALL], "tool_use").tool_calls
     assert (call.arguments, call.error) == ({}, None)
-    (call,) = whole([{**CALL, "input": None}], "tool_use").tool_calls
-    assert call.arguments == {}
 
 
 def test_arguments_in_the_first_event_are_taken_where_no_others_come() -> None:
@@ -136,8 +135,6 @@ def test_arguments_that_cannot_be_read_are_an_invalid_call() -> None:
         assert call.arguments is None
         assert words in call.error
         assert call.raw_arguments == "".join(pieces)
-    (call,) = whole([{**CALL, "input": "text"}], "tool_use").tool_calls
-    assert call.arguments is None
 
 
 def test_a_call_that_the_limit_cut_off_does_not_run() -> None:
@@ -161,12 +158,111 @@ def test_a_call_whose_end_was_not_told_ends_with_the_answer() -> None:
     assert [(call.wire_id, call.arguments) for call in result.tool_calls] == [("toolu_1", {}), ("2", {})]
 
 
-def test_a_call_without_a_name_is_left_out() -> None:
-    """Nobody could run it."""
-    for name in (None, "", 1):
-        result = streamed(start(0, {**CALL, "name": name}), delta(0, "input_json_delta", partial_json="{}"), stop(0))
-        assert result.tool_calls == ()
-        assert any("without a name" in warning for warning in result.warnings)
+ODDS: tuple[Any, ...] = (None, 7, 1.5, True, [1], {"a": 1})
+
+
+def unreadable(where: str) -> Any:
+    return pytest.raises(ProviderProtocolError, match=rf"cannot be read: .*{re.escape(where)}.*: expected ")
+
+
+@pytest.mark.parametrize("odd", [*ODDS, "x"])
+def test_a_wrong_type_where_text_or_calls_stand_is_an_error(odd: Any) -> None:
+    """Never an answer without them; whole and streamed, and the error names the place."""
+    text = {"type": "text", "text": "We must "}
+    with unreadable("content"):
+        whole(odd)
+    for wrong in (None, 7, "x", []):
+        with unreadable("content_block"):
+            streamed(start(0, text), stop(0), start(1, wrong), stop(1))
+        with unreadable("delta"):
+            streamed(start(0, text), {"type": "content_block_delta", "index": 0, "delta": wrong})
+        with unreadable("content[1]"):
+            whole([text, wrong])
+    if odd != "x":
+        for block, where in (({"type": "text", "text": odd}, "text"), ({**CALL, "name": odd}, "name")):
+            with unreadable(where):
+                whole([text, block])
+            with unreadable(where):
+                streamed(start(0, text), stop(0), start(1, block), stop(1))
+        with unreadable("text"):
+            streamed(start(0, text), delta(0, "text_delta", text=odd))
+        with unreadable("partial_json"):
+            streamed(start(0, CALL), delta(0, "input_json_delta", partial_json=odd))
+        with unreadable("type"):
+            whole([text, {**CALL, "type": odd}])
+        with unreadable("type"):
+            streamed(start(0, text), {"type": odd, "index": 0, "delta": {"type": "text_delta", "text": "pay."}})
+    if odd != {"a": 1}:
+        with unreadable("input of the call of f"):
+            whole([{**CALL, "input": odd}], "tool_use")
+
+
+def test_what_does_not_fit_its_block_is_an_error() -> None:
+    """A call's piece in a text, a text's in a call, a piece of a block that has not begun, a call without a name."""
+    text = {"type": "text", "text": "x"}
+    for events, where in (
+        ([start(0, text), delta(0, "input_json_delta", partial_json="{}")], "delta.type"),
+        ([start(0, CALL), delta(0, "text_delta", text="y")], "delta.type"),
+        ([start(0, text), delta(7, "text_delta", text="y")], "index"),
+        ([delta(0, "text_delta", text="y")], "index"),
+        ([start(0, {"type": "tool_use", "id": "toolu_1", "input": {}})], "name"),
+    ):
+        with unreadable(where):
+            streamed(*events)
+
+
+@pytest.mark.parametrize("written", [str, float, *(lambda _, odd=odd: odd for odd in (None, "x", 1.5, [], True))])
+def test_an_index_that_is_not_needed_costs_nothing(written: Any) -> None:
+    """As long as one block is open, what comes is that block's."""
+    answer = [start(0, CALL), delta(0, "input_json_delta", partial_json='{"n": 1}'), stop(0)]
+    answer += [start(1, {"type": "text", "text": ""}), delta(1, "text_delta", text="x"), stop(1)]
+    for at in range(len(answer)):
+        odd = {**answer[at], "index": written(answer[at]["index"])}
+        result = streamed(*answer[:at], odd, *answer[at + 1 :])
+        assert (result.content, [call.arguments for call in result.tool_calls]) == ("x", [{"n": 1}])
+
+
+def test_of_several_open_blocks_none_may_hide_its_number() -> None:
+    """It could not be told where the text belongs."""
+    with unreadable("index"):
+        streamed(start(0, CALL), start(1, {**CALL, "id": "2"}), delta("x", "input_json_delta", partial_json="{}"))
+
+
+def test_a_type_that_shows_in_what_is_there_is_read() -> None:
+    """Of an event, by its name; of a block and a delta, by their fields."""
+    assert whole([{"type": None, "text": "x"}]).content == "x"
+    assert [*map(type, whole([{"type": 7, "thinking": "x"}]).message.parts)] == [ReasoningPart]
+    odd = {"type": "content_block_delta", "index": 0, "delta": {"type": [], "text": "x"}}
+    assert streamed(start(0, {"type": 1, "text": ""}), odd, stop(0)).content == "x"
+    stream = reader()
+    events = stream.feed(
+        b'event: content_block_start\ndata: {"type": 7, "content_block": {"type":"text","text":"x"}}\n\n'
+    )
+    assert result_of([*events, *stream.feed(b'data: {"type": "message_stop"}\n\n'), *stream.end()]).content == "x"
+
+
+@pytest.mark.parametrize("odd", [*ODDS, "x", ""])
+def test_a_wrong_type_elsewhere_costs_nothing(odd: Any) -> None:
+    """Counts, ids, names, reasons, citations, signatures, servers' tools, and what nobody knows."""
+    call = {**CALL, "id": odd, "cache_control": odd, "new": odd}
+    others = [
+        {"type": "text", "text": "pay.", "citations": odd, "new": odd},
+        {"type": "server_tool_use", "id": odd, "name": odd, "input": odd},
+        {"type": odd, "id": "srvtoolu_1", "name": "web_search", "input": {}},
+        {"type": odd, "data": "e"},
+        {"type": "thinking", "thinking": odd, "signature": odd},
+    ]
+    result = whole([call, *others], odd or "tool_use", usage=odd, model=odd, id=odd, container=odd, stop_details=odd)
+
+    assert result.content == "pay."
+    assert [(call.name, call.arguments) for call in result.tool_calls] == [("f", {})]
+
+
+def test_calls_with_one_id_are_told_apart() -> None:
+    """The second goes without: its result would be the first one's, too."""
+    result = whole([CALL, {**CALL, "name": "g"}], "tool_use")
+
+    assert [(call.name, call.wire_id) for call in result.tool_calls] == [("f", "toolu_1"), ("g", None)]
 
 
 def test_thinking_keeps_its_signature_and_may_be_hidden() -> None:
@@ -357,10 +453,10 @@ def test_usage_is_cumulative_and_includes_the_cache() -> None:
     [
         (b"", "not JSON"),
         (b"<html>", "not JSON"),
-        (b"null", "no answer of the Messages API"),
-        (b"[]", "no answer of the Messages API"),
-        (b'{"choices": []}', "no answer of the Messages API"),
-        (b'{"content": null}', "no answer of the Messages API"),
+        (b"null", "not an answer of the Messages API"),
+        (b"[]", "not an answer of the Messages API"),
+        (b'{"choices": []}', "not an answer of the Messages API"),
+        (b'{"content": null}', "content: expected a list, got null"),
     ],
 )
 def test_what_makes_no_sense_is_a_protocol_error(body: bytes, text: str) -> None:
@@ -375,7 +471,7 @@ def test_what_makes_no_sense_is_a_protocol_error(body: bytes, text: str) -> None
         ([], "without a stop reason"),
         ([start(0, CALL)], "without a stop reason"),
         (["{oops"], "not JSON"),
-        (["[1]"], "no JSON object"),
+        (["[1]"], "not a JSON object"),
     ],
 )
 def test_a_stream_without_its_end_is_a_protocol_error(events: list[Any], text: str) -> None:
@@ -413,9 +509,7 @@ def test_unknown_events_and_deltas_add_nothing() -> None:
         {"type": "newest_event", "x": 1},
         start(0, {"type": "text", "text": "x"}),
         delta(0, "newest_delta", text="y"),
-        delta(0, "input_json_delta", partial_json="{}"),
         delta(0, "signature_delta", signature="s"),
-        delta(7, "text_delta", text="y"),
         stop(0),
         stop(9),
         "[DONE]",
@@ -425,17 +519,13 @@ def test_unknown_events_and_deltas_add_nothing() -> None:
     assert result_of(read(start(0, {"type": "text", "text": "x"}), *end(), *late)).content == "x"
 
 
-def test_every_level_may_be_missing() -> None:
-    """Odd values where tables are expected raise nothing."""
+def test_odd_values_where_neither_text_nor_calls_stand_raise_nothing() -> None:
+    """Around the blocks."""
     odds: tuple[Any, ...] = (None, 1, "x", [], {})
     for odd in odds:
         read({"type": "message_start", "message": odd}, *end())
-        read(start(0, odd), stop(0), *end())
-        read(start(0, {"type": "text", "text": odd, "citations": odd}), stop(0), *end())
-        read(start(0, CALL), {"type": "content_block_delta", "index": 0, "delta": odd}, *end())
         read({"type": "content_block_start", "index": odd, "content_block": CALL}, stop(odd), *end())
         read({"type": "message_delta", "delta": odd, "usage": odd}, {"type": "message_stop"})
-        whole([odd, {"type": odd}], usage=odd, container=odd, stop_details=odd, model=odd, id=odd)
 
 
 def test_what_becomes_of_a_message_is_kept_with_it() -> None:

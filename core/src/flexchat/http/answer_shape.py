@@ -120,6 +120,21 @@ class FirstAnswer:
         return not known
 
 
+class WireIds:
+    """The ids a service gave to the calls of one answer."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, value: object) -> str | None:
+        """Return an id; None for none, and for one that an earlier call has: its result would be both calls'."""
+        found = known_text(value)
+        if found is None or found in self._taken:
+            return None
+        self._taken.add(found)
+        return found
+
+
 def known_text(value: object) -> str | None:
     """Return a text that says something about an answer: an id, a model's name. None for an empty one, and no text."""
     return value if type(value) is str and value else None
