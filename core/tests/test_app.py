@@ -62,7 +62,7 @@ def test_a_python_functions_parameters_are_compared_with_the_tools(properties, w
     assert words in problem
 
 
-def test_tools_that_are_left_out_are_told_beside_the_problems():
+def test_tools_that_cannot_be_registered_are_told_beside_the_other_problems():
     """In one go."""
     odd = entry(name="odd", parameters={"type": "array"})
     wrong = entry(name="wrong", implementation={"type": "nope"})
@@ -70,7 +70,8 @@ def test_tools_that_are_left_out_are_told_beside_the_problems():
     problems, notes = check(odd, wrong)
 
     assert any("'nope'" in p for p in problems)
-    assert notes == ["tools.registry[0]: left out: Tool parameters must be an object schema"]
+    assert "tools.registry[0]: tool 'odd': Tool parameters must be an object schema" in problems
+    assert notes == []
 
 
 def test_an_address_that_cannot_be_used_is_a_problem_of_its_entry():

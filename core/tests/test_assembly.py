@@ -1,10 +1,24 @@
-"""What a configuration asks for, and gets or is refused: plugins it requires or blocks."""
+"""What a configuration asks for, and gets or is refused: plugins, tools, services, and all that at once."""
 
+import attrs
 import pytest
 from flexchat import ConfigError, FlexChat
 from flexchat.assembly import check_config
-from flexchat.plugin import Implementation, ToolDefinition, ToolResult, hookimpl
+from flexchat.errors import ToolDefinitionError
+from flexchat.plugin import (
+    ConversationStoreType,
+    Implementation,
+    ImplementationType,
+    ProviderType,
+    RerankerType,
+    RetrieverType,
+    ToolDefinition,
+    ToolHandler,
+    ToolResult,
+    hookimpl,
+)
 from flexchat.plugin.host import PluginHost
+from flexchat_internal import plugin as internal
 from flexchat_mock import plugin as mock
 
 CONFIG = {
@@ -138,3 +152,306 @@ async def test_what_a_configuration_blocks_is_off_in_a_host_that_was_made_before
     blocking = {**CONFIG, "plugins": {"block": ["policy"]}}
     async with FlexChat.from_config(blocking, tools=[tool], plugins=host) as chat:
         assert (await chat.call_tool("echo", {})).result == 1
+
+
+def tool_entry(**changes):
+    """An entry of tools.registry that can be used, with changes."""
+    implementation = {"type": "mock", "mock_response": 1}
+    return {
+        "name": "t",
+        "description": "T",
+        "parameters": {"type": "object"},
+        "implementation": implementation,
+    } | changes
+
+
+def with_tools(*entries, **table):
+    """A configuration whose rule allows the first of these tools by name."""
+    rule = {**CONFIG["responses"][0], "tools": {"allowed_tools": [entries[0]["name"]]}}
+    return {**CONFIG, "responses": [rule], "tools": {"registry": [*entries], **table}}
+
+
+class Ready:
+    """A plugin with a ready-made tool that something runs which is not there."""
+
+    def __init__(self, implementation):
+        self._implementation = implementation
+
+    @hookimpl
+    def flexchat_register_tools(self):
+        yield ToolDefinition(
+            name="ready", description="R", parameters={"type": "object"}, implementation=self._implementation
+        )
+
+
+UNUSABLE = {
+    "Tool parameters must be an object schema": tool_entry(parameters={"type": "array"}),
+    "Tool must have name and description": tool_entry(description=""),
+    "no implementation type is called 'soap'": tool_entry(implementation={"type": "soap"}),
+    "Internal handler 'nobody' not found": tool_entry(implementation={"type": "internal", "handler": "nobody"}),
+    "no document store is called 'elsewhere'": tool_entry(
+        implementation={"type": "internal", "handler": "rag_query", "service": "elsewhere"}
+    ),
+    "no tool is called 'unknown'": {"name": "unknown"},
+    "no implementation type is called 'langchian'": {"name": "ready"},
+    "implementation: unknown key 'color'": {"name": "ready2"},
+}
+
+
+def host_for_tools():
+    host = host_with(
+        ready=Ready(Implementation(type="langchian")),
+        ready2=Ready2(Implementation(type="mock", settings={"color": "red"})),
+    )
+    host.register(internal, "internal")
+    return host
+
+
+class Ready2(Ready):
+    @hookimpl
+    def flexchat_register_tools(self):
+        for tool in super().flexchat_register_tools():
+            yield attrs.evolve(tool, name="ready2")
+
+
+@pytest.mark.parametrize("reason", UNUSABLE)
+def test_a_tool_that_cannot_be_used_stops_the_start(reason):
+    """Its name or its place is told; nothing is offered without it in silence."""
+    ((path, text),) = problems_of(with_tools(UNUSABLE[reason]), host_for_tools())
+
+    assert path.startswith("tools.registry[0]")
+    assert reason in text
+
+
+@pytest.mark.parametrize("reason", UNUSABLE)
+def test_a_tool_that_cannot_be_used_is_left_out_where_the_configuration_says_so(reason):
+    """With notes that name it: its own, and one of the rule that asks for it (TC-69)."""
+    entry = UNUSABLE[reason]
+    config = with_tools(entry, tool_entry(name="other"), on_error="leave out")
+
+    chat = FlexChat.from_config(config, plugins=host_for_tools())
+
+    assert [tool.name for tool in chat.tools.get_registry().list()] == ["other"]
+    own, of_rule = chat.notes
+    assert own.path == "tools.registry[0]"
+    assert own.text.startswith(f"tool '{entry['name']}' is left out: ")
+    assert reason in own.text
+    assert of_rule.path == "responses[0].tools.allowed_tools[0]"
+    assert of_rule.text == f"tool '{entry['name']}' is left out, so it is not offered"
+    assert chat.tools.offered_to(chat.config.responses[0]) == ()
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        {"llms": {"robot": {"provider": "OpenAI", "apiKey": "k"}}},
+        {"tools": {"registry": [{"name": "t", "description": "T", "type": "soap", "parameters": {"type": "object"}}]}},
+    ],
+)
+def test_configurations_of_the_original_leave_out_what_they_cannot_use(looks):
+    """As there: they load as they are (TC-69)."""
+    config = {**with_tools(tool_entry(implementation={"type": "soap"})), **looks}
+    host = host_with()
+    provider = ProviderType(name="openai", config_class=Anything, create=lambda settings: None, tool_formats={})
+    host.providers.add("openai", provider, "x")
+
+    problems, notes = check_config(config, host)
+
+    assert not any("soap" in problem.text for problem in problems)
+    assert any(note.text.startswith("tool 't' is left out: no implementation type is called 'soap'") for note in notes)
+
+
+@pytest.mark.parametrize("given", ["ready", Implementation(type="langchian")])
+def test_a_tool_given_in_code_that_cannot_be_used_is_refused(given):
+    tool = given
+    if isinstance(given, Implementation):
+        tool = ToolDefinition(name="t", description="T", parameters={"type": "object"}, implementation=given)
+    for make in (FlexChat.from_config, lambda config, **rest: FlexChat.from_model("rehearsal", "m", **rest)):
+        with pytest.raises(ToolDefinitionError, match="no implementation type is called 'langchian'"):
+            make(CONFIG, tools=[tool], plugins=host_for_tools())
+
+
+@attrs.frozen(kw_only=True)
+class Anything:
+    """Settings of nothing in particular."""
+
+    api_key: str = ""
+    fast: bool = False
+
+
+class Exploding:
+    """A plugin all of whose makers raise something that is no error of FlexChat's."""
+
+    @staticmethod
+    def _explode(*given):
+        raise KeyError("vault")
+
+    @hookimpl
+    def flexchat_register_providers(self):
+        yield ProviderType(name="boom", config_class=Anything, create=self._explode, tool_formats={})
+        yield ProviderType(
+            name="local", config_class=Anything, create=self._explode, tool_formats={}, local_embeddings="mini"
+        )
+
+    @hookimpl
+    def flexchat_register_retrievers(self):
+        yield RetrieverType(name="boom", config_class=Anything, create=self._explode)
+
+    @hookimpl
+    def flexchat_register_rerankers(self):
+        yield RerankerType(name="boom", create=self._explode)
+
+    @hookimpl
+    def flexchat_register_conversation_stores(self):
+        yield ConversationStoreType(name="boom", config_class=Anything, create=self._explode)
+
+    @hookimpl
+    def flexchat_register_implementation_types(self):
+        yield ImplementationType(name="boom", settings_class=Anything, run=self._explode, check=self._explode)
+
+
+def test_what_a_plugin_raises_while_it_is_configured_is_a_problem_of_that_place():
+    """All of them at once, and no traceback."""
+    config = {
+        "llms": {"a": {"provider": "boom", "default_model": "m"}, **CONFIG["llms"]},
+        "responses": CONFIG["responses"],
+        "rag_services": {
+            "s": {"provider": "boom", "rerank": "boom", "embedding": {"llm": "local"}},
+        },
+        "conversations": {"provider": "boom"},
+        "tools": {"registry": [tool_entry(implementation={"type": "boom"})]},
+    }
+
+    found = problems_of(config, host_with(exploding=Exploding()))
+
+    assert all("KeyError: 'vault'" in text for _, text in found)
+    assert {path for path, _ in found} == {
+        "llms.a",
+        "rag_services.s",
+        "rag_services.s.rerank",
+        "rag_services.s.embedding",
+        "conversations",
+        "tools.registry[0].implementation",
+    }
+
+
+def test_problems_of_all_layers_are_told_at_once():
+    """Wrong types, validators, what opening finds, and names that do not exist."""
+    config = {
+        "llms": {
+            "gpt": {
+                "provider": "openai",
+                "api_key": "k",
+                "timeout_s": "60",
+                "idle_timeout_s": -1,
+                "connect_timeout_s": -1,
+                "base_url": "nowhere",
+                "default_model": "m",
+            },
+            "local": {"provider": "ollama", "base_url": "http://u:p@h/", "retries": 99},
+        },
+        "responses": [{"llm": "gpt", "max_tokens": 0, "tools": {"allowed_tools": ["zz"]}}],
+        "embedding": {"llm": "gqt"},
+        "rag_services": {"s": {"provider": "nothing"}},
+        "conversations": {"provider": "nowhere"},
+        "tools": {"registry": [tool_entry(parameters={"type": "array"})]},
+    }
+
+    problems, _ = check_config(config)
+
+    assert {problem.path for problem in problems} == {
+        "llms.gpt.timeout_s",
+        "llms.gpt.idle_timeout_s",
+        "llms.gpt.connect_timeout_s",
+        "llms.gpt.base_url",
+        "llms.local.base_url",
+        "llms.local.retries",
+        "responses[0].max_tokens",
+        "responses[0].tools.allowed_tools[0]",
+        "rag_services.s.provider",
+        "conversations.provider",
+        "tools.registry[0]",
+    }
+
+
+class Rival:
+    """A plugin that offers one of everything, all called "same"."""
+
+    @hookimpl
+    def flexchat_register_tool_handlers(self):
+        yield ToolHandler(kind="internal", name="same", call=lambda params, context: None)
+
+    @hookimpl
+    def flexchat_register_providers(self):
+        yield ProviderType(
+            name="same", config_class=Anything, create=lambda settings: None, tool_formats={}, local_embeddings="mini"
+        )
+
+    @hookimpl
+    def flexchat_register_retrievers(self):
+        yield RetrieverType(name="same", config_class=Anything, create=lambda *given: None)
+
+    @hookimpl
+    def flexchat_register_rerankers(self):
+        yield RerankerType(name="same", create=lambda: None)
+
+    @hookimpl
+    def flexchat_register_conversation_stores(self):
+        yield ConversationStoreType(name="same", config_class=Anything, create=lambda *given: None)
+
+    @hookimpl
+    def flexchat_register_implementation_types(self):
+        yield ImplementationType(name="same", settings_class=Anything, run=lambda *given: None)
+
+    @hookimpl
+    def flexchat_register_tools(self):
+        implementation = Implementation(type="mock", settings={"mock_response": 1})
+        yield ToolDefinition(name="same", description="S", parameters={"type": "object"}, implementation=implementation)
+
+
+CONTESTED = {
+    "llms.a.provider": {"llms": {**CONFIG["llms"], "a": {"provider": "same"}}},
+    "rag_services.s.provider": {"rag_services": {"s": {"provider": "same"}}},
+    "rag_services.s.rerank": {"rag_services": {"s": {"provider": "memory", "rerank": "same"}}},
+    "embedding.llm": {"embedding": {"llm": "same"}},
+    "conversations.provider": {"conversations": {"provider": "same"}},
+    "tools.registry[0].implementation.type": {"tools": {"registry": [tool_entry(implementation={"type": "same"})]}},
+    "tools.registry[0].implementation": {
+        "tools": {"registry": [tool_entry(implementation={"type": "internal", "handler": "same"})]}
+    },
+    "tools.registry[0]": {"tools": {"registry": [{"name": "same"}]}},
+}
+
+
+@pytest.mark.parametrize("path", CONTESTED)
+def test_what_two_plugins_offer_is_said_where_a_configuration_needs_it(path):
+    """Not that nobody offers it; with what to do."""
+    host = host_with(one=Rival(), two=Rival())
+    host.register(internal, "internal")
+
+    ((where, text),) = problems_of({**CONFIG, **CONTESTED[path]}, host)
+
+    assert where == path
+    assert "is offered by two plugins, one and two; block one of them" in text
+    assert "a tool of your own" not in text
+
+
+class Speaking:
+    """A plugin whose provider is told tools in a format of its own, by another plugin's name for one."""
+
+    @hookimpl
+    def flexchat_register_providers(self):
+        yield ProviderType(
+            name="speaking", config_class=Anything, create=lambda settings: None, tool_formats={"rehearsal": list}
+        )
+
+
+def test_a_tool_format_that_two_plugins_offer_is_said_where_a_rule_uses_tools():
+    """The last one loaded used to win."""
+    host = host_with(speaking=Speaking())
+
+    ((where, text),) = problems_of(with_tools(tool_entry()), host)
+
+    assert where == "responses[0].llm"
+    assert "tool format 'rehearsal' is offered by two plugins, mock and speaking" in text
+    assert problems_of(CONFIG, host) == []

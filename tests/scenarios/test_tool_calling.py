@@ -123,12 +123,12 @@ def test_a_definition_that_fails_is_left_out_and_the_others_load(caplog):
     bad = {**WEATHER, "name": "bad", "parameters": {"type": "string"}}
     second = {**WEATHER, "description": "Another"}
 
-    chat, _ = configured([], [bad, WEATHER, second, CALCULATE])
+    chat, _ = configured([], [bad, WEATHER, second, CALCULATE], tools_table={"on_error": "leave out"})
 
     names = [t.name for t in chat.tools.get_registry().list()]
     assert names == ["get_weather", "calculate"]
     assert chat.tools.get_registry().get("get_weather").description == WEATHER["description"]
-    assert any("Tool parameters must be an object schema" in n.text for n in chat.notes)
+    assert any("tool 'bad' is left out: Tool parameters must be an object schema" in n.text for n in chat.notes)
     assert any("a second tool" in n.text for n in chat.notes)
     assert "left out" in caplog.text
 

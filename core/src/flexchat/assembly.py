@@ -13,7 +13,7 @@ import attrs
 from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.masking import Mask
-from .errors import ConfigError, PathError, Problem, ProviderError, did_you_mean
+from .errors import ConfigError, PathError, Problem, ProviderError, ToolDefinitionError, did_you_mean
 from .files import located
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
@@ -56,8 +56,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     Raises:
         ConfigError: Everything that is wrong with the configuration.
     """
-    from .services.build import open_provider, read_services, secret_values
-    from .services.endpoints import Endpoints
+    from .services.build import open_providers, read_services, secret_values
     from .services.retrievers import StoreOpener
     from .tools.settings import read_tool_settings
 
@@ -65,31 +64,25 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     _check_plugins(draft, host)
     llms = read_services(draft, "llms", host.providers)
     stores = read_services(draft, "rag_services", host.retrievers)
-    structured = read_tool_settings(draft, host)
+    read = read_tool_settings(draft, host)
     validation = _validation(draft)
-    config = attrs.evolve(draft.finish(), validation=validation)
-    _check_forms(draft, config)
-    opened, endpoints = dict(providers), Endpoints()
-    for name, entry in config.llms.items():
-        if name in providers:
-            continue
-        try:
-            opened[name] = open_provider(
-                llms[name], retries=entry.retries, retry_delay_ms=entry.retry_delay_ms, endpoints=endpoints, name=name
-            )
-        except (ProviderError, TypeError, ValueError) as error:
-            draft.problem(("llms", name), str(error))
+    opened = {**open_providers(draft, {n: s for n, s in llms.items() if n not in providers}), **providers}
     local = LocalEmbeddings(host.providers.by_name.values())
-    opener = StoreOpener(draft, config, host, opened, local)
-    retrievers = opener.open(stores)
+    held: list[Reranker] = []
+    retrievers: Mapping[str, Retriever] = {}
+    if draft.config is not None:
+        _check_forms(draft, draft.config)
+        _check_tool_formats(draft, draft.config, host, opened)
+        retrievers = StoreOpener(draft, draft.config, host, opened, local, held).open(stores)
     conversations = _conversations(draft, host)
-    draft.finish()
+    config = attrs.evolve(draft.finish(), validation=validation)
     mask = Mask(draft.secrets | secret_values({**llms, **stores}))
     events = host.events()
     manager = _manager(config, host, mask, events, retrievers)
-    for index, text in manager.load_tools(structured).items():
-        draft.note(("tools", "registry", index), f"left out: {text}")
-    manager.add(tools)
+    for index, text in manager.load_tools(read.structured, read.left_out).items():
+        draft.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
+    draft.finish()
+    _add_given(manager, tools, host)
     for index, rule in enumerate(config.responses):
         if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
             names = manager.get_registry().names()
@@ -102,7 +95,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
         tools=manager,
         events=events,
         retrievers=retrievers,
-        held=tuple(opener.held),
+        held=tuple(held),
         local_embeddings=local,
         conversations=conversations,
         usual_thresholds={
@@ -146,7 +139,7 @@ def assemble_rule(
     events = host.events()
     mask = Mask(secret_values({provider: service}))
     manager = _manager(config, host, mask, events, {})
-    manager.add(tools)
+    _add_given(manager, tools, host)
     local = LocalEmbeddings(host.providers.by_name.values())
     return Parts(
         config=config,
@@ -278,10 +271,9 @@ def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:
 def _manager(
     config: Config, host: PluginHost, mask: Mask, events: EventHooks, retrievers: Mapping[str, Retriever]
 ) -> ToolManager:
-    formats = {name: encode for p in host.providers.by_name.values() for name, encode in p.tool_formats.items()}
     return ToolManager(
         config.tools,
-        formats=formats,
+        formats=host.tool_formats.by_name,
         implementation_types=host.implementation_types.by_name,
         handlers=host.handlers.by_name,
         offered=host.tools.by_name,
@@ -300,6 +292,36 @@ def _check_forms(draft: Draft, config: Config) -> None:
             draft.problem(("responses", index, "response_format"), problem)
 
 
+def _check_tool_formats(draft: Draft, config: Config, host: PluginHost, providers: Mapping[str, ChatProvider]) -> None:
+    """Say of each rule with tools that two plugins offer the format its service is told them in."""
+    for index, rule in enumerate(config.responses):
+        provider = providers.get(rule.llm)
+        wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
+        if provider is None or not wanted:
+            continue
+        name = provider.tool_format(rule.model or config.llms[rule.llm].default_model or "")
+        if name in host.tool_formats.conflicts:
+            draft.problem(("responses", index, "llm"), host.tool_formats.missing(name))
+
+
+def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost) -> None:
+    """Register tools given in code.
+
+    Raises:
+        ToolDefinitionError: One of them is not a tool, its name is taken, or what runs it is not installed.
+    """
+    from .tools.settings import tool_trouble
+
+    for item in tools:
+        if isinstance(item, str) and item in host.tools.conflicts:
+            raise ToolDefinitionError(host.tools.missing(item))
+        manager.add([item])
+    for tool in manager.get_registry().list():
+        trouble = tool_trouble(tool, host)
+        if trouble is not None:
+            raise ToolDefinitionError(f"tool '{tool.name}': {trouble}")
+
+
 def _lint(
     config: Config, host: PluginHost, manager: ToolManager, providers: Mapping[str, ChatProvider]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -310,16 +332,14 @@ def _lint(
     entries = {entry.name: index for index, entry in enumerate(config.tools.registry)}
     offered: dict[str, tuple[SchemaDialect, set[str]]] = {}
     for rule in config.responses:
-        wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
-        provider = providers.get(rule.llm)
-        if not wanted or provider is None or not manager.is_enabled():
+        allowed, provider = manager.offered_to(rule), providers.get(rule.llm)
+        if not allowed or provider is None:
             continue
         model = rule.model or config.llms[rule.llm].default_model or ""
         found = host.providers.by_name.get(provider.name)
         known = found.schema_dialects if found is not None else {}
         dialect = known.get(provider.tool_format(model)) or known.get(provider.name)
         if dialect is not None:
-            allowed = registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
             offered.setdefault(dialect.name, (dialect, set()))[1].update(allowed)
     for name, (dialect, names) in offered.items():
         tools = [tool for tool in registry.list() if tool.name in names]

@@ -42,6 +42,7 @@ class Explanation:
 
     Attributes:
         rule: Index of the response rule that would answer, from 0; None if none fits.
+        tools: Names of the tools its model would be offered.
         verdicts: Of every rule, with all its conditions that fail.
         phases: Phases 1 to 4, and 5 if a rule fits.
     """
@@ -50,6 +51,7 @@ class Explanation:
     rule: int | None
     verdicts: tuple[RuleVerdict, ...]
     phases: tuple[PhaseRecord, ...]
+    tools: tuple[str, ...] = ()
 
 
 class Conversation:
@@ -81,7 +83,8 @@ class Conversation:
             fitting = next((verdict.rule for verdict in found if verdict.fits), None)
             if fitting is not None:
                 await self._router.rule(profile, records)
-        return Explanation(profile=profile, rule=fitting, verdicts=found, phases=tuple(records.records))
+        tools = self._generator.offered_to(self._router.rules[fitting]) if fitting is not None else ()
+        return Explanation(profile=profile, rule=fitting, verdicts=found, phases=tuple(records.records), tools=tools)
 
     async def respond(self, request: ChatRequest, form: AnswerForm | None = None, keep: Keep | None = None) -> Turn:
         """Answer a message.

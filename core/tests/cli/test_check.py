@@ -22,7 +22,10 @@ UNUSABLE = '{ name = "odd", parameters = { type = "odd" }, implementation = { ty
 @pytest.mark.parametrize(
     ("tools", "count"),
     [
-        (f'registry = [{{ name = "echo" }}, {{ name = "echo" }}, {UNUSABLE}]', "1 tool (1 left out)"),
+        (
+            f'on_error = "leave out"\nregistry = [{{ name = "echo" }}, {{ name = "echo" }}, {UNUSABLE}]',
+            "1 tool (1 left out)",
+        ),
         ('enabled = false\nregistry = [{ name = "echo" }]', "0 tools (1 switched off)"),
         ("registry = []", "0 tools"),
     ],
@@ -145,3 +148,16 @@ def test_cases_are_checked_with_the_configuration_that_has_or_names_them(run, tm
     assert "chat.toml:8: validation.cases[0]: a case that expects nothing proves nothing" in ran.out
     assert "chat.toml:7: validation.files[1]: there is no such file" in ran.out
     assert "more.toml:5: cases[0]: unknown key 'mesage' (did you mean 'message'?)" in ran.out
+
+
+def test_tools_that_no_rule_offers_are_said(run, tmp_path):
+    """In the last line, and for programs."""
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.a]\nprovider = "rehearsal"\n[[responses]]\nllm = "a"\nmodel = "x"\n'
+        'tools.allowed_tools = ["calculator"]\n[tools]\nregistry = [{ name = "calculator" }, { name = "echo" }]\n'
+    )
+
+    ran = run("check")
+
+    assert (ran.status, ran.out) == (0, "flexchat.toml is fine: 1 llm, 2 tools (no rule offers echo), 1 rule\n")
+    assert json.loads(run("check", "--json").out)["tools_no_rule_offers"] == ["echo"]

@@ -83,3 +83,10 @@ def test_without_a_configuration_it_explains_the_rehearsal(run):
 
     assert ran.status == 0
     assert "rule 0  fits (no condition)" in ran.out
+
+
+def test_the_tools_that_would_be_offered_are_named(run, script):
+    script('{ text = "hi" }', tools='registry = [{ name = "calculator" }, { name = "echo" }]')
+
+    assert "with the tools calculator, echo\n" in run("explain", "hi").out
+    assert json.loads(run("explain", "--json", "hi").out)["tools"] == ["calculator", "echo"]

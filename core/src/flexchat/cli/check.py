@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,9 @@ from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
-    from ..config.model import ToolsTable
+    from ..config.model import Config, ToolsTable
+
+_MOST_NAMED = 10
 
 _VARIABLES = (*(field.name for field in attrs.fields(Profile)), "rag_context")
 
@@ -37,10 +40,13 @@ def run(args: argparse.Namespace) -> int:
     file = config_file(args)
     if file is None:
         raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
+    from ..config.load import load_config  # imports cattrs: not every command needs it
+
     problems, notes = _check(file, args)
     if args.json:
         found = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
-        terminal.json({"file": str(file), "usable": not problems, **found})
+        unused = [] if problems else _never_offered(load_config(file), _left_out(notes))
+        terminal.json({"file": str(file), "usable": not problems, **found, "tools_no_rule_offers": unused})
         return UNUSABLE if problems else OK
     for note in notes:
         terminal.out(f"note: {note}", "dim")
@@ -49,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if problems:
         terminal.out(f"{file} cannot be used: {_count(len(problems), 'problem')}", "red")
         return UNUSABLE
-    terminal.out(f"{file} is fine: {_contents(file, notes)}", "bold")
+    terminal.out(f"{file} is fine: {_contents(load_config(file), notes)}", "bold")
     return OK
 
 
@@ -85,6 +91,22 @@ def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
             yield draft.document.problem(("rag_services", service), text)
 
 
+def _never_offered(config: Config, left_out: set[str]) -> list[str]:
+    """Return the names of the tools that no rule offers, but for those that cannot be used."""
+    tools = config.tools
+    using = [rule.tools for rule in config.responses if (rule.tools.enabled if rule.tools else tools.apply_globally)]
+    if tools.enabled is False or any(own is None or not own.allowed_tools for own in using):
+        return []
+    offered = {name for own in using if own is not None for name in own.allowed_tools or ()}
+    return [entry.name for entry in tools.registry if entry.name not in offered | left_out]
+
+
+def _left_out(notes: list[Problem]) -> set[str]:
+    """Return the names of the tools that cannot be used (tools.on_error = "leave out")."""
+    found = (re.match(r"tool '(.+?)' is left out: ", note.text) for note in notes)
+    return {match[1] for match in found if match}
+
+
 def _has_search(table: ToolsTable, host: PluginHost) -> bool:
     """Return whether a tool may look into document stores."""
     offered = host.tools.by_name
@@ -96,13 +118,10 @@ def _has_search(table: ToolsTable, host: PluginHost) -> bool:
     return table.enabled is not False and any(kind not in ("builtin", "mock") for kind in kinds)
 
 
-def _contents(file: Path, notes: list[Problem]) -> str:
-    from ..config.load import load_config
-
-    config = load_config(file)
+def _contents(config: Config, notes: list[Problem]) -> str:
     parts = [
         _count(len(config.llms), "llm"),
-        _tools(config.tools, notes),
+        _tools(config, _left_out(notes)),
         _count(len(config.responses), "rule"),
         *([_count(len(config.rag_services), "document store")] if config.rag_services else ()),
         *(["conversations are kept"] if config.conversations is not None else ()),
@@ -110,12 +129,16 @@ def _contents(file: Path, notes: list[Problem]) -> str:
     return ", ".join(parts)
 
 
-def _tools(table: ToolsTable, notes: list[Problem]) -> str:
-    entries = len(table.registry)
-    if entries and table.enabled is False:
+def _tools(config: Config, left_out: set[str]) -> str:
+    entries = len(config.tools.registry)
+    if entries and config.tools.enabled is False:
         return f"0 tools ({entries} switched off)"
-    left_out = sum(note.path.startswith("tools.registry[") and note.text.startswith("left out: ") for note in notes)
-    return _count(entries - left_out, "tool") + (f" ({left_out} left out)" if left_out else "")
+    remarks = [f"{len(left_out)} left out"] if left_out else []
+    unused = _never_offered(config, left_out)
+    if unused:
+        more = f" and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
+        remarks.append(f"no rule offers {', '.join(unused[:_MOST_NAMED])}{more}")
+    return _count(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def _count(number: int, noun: str) -> str:

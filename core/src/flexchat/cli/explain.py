@@ -65,6 +65,8 @@ def _show(message: str, explanation: Explanation, chat: FlexChat, terminal: Term
         mark = terminal.symbol("→", ">") if chosen else " "
         if chosen:
             terminal.out(f"{mark} rule {verdict.rule}  {_answers(rule, chat)}", "bold")
+            if explanation.tools:
+                terminal.out(f"  {' ' * len(f'rule {verdict.rule}')}  with the tools {', '.join(explanation.tools)}")
         elif verdict.fits:
             terminal.out(f"{mark} rule {verdict.rule}  fits too; an earlier one answers", "dim")
         for index, failed in enumerate(verdict.failed):
@@ -132,7 +134,12 @@ def _as_data(explanation: Explanation, chat: FlexChat) -> dict[str, Any]:
         for verdict in explanation.verdicts
     )
     phases = [record.to_dict() for record in explanation.phases]
-    return {"rule": explanation.rule, "rules": list(rules), "phases": phases}
+    return {
+        "rule": explanation.rule,
+        "tools": list(explanation.tools),
+        "rules": list(rules),
+        "phases": phases,
+    }
 
 
 COMMANDS = (

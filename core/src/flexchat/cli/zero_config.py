@@ -9,6 +9,7 @@ from ..app import FlexChat
 from ..assembly import require_gates
 from ..plugin.host import PluginHost
 from ..tools.manager import ToolManager
+from ..tools.settings import tool_trouble
 from .usage import UsageError
 
 _CASES: tuple[Mapping[str, Any], ...] = (
@@ -91,4 +92,8 @@ def _tools_of(case: Mapping[str, Any]) -> set[str]:
 
 def _usable_tools(host: PluginHost) -> list[str]:
     # Internal tools look into the document stores of the configuration, of which there are none.
-    return [name for name, tool in host.tools.by_name.items() if tool.implementation.type != "internal"]
+    return [
+        name
+        for name, tool in host.tools.by_name.items()
+        if tool.implementation.type != "internal" and tool_trouble(tool, host) is None
+    ]

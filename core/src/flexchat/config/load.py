@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 
 from ..domain.masking import MASK
-from ..errors import ConfigError, Problem
+from ..errors import ConfigError, FlexChatError, Problem
 from ..files import is_there, working_folder
 from .check import check, keys_in_the_file, written_secrets
 from .document import Document, document_of, read_document
@@ -103,6 +103,15 @@ class Draft:
     def note(self, place: Place, text: str) -> None:
         """Add a note; secrets in its text are masked."""
         self._add(self.notes, self.document.problem(place, text))
+
+    def attempt(self, place: Place, make: Callable[[], T]) -> T | None:
+        """Return what a plugin's code makes of its settings, or None; what it raises is added to the problems."""
+        try:
+            return make()
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
+            own = isinstance(error, (FlexChatError, TypeError, ValueError)) and str(error)
+            self.problem(place, own or f"{type(error).__name__}: {error}")
+            return None
 
     def finish(self) -> Config:
         """Return the configuration.

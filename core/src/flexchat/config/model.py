@@ -131,6 +131,9 @@ class ToolsTable:
 
     enabled: bool | None = key("Switch for all tools; absent means: if the registry has entries.", default=None)
     registry: tuple[ToolEntry, ...] = key("The tools.", default=())
+    on_error: Literal["stop", "leave out"] = key(
+        "What a tool that cannot be used does: stop the start, or be left out with a note.", default="stop"
+    )
     max_iterations: int = key(
         "Answers of the model that may ask for tools, per turn; 1 to 50.", min=1, max=50, default=5
     )

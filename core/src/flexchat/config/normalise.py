@@ -69,8 +69,10 @@ def normalise(document: Document) -> tuple[Document, list[Problem]]:
     old = _is_old(work)
     for place, table in work.tables(("llms", "*")):
         _llm(work, place, table, old)
-    for place, table in work.tables(("tools", "registry", "*")):
-        _tool(work, place, table)
+    flat = [_tool(work, place, table) for place, table in work.tables(("tools", "registry", "*"))]
+    tools = work.data.get("tools")
+    if isinstance(tools, dict) and (old or any(flat)):
+        tools.setdefault("on_error", "leave out")  # as there (TC-69); what is left out is noted by its name
     for place, table in work.tables(("responses", "*")):
         reasoning = table.get("reasoning")
         if isinstance(reasoning, bool) or (
@@ -187,19 +189,22 @@ def _to_rules(work: _Work, place: Place, table: Table, key: str) -> None:
                     work.came_from((*rule_place, key), (*place, key))
 
 
-def _tool(work: _Work, place: Place, table: Table) -> None:
-    """Bring a flat definition into the canonical form: its type is that of the implementation (C9)."""
+def _tool(work: _Work, place: Place, table: Table) -> bool:
+    """Bring a flat definition into the canonical form: its type is that of the implementation (C9).
+
+    Returns whether it was one.
+    """
     kind = table.get("type")
     if not isinstance(kind, str) or kind == "function" or "implementation" in table:
-        return
+        return False
     if did_you_mean(kind, ("function",)):
-        return  # a typing error, which structuring will explain
+        return False  # a typing error, which structuring will explain
     if kind == "builtin" and "parameters" not in table:
         dropped = [key for key in ("type", "handler") if key in table]
         for unused in dropped:
             del table[unused]
         work.note(place, f"{' and '.join(dropped)} ignored: a name alone switches on a tool that a plugin offers")
-        return
+        return True
     core = own_keys(ToolEntry)
     implementation: Table = {"type": table.pop("type")}
     work.came_from((*place, "implementation", "type"), (*place, "type"))
@@ -208,6 +213,7 @@ def _tool(work: _Work, place: Place, table: Table) -> None:
             implementation[key] = table.pop(key)
             work.came_from((*place, "implementation", key), (*place, key))
     table["implementation"] = implementation
+    return True
 
 
 def _first_of_each_name(work: _Work) -> None:

@@ -254,13 +254,34 @@ def _class_hook(cls: type) -> Any:
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, Mapping):
             raise _WrongError("a table", value)
-        if not split:
+        if split:
+            core = own_keys(cls)
+            known = {key: item for key, item in value.items() if key in core}
+            value = {**known, "settings": {k: v for k, v in value.items() if k not in core}}
+        try:
             return make(value, cls)
-        core = own_keys(cls)
-        known = {key: item for key, item in value.items() if key in core}
-        return make({**known, "settings": {k: v for k, v in value.items() if k not in core}}, cls)
+        except ClassValidationError as error:
+            raise _with_validators(error, value) from None
 
     return hook
+
+
+def _with_validators(error: ClassValidationError, table: Mapping[str, Any]) -> ClassValidationError:
+    """Return the error with what the validators of all fields say: attrs stops at the first, or runs none of them."""
+    said = {str(inner) for inner in error.exceptions}
+    more: list[Exception] = []
+    for field in attrs.fields(error.cl):
+        if field.validator is None or field.name not in table:
+            continue
+        try:
+            value = _converter.structure(table[field.name], field.type)
+            field.validator(None, field, field.converter(value) if callable(field.converter) else value)
+        except ValueError as wrong:
+            if str(wrong) not in said:
+                more.append(wrong)
+        except Exception:  # noqa: BLE001  of a wrong type, which is said already, or a validator that asks its instance
+            continue
+    return ClassValidationError(error.message, [*error.exceptions, *more], error.cl) if more else error
 
 
 def _bounded(field: attrs.Attribute[Any]) -> Any:

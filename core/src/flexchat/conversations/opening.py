@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..config.model import ConversationsTable, own_keys
-from ..errors import FlexChatError
 from ..plugin.contracts import ConversationStore, ConversationStoreType
 from .sqlite_store import SQLITE
 
@@ -33,8 +33,5 @@ def open_conversations(draft: Draft, host: PluginHost) -> ConversationStore | No
     settings = draft.settings(("conversations",), own_keys(ConversationsTable), kind.config_class)
     if settings is None:
         return None
-    try:
-        return kind.create(settings, draft.document.folder if draft.document.source else None)
-    except (FlexChatError, TypeError, ValueError) as error:
-        draft.problem(("conversations",), str(error))
-        return None
+    folder = draft.document.folder if draft.document.source else None
+    return draft.attempt(("conversations",), functools.partial(kind.create, settings, folder))

@@ -122,7 +122,7 @@ class ResponseGenerator:
             The same as generate_response.
         """
         options = _options(turn.rule)
-        offered = self._offered(turn.rule)
+        offered = self.offered_to(turn.rule)
         return self._generate_with_tools(turn, options, offered) if offered else self._generate_plain(turn, options)
 
     def broken_off(self, turn: Generation) -> ChatResponse:
@@ -138,14 +138,10 @@ class ResponseGenerator:
             found = self._forms[id(table)] = (table, answer_form(table.wanted()))
         return found[1]
 
-    def _offered(self, rule: ResponseRule) -> tuple[str, ...]:
+    def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
         """Return the names of the tools this rule's model is offered; none means the standard flow (RG-8, RG-12)."""
-        table = self._tools.table
-        wanted = rule.tools.enabled if rule.tools is not None else table.apply_globally
-        if not wanted or not self._tools.is_enabled():
-            return ()
-        names = self._tools.get_registry().names(rule.tools.allowed_tools if rule.tools is not None else None)
-        if not names:
+        names = self._tools.offered_to(rule)
+        if not names and rule.tools is not None and rule.tools.enabled and self._tools.is_enabled():
             log.warning("no tool is available to this rule; answering without tools")
         return names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -431,6 +431,8 @@ class ImplementationType:
         settings_class: attrs class for the rest of the implementation table.
         run: async (settings, params, context) -> JSON data. What it raises becomes the error the model reads.
         check: (settings, tool, handlers) -> what is wrong with them, at load; None if nothing.
+        stores: settings -> names in rag_services that a tool with these settings needs; one that is not configured is
+            an error at load.
         summary: One line for ``flexchat plugins``.
     """
 
@@ -438,6 +440,7 @@ class ImplementationType:
     settings_class: type
     run: Callable[[Any, Mapping[str, Any], ToolContext], Awaitable[Any]]
     check: Callable[[Any, ToolDefinition, Mapping[tuple[str, str], ToolHandler]], str | None] | None = None
+    stores: Callable[[Any], Iterable[str]] | None = None
     summary: str = ""
 
 

@@ -79,6 +79,7 @@ class PluginHost:
         self.implementation_types = Records("implementation type", self._reports)
         self.handlers = Records("tool handler", self._reports)
         self.tools = Records("tool", self._reports)
+        self.tool_formats = Records("tool format", self._reports)
         self.retrievers = Records("retriever", self._reports)
         self.rerankers = Records("reranker", self._reports)
         self.conversation_stores = Records("conversation store", self._reports)
@@ -237,9 +238,17 @@ class PluginHost:
                 try:
                     store.add(key(record), record, name)
                     provides.append(f"{store.kind} {spoken_name(key(record))}")
+                    if isinstance(record, ProviderType):
+                        self._add_tool_formats(record, name)
                 except PluginConflictError as error:
                     conflict = conflict or error
         return tuple(provides), conflict
+
+    def _add_tool_formats(self, provider: ProviderType, plugin: str) -> None:
+        """Keep a provider's tool formats. Several may share one: only another encoder of that name is a rival."""
+        for name, encode in provider.tool_formats.items():
+            if self.tool_formats.by_name.get(name) is not encode:
+                self.tool_formats.add(name, encode, plugin)
 
     def _failed(
         self,

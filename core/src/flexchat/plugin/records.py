@@ -60,8 +60,8 @@ class PluginReport:
     load_ms: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON data."""
-        return attrs.asdict(self)
+        """Return the report as JSON data, without the time, which differs from run to run."""
+        return attrs.asdict(self, filter=lambda field, _: field.name != "load_ms")
 
 
 class Records:

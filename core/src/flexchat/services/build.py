@@ -71,6 +71,23 @@ def secret_values(services: Mapping[str, Service]) -> frozenset[str]:
     return long_enough | secrets_of_environment()
 
 
+def open_providers(draft: Draft, services: Mapping[str, Service]) -> dict[str, ChatProvider]:
+    """Return the providers of llms by name; what is wrong with their settings is added to the draft's problems."""
+    endpoints, opened = Endpoints(), {}
+    for name, service in services.items():
+        # Where core's tables have problems nothing will run, and this only finds more of them.
+        entry = draft.config.llms[name] if draft.config is not None else LLMEntry(provider=service.type.name)
+
+        def opener(service: Service = service, entry: LLMEntry = entry, name: str = name) -> ChatProvider:
+            retries, delay_ms = entry.retries, entry.retry_delay_ms
+            return open_provider(service, retries=retries, retry_delay_ms=delay_ms, endpoints=endpoints, name=name)
+
+        provider = draft.attempt(("llms", name), opener)
+        if provider is not None:
+            opened[name] = provider
+    return opened
+
+
 def open_provider(
     service: Service, *, retries: int, retry_delay_ms: int, endpoints: Endpoints | None = None, name: str | None = None
 ) -> ChatProvider:

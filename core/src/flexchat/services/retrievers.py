@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ..config.model import Config, EmbeddingChoice
-from ..errors import FlexChatError, did_you_mean
+from ..errors import did_you_mean
 from ..plugin.contracts import ChatProvider, Reranker, Retriever, RetrieverContext
 from ..plugin.host import PluginHost
 from .build import Service
@@ -47,16 +48,16 @@ class StoreOpener:
             place = ("rag_services", name)
             choice = entry.embedding or self.config.embedding
             at = (*place, "embedding") if entry.embedding else ("embedding",)
+            embedder = self._embedder(choice, at) if choice else self.draft.attempt(place, self._local_embedder)
             context = RetrieverContext(
                 name=name,
                 folder=self.draft.document.folder if self.draft.document.source else None,
-                embedder=self._embedder(choice, at) if choice else self._local_embedder(),
+                embedder=embedder,
                 reranker=self._reranker(entry.rerank, (*place, "rerank")) if entry.rerank else None,
             )
-            try:
-                opened[name] = store.type.create(store.settings, context)
-            except (FlexChatError, TypeError, ValueError) as error:
-                self.draft.problem(place, str(error))
+            retriever = self.draft.attempt(place, functools.partial(store.type.create, store.settings, context))
+            if retriever is not None:
+                opened[name] = retriever
         return opened
 
     def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> ProviderEmbedder | None:
@@ -64,6 +65,11 @@ class StoreOpener:
         if provider is not None:
             model = model or self.config.llms[choice.llm].default_model
         else:
+            if choice.llm in self.config.llms:
+                return None  # its entry has a problem, which is said there
+            if choice.llm in self.host.providers.conflicts:
+                self.draft.problem((*place, "llm"), self.host.providers.missing(choice.llm))
+                return None
             if choice.llm not in self.local.models:
                 known = [*self.providers, *self.local.models]
                 hint = did_you_mean(choice.llm, known)
@@ -72,7 +78,10 @@ class StoreOpener:
                     (*place, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
                 )
                 return None
-            provider, model = self.local.provider(choice.llm), model or self.local.models[choice.llm]
+            provider = self.draft.attempt(place, functools.partial(self.local.provider, choice.llm))
+            if provider is None:
+                return None
+            model = model or self.local.models[choice.llm]
         if not hasattr(provider, "embed"):
             self.draft.problem((*place, "llm"), f"{choice.llm} (provider {provider.name}) makes no embeddings")
         elif not model:
@@ -95,6 +104,7 @@ class StoreOpener:
         if type_ is None:
             self.draft.problem(place, self.host.rerankers.missing(name))
             return None
-        reranker: Reranker = type_.create()
-        self.held.append(reranker)
+        reranker: Reranker | None = self.draft.attempt(place, type_.create)
+        if reranker is not None:
+            self.held.append(reranker)
         return reranker

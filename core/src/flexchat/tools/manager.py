@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import attrs
 
-from ..config.model import ToolEntry, ToolsTable
+from ..config.model import ResponseRule, ToolEntry, ToolsTable
 from ..domain import Implementation, ToolDefinition
 from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
@@ -68,24 +68,27 @@ class ToolManager:
             error_detail=self.table.error_detail,
         )
 
-    def load_tools(self, structured: Mapping[int, Any] | None = None) -> dict[int, str]:
+    def load_tools(self, structured: Mapping[int, Any] | None = None, left_out: Collection[int] = ()) -> dict[int, str]:
         """Register the tools of the config; return what is wrong with those that were left out, by their index.
 
         Args:
             structured: Settings that are structured already, by index.
+            left_out: Those not to register, by index: the config's reader has said why.
         """
         if self.table.enabled is False:
             return {}
         if not self.table.registry:
             log.debug("the config registers no tools")
-        left_out: dict[int, str] = {}
+        failed: dict[int, str] = {}
         for index, entry in enumerate(self.table.registry):
+            if index in left_out:
+                continue
             try:
                 self._registry.register(self._definition(entry, (structured or {}).get(index)))
             except FlexChatError as error:
-                log.warning("tools.registry[%d] is left out: %s", index, error)
-                left_out[index] = str(error)
-        return left_out
+                log.warning("tool %s (tools.registry[%d]) is left out: %s", entry.name, index, error)
+                failed[index] = str(error)
+        return failed
 
     def add(self, tools: Iterable[ToolLike]) -> None:
         """Register tools given in code.
@@ -120,6 +123,13 @@ class ToolManager:
         if self.table.enabled is None:
             return bool(self._registry.names())
         return self.table.enabled
+
+    def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
+        """Return the names of the tools a rule's model is offered, in order (RG-8, RG-10)."""
+        wanted = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
+        if not wanted or not self.is_enabled():
+            return ()
+        return self._registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
 
     def get_max_iterations(self) -> int:
         """Return how many answers of a model may ask for tools in one turn."""

@@ -2,70 +2,166 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..config.load import Draft
+import attrs
+
 from ..domain import Implementation, ToolDefinition
-from ..errors import FlexChatError
+from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType
 from ..plugin.host import PluginHost
 from .python_function import PYTHON
 from .registry import ToolRegistry
 
+if TYPE_CHECKING:
+    from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
+    from ..config.positions import Place
 
-def read_tool_settings(draft: Draft, host: PluginHost) -> dict[int, Any]:
-    """Return each tool's implementation settings, by its index in tools.registry.
+log = logging.getLogger(__name__)
 
-    An unknown implementation type, wrong settings, an unknown handler and a name that no plugin offers are added to
-    the draft's problems.
+_TEXTS = ("name", "description", "handler")
+
+
+@attrs.frozen
+class ToolSettings:
+    """What was read of tools.registry.
+
+    Attributes:
+        structured: Each tool's implementation settings, by its index.
+        left_out: Names of the tools that cannot be used and are left out (tools.on_error), by their index.
     """
-    structured: dict[int, Any] = {}
-    for path, table in draft.tables("tools", "registry"):
-        implementation = table.get("implementation")
-        if implementation is None:
-            _check_name(draft, host, path, table)
-            continue
-        if not isinstance(implementation, Mapping) or not isinstance(implementation.get("type"), str):
-            continue  # reported by the structuring of core's own keys
-        name, place = implementation["type"], (*path, "implementation")
-        kind: ImplementationType | None = PYTHON if name == PYTHON.name else host.implementation_types.by_name.get(name)
-        if kind is None:
-            draft.problem((*place, "type"), host.implementation_types.missing(name))
-            continue
-        settings = draft.settings(place, ("type",), kind.settings_class)
-        if settings is None:
-            continue
-        structured[int(path[-1])] = settings
-        try:
-            tool = _definition(table, Implementation(type=name, settings=settings))
-        except FlexChatError as error:
-            draft.note(path, f"left out: {error}")
-            continue
-        problem = kind.check(settings, tool, host.handlers.by_name) if kind.check is not None else None
-        if problem:
-            draft.problem(place, problem)
-    return structured
+
+    structured: dict[int, Any] = attrs.field(factory=dict)
+    left_out: dict[int, str] = attrs.field(factory=dict)
 
 
-def _check_name(draft: Draft, host: PluginHost, path: tuple[str | int, ...], table: Mapping[str, Any]) -> None:
-    name = table.get("name")
-    if isinstance(name, str) and name not in host.tools.by_name:
-        draft.problem(path, f"{host.tools.missing(name)}; a tool of your own needs an 'implementation'")
+def read_tool_settings(draft: Draft, host: PluginHost) -> ToolSettings:
+    """Return what the entries of tools.registry say of their implementations.
 
-
-def _definition(table: Mapping[str, Any], implementation: Implementation) -> ToolDefinition:
-    """Return the tool a table defines, if a registry would take it.
-
-    Raises:
-        FlexChatError: It would not: TC-69 leaves such a tool out and loads the others.
+    A tool that cannot be used (its definition, an implementation type or a handler that is not installed, a name that
+    no plugin offers) is a problem of the draft or, with tools.on_error = "leave out", a note.
     """
-    tool = ToolDefinition(
-        name=str(table.get("name") or ""),
-        description=str(table.get("description") or ""),
-        parameters=table.get("parameters") or {},
-        implementation=implementation,
-        handler=table.get("handler"),
-    )
-    ToolRegistry().register(tool)
-    return tool
+    tools = draft.document.data.get("tools")
+    leave_out = isinstance(tools, Mapping) and tools.get("on_error") == "leave out"
+    read = ToolSettings()
+    for place, table in draft.tables("tools", "registry"):
+        trouble = _entry_trouble(draft, host, place, table, read.structured)
+        if trouble is None:
+            continue
+        where, text = trouble
+        name = table["name"]
+        if leave_out:
+            read.left_out[int(place[-1])] = name
+            log.warning("tool %s is left out: %s", name, text)
+            draft.note(place, f"tool '{name}' is left out: {text}")
+        else:
+            draft.problem(where, f"tool '{name}': {text}" if where == place and f"'{name}'" not in text else text)
+    for place, rule in draft.tables("responses"):
+        _note_left_out(draft, place, rule, read.left_out.values())
+    return read
+
+
+def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
+    """Return why a tool that was made in code or by a plugin cannot run, one sentence; None if it can."""
+    kind = _type(tool.implementation.type, host)
+    if kind is None:
+        return host.implementation_types.missing(tool.implementation.type)
+    settings = tool.implementation.settings
+    if isinstance(settings, Mapping):
+        from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
+
+        settings, problems = structure_mapping(settings, kind.settings_class)
+        if problems:
+            return f"implementation: {'; '.join(problems)}"
+    return _refusal(kind, settings, tool, host)
+
+
+def _entry_trouble(
+    draft: Draft, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Any]
+) -> tuple[Place, str] | None:
+    """Return where and why an entry cannot be used; None if it can, or if core's or the type's keys are wrong."""
+    implementation, name = table.get("implementation"), table.get("name")
+    if any(not isinstance(table.get(key) or "", str) for key in _TEXTS):
+        return None  # reported by the structuring of core's own keys, as the others below
+    if not isinstance(table.get("parameters") or {}, Mapping) or not name:
+        return None
+    if implementation is None:
+        return _offered_trouble(host, place, table)
+    if not isinstance(implementation, dict) or not isinstance(implementation.get("type"), str):
+        return None
+    inside = (*place, "implementation")
+    kind = _type(implementation["type"], host)
+    if kind is None:
+        return (*inside, "type"), host.implementation_types.missing(implementation["type"])
+    settings = draft.settings(inside, ("type",), kind.settings_class)
+    if settings is None:
+        return None
+    structured[int(place[-1])] = settings
+    try:
+        tool = ToolDefinition(
+            name=str(name),
+            description=table.get("description") or "",
+            parameters=table.get("parameters") or {},
+            implementation=Implementation(type=kind.name, settings=settings),
+            handler=table.get("handler"),
+        )
+        ToolRegistry().register(tool)
+    except FlexChatError as error:
+        return place, str(error)
+    refusal = _refusal(kind, settings, tool, host) or _missing_store(kind, settings, draft)
+    return None if refusal is None else (inside, refusal)
+
+
+def _offered_trouble(host: PluginHost, place: Place, table: Mapping[str, Any]) -> tuple[Place, str] | None:
+    name = table["name"]
+    if name not in host.tools.by_name:
+        own = "" if name in host.tools.conflicts else "; a tool of your own needs an 'implementation'"
+        return place, f"{host.tools.missing(name)}{own}"
+    changed = {key: table[key] for key in ("description", "parameters") if table.get(key) is not None}
+    try:
+        tool = attrs.evolve(host.tools.by_name[name], **changed)
+        ToolRegistry().register(tool)
+    except ToolDefinitionError as error:
+        return place, str(error)
+    trouble = tool_trouble(tool, host)
+    return None if trouble is None else (place, trouble)
+
+
+def _type(name: str, host: PluginHost) -> ImplementationType | None:
+    return PYTHON if name == PYTHON.name else host.implementation_types.by_name.get(name)
+
+
+def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host: PluginHost) -> str | None:
+    """Return what an implementation type says is wrong with a tool; None if nothing is."""
+    try:
+        refusal = kind.check(settings, tool, host.handlers.by_name) if kind.check is not None else None
+    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything, and the tool cannot be used
+        return f"its check failed: {type(error).__name__}: {error}"
+    if refusal:
+        # Who is named goes by C9; a handler that two plugins offer is held by neither, so that its type found none.
+        handler = (kind.name, getattr(settings, "handler", None) or tool.handler or tool.name)
+        if handler in host.handlers.conflicts:
+            return host.handlers.missing(handler)
+    return refusal
+
+
+def _missing_store(kind: ImplementationType, settings: Any, draft: Draft) -> str | None:
+    """Return that a tool looks into a document store that is not configured; None if it does not."""
+    configured = draft.document.data.get("rag_services", {})
+    if kind.stores is None or not isinstance(configured, Mapping):
+        return None
+    for name in kind.stores(settings):
+        if name not in configured:
+            known = ", ".join(sorted(configured)) or "none"
+            return f"no document store is called '{name}'{did_you_mean(name, configured)} (rag_services: {known})"
+    return None
+
+
+def _note_left_out(draft: Draft, place: Place, rule: Mapping[str, Any], left_out: Any) -> None:
+    tools = rule.get("tools")
+    allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
+    for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
+        if name in left_out:
+            draft.note((*place, "tools", "allowed_tools", index), f"tool '{name}' is left out, so it is not offered")

@@ -81,6 +81,7 @@ INTERNAL = ImplementationType(
     settings_class=InternalSettings,
     run=run,
     check=check,
+    stores=lambda settings: [settings.service] if settings.service is not None else [],
     summary="a handler that uses FlexChat's own services: handler, service",
 )
 """The record this package registers."""

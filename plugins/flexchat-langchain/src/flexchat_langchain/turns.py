@@ -230,11 +230,9 @@ def _rule(rule: ResponseRule, question: Question) -> ResponseRule:
 
 def _own(chat: FlexChat, rule: ResponseRule, question: Question) -> list[ToolDefinition]:
     """Return the configuration's tools that this rule offers; the caller's go before one of the same name."""
-    wanted = rule.tools.enabled if rule.tools is not None else chat.tools.table.apply_globally
-    if not wanted or not chat.tools.is_enabled() or question.choice == "required":
+    if question.choice == "required":
         return []
-    registry = chat.tools.get_registry()
-    names = registry.names(rule.tools.allowed_tools if rule.tools is not None else None)
+    registry, names = chat.tools.get_registry(), chat.tools.offered_to(rule)
     taken = {tool.name for tool in question.bound}
     return [tool for tool in registry.list() if tool.name in names and registry.sent_name(tool.name) not in taken]
 

@@ -72,6 +72,7 @@ async def _explain(call: Call) -> Reply:
     return Json(
         {
             "rule": found.rule,
+            "tools": list(found.tools),
             "profile": {
                 "topic": profile.topic,
                 "rag_results": profile.rag_results,
@@ -150,6 +151,7 @@ OPERATIONS = (
             200: record(
                 {
                     "rule": {**COUNT, "type": ["integer", "null"]},
+                    "tools": TEXTS,
                     "profile": TABLE,
                     "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
                     "phases": listed(TABLE),

@@ -50,10 +50,10 @@ export async function mount(root, { rest, query }) {
   if (prompt.value) form.requestSubmit();
 }
 
-function verdictView({ rule, rules: all }) {
+function verdictView({ rule, rules: all, tools }) {
   if (rule === null) return alert("bad", h("p", {}, h("strong", {}, "No rule fits."), " Add one without conditions at their end."));
   const { llm, model, name } = all[rule];
-  return alert("ok", h("p", {}, h("strong", {}, `${ruleName(rule, name)} answers`), `, with ${llm}${model && model !== llm ? ` (${model})` : ""}.`));
+  return alert("ok", h("p", {}, h("strong", {}, `${ruleName(rule, name)} answers`), `, with ${llm}${model && model !== llm ? ` (${model})` : ""}${tools.length ? ` and the tools ${tools.join(", ")}` : ""}.`));
 }
 
 function rules({ rule: chosen, verdicts, rules: all }) {
