@@ -1,5 +1,6 @@
 """flexchat rag …, as it is typed, with the store "sqlite"."""
 
+import asyncio
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import attrs
 import pytest
 from flexchat.cli.main import main
 from flexchat_rag.commands import progress
+from flexchat_rag.commands.opening import spoken_seconds
 
 CONFIG = """
 [rag_services.{name}]
@@ -330,3 +332,115 @@ def test_passages_that_came_from_no_file_are_listed_by_the_sources_they_name(run
 @pytest.mark.parametrize("words", [["export"], ["stats"], ["query", "tea"]])
 def test_an_empty_store_is_told_with_what_fills_it(run, words):
     assert "the store 'documents' is empty: flexchat rag add PATH fills it" in run("rag", *words).err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("query", "tea", "--collection", ""),
+        ("query", "tea", "--service", " "),
+        ("add", "docs", "--collection", ""),
+        ("list", "--collection", ""),
+        ("list", "--service", ""),
+        ("stats", "--collection", ""),
+        ("show", "docs/notes.txt", "--collection", ""),
+        ("export", "--collection", ""),
+        ("delete", "--collection", "", "--all", "--yes"),
+        ("add", "docs", "--text-field", ""),
+        ("add", "docs", "--title-field", ""),
+        ("add", "docs", "--include", ""),
+    ],
+    ids=" ".join,
+)
+def test_an_empty_name_is_an_error_and_not_all_there_is(run, words):
+    """Most often a variable of the shell that is not set."""
+    run("rag", "add", "docs")
+    ran = run("rag", *words)
+    assert ran.status == 2, ran
+    assert "is empty" in ran.err or "no document store is called" in ran.err
+
+
+def test_kinds_that_are_left_out_are_counted(run):
+    """A folder of other programs' files must not look as if all of it had been read."""
+    for name in ("a.xlsx", "b.XLSX", "c.png", "LICENSE", ".hidden"):
+        Path("docs", name).write_bytes(b"\0")
+    os.symlink("guide.md", "docs/link.md")
+    ran = run("rag", "add", "docs")
+    assert ran.status == 0
+    assert ran.err == (
+        "left out: 2 .xlsx, 1 .png, 1 without ending, 1 hidden, 1 link (--follow-links) "
+        "(--include '*.xyz' takes other endings, as text)\n"
+    )
+    report = data(run("rag", "add", "docs", "--json"))
+    assert report["left_out"] == {".xlsx": 2, ".png": 1, "without ending": 1, "hidden": 1, "links": 1}
+
+
+def test_what_is_to_be_said_of_a_file_is_said_and_counted(run):
+    """On standard error, in the summary and in the JSON; it is no failure. An encoding of one's own settles it."""
+    Path("docs/old.txt").write_bytes("naïve".encode("latin-1"))
+    Path("docs/empty.md").touch()
+    ran = run("rag", "add", "docs")
+    assert ran.status == 0
+    assert "note: docs/empty.md holds no text\n" in ran.err
+    assert "note: docs/old.txt was read as cp1252, a guess (" in ran.err
+    assert "4 added, 2 with notes;" in ran.out
+    report = data(run("rag", "add", "docs/old.txt", "--encoding", "LATIN1", "--json"))
+    assert (report["noted"], report["notes"]) == (0, [])
+    assert run("rag", "add", "docs", "--encoding", "utf9").status == 2
+
+
+def test_notes_on_many_files_are_not_all_shown(run):
+    """The JSON has them."""
+    for number in range(30):
+        Path(f"docs/{number}.md").touch()
+    ran = run("rag", "add", "docs")
+    assert ran.err.count("holds no text") == progress.MOST_NOTES
+    assert "there is something to say of more files: --json lists it" in ran.err
+    Path("docs/0.md").write_text(" ")
+    assert len(data(run("rag", "add", "docs", "--json", "--chunk-size", "500"))["notes"]) == 30
+
+
+def test_a_file_with_a_part_that_cannot_be_read_is_one_file(run, monkeypatch):
+    """Counted as added and as failed, it was two: "38 of 36 files"."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    Path("rows.csv").write_text("a\n1\n1,2\n")
+    ran = run("rag", "add", "rows.csv", "docs")
+    assert ran.status == 1
+    assert "3 of 3 files" in ran.err
+    assert "4 of 3" not in ran.err
+    assert data(run("rag", "add", "docs", "--json"))["files"] == 2
+
+
+async def test_progress_is_shown_before_the_first_file_is_done(monkeypatch, tmp_path):
+    """While a model is loaded, or one large file is read."""
+    told, tell = [], asyncio.Event()
+
+    class Terminal:
+        def say(self, line):
+            told.append(line)
+            tell.set()
+
+    class Slow:
+        async def sources(self, **_):
+            return []
+
+        async def add(self, documents, *, collection, source):
+            await tell.wait()
+            return len(documents)
+
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_BEATS", 0)
+    monkeypatch.setattr(progress, "SECONDS_BEFORE_THE_FIRST_LINE", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
+    (tmp_path / "a.md").write_text("Text")
+    report = await progress.Progress(Terminal()).ingest(Slow(), [str(tmp_path / "a.md")], collection="c")
+    assert report.added == 1
+    assert told[0].startswith("none of 1 file yet; the first passages take longest where an embedding model")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.0, "1 ms"), (0.04, "40 ms"), (0.94, "940 ms"), (0.96, "1.0 s"), (6.04, "6.0 s"), (200, "3 min 20 s")],
+)
+def test_a_duration_is_never_nothing(seconds, said):
+    """ "0.0 s" says that nothing was done."""
+    assert spoken_seconds(seconds) == said

@@ -97,7 +97,8 @@ def _left_out(counts: dict[str, int]) -> str:
     parts = [f"{count:,} {name}" for name, count in sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))]
     more = [f"{len(parts) - MOST_ENDINGS:,} other kinds"] if len(parts) > MOST_ENDINGS else []
     parts = parts[:MOST_ENDINGS] + more
-    others = [f"{counts[name]:,} {name}" for name in ("hidden", "links") if counts.get(name)]
+    others = [f"{counts['hidden']:,} hidden"] if counts.get("hidden") else []
+    others += [f"{spoken_count(counts['links'], 'link')} (--follow-links)"] if counts.get("links") else []
     advice = " (--include '*.xyz' takes other endings, as text)" if parts else ""
     return f"left out: {', '.join(parts + others)}{advice}"
 

@@ -72,8 +72,8 @@ def _delimiter(path: Path, sample: Sequence[str]) -> str:
             counts = [len(row) for row in rows if row]
         except csv.Error:
             return False, 0
-        same = sum(count == counts[0] for count in counts) if counts else 0
-        return 2 * same > len(counts), counts[0] if counts else 0
+        fields = counts[0] if counts else 0
+        return fields > 1 and 2 * counts.count(fields) > len(counts), fields
 
     return max(_DELIMITERS, key=agreement)  # max keeps the first of equals: the comma
 

@@ -30,6 +30,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_XML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
 _UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 
@@ -81,6 +82,8 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
         other = wanted != "utf-8" and not head.isascii() and _sample_beyond_utf8(path) is None
         said = f"is UTF-8, but was read as {wanted}, which --encoding says" if other else ""
         return Decoding(encoding="utf-8-sig" if wanted == "utf-8" else wanted, note=said)
+    if label is None and (declared := _XML.match(head)):
+        label = declared[1].decode()
     named = _meant(label) if label else None
     unknown = f"names an encoding that is not known ('{label[:40]}')" if label and named is None else ""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)

@@ -310,7 +310,7 @@ def _in_bounds(piece: Section | Record, reading: Reading) -> Section | Record:
         return piece
     kept = bounded(piece.metadata)
     if len(kept) < len(piece.metadata):
-        reading.unread["field# too long or too many to be metadata"] += len(piece.metadata) - len(kept)
+        reading.unread["field# as metadata, being too long or too many"] += len(piece.metadata) - len(kept)
         piece = attrs.evolve(piece, metadata=kept)
     if isinstance(piece, Record) and len(piece.title or "") > LONGEST_NAME:
         reading.unread[f"end# of titles of more than {LONGEST_NAME:,} characters"] += 1

@@ -48,9 +48,9 @@ _SIGNATURES = (
     (b"{\\rtf", Content("Rich Text document (RTF)", _SAVE_AS_DOCX)),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Content("Office file of the old kind", ": save it as .docx or .csv")),
     (b"SQLite format 3\0", Content("SQLite database")),
-    (b"\x7fELF", Content("program (ELF)")),
-    (b"\xcf\xfa\xed\xfe", Content("program (Mach-O)")),
-    (b"\xca\xfe\xba\xbe", Content("program (Mach-O or Java)")),
+    (b"\x7fELF", Content("ELF program")),
+    (b"\xcf\xfa\xed\xfe", Content("Mach-O program")),
+    (b"\xca\xfe\xba\xbe", Content("Mach-O or Java program")),
     (b"OggS", Content("Ogg recording")),
     (b"ID3", Content("MP3 recording")),
     (b"fLaC", Content("FLAC recording")),
@@ -87,11 +87,11 @@ def content_of(path: Path) -> Content:
         if head.startswith(signature):
             return content
     if head[:2] == b"MZ" and b"\0" in head:
-        return Content("program (Windows)")
+        return Content("Windows program")
     if head[:2] == b"BM" and head[6:10] == bytes(4):
         return Content("BMP picture", _PICTURE)
     if head[:4] == b"RIFF" and head[8:12] in (b"WEBP", b"WAVE", b"AVI "):
-        return Content("WebP picture", _PICTURE) if head[8:12] == b"WEBP" else Content("recording (RIFF)")
+        return Content("WebP picture", _PICTURE) if head[8:12] == b"WEBP" else Content("RIFF recording")
     if head[4:8] == b"ftyp":
         return Content("video or picture (MP4, HEIC)")
     if re.match(rb"[\s\xef\xbb\xbf]*%PDF-\d", head):
