@@ -450,3 +450,16 @@ async def test_a_file_of_an_older_flexchat_is_taken_over(tmp_path):
     await store.append("c", ConversationTurn(id="2", messages=(), status="failed"), tenant="t")
     assert [info.status for info in await store.list(tenant="t")] == ["failed"]
     await store.aclose()
+
+
+async def test_a_damaged_file_is_put_aside_and_new_conversations_are_kept(tmp_path, caplog):
+    """Its bytes stay under a name that says what happened."""
+    path = tmp_path / "conversations.db"
+    path.write_bytes(b"damaged" * 1_000)
+    store = SqliteConversations(path)
+    await store.append("c", turn("1"), tenant="t")
+    assert [kept.id for kept in await store.turns("c", tenant="t")] == ["1"]
+    await store.aclose()
+    (aside,) = tmp_path.glob("conversations.damaged-*.db")
+    assert aside.read_bytes() == b"damaged" * 1_000
+    assert str(aside) in caplog.text

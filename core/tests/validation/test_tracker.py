@@ -454,3 +454,16 @@ def test_data_nested_too_deeply_is_a_value_error():
 
     with pytest.raises(ValueError, match="nested too deeply"):
         ModelValidationTracker().merge([[M, {"test_history": [{"success": True, "details": deep}]}]])
+
+
+def test_a_damaged_file_is_put_aside_and_recording_goes_on(tmp_path, caplog):
+    """Never overwritten, never silently."""
+    path = tmp_path / "v.db"
+    path.write_bytes(b"damaged" * 1_000)
+    tracker = ModelValidationTracker(path)
+    tracker.record_success(M)
+    assert tracker.get_status(M).test_count == 1
+    tracker.close()
+    (aside,) = tmp_path.glob("v.damaged-*.db")
+    assert aside.read_bytes() == b"damaged" * 1_000
+    assert str(aside) in caplog.text

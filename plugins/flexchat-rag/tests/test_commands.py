@@ -444,3 +444,16 @@ async def test_progress_is_shown_before_the_first_file_is_done(monkeypatch, tmp_
 def test_a_duration_is_never_nothing(seconds, said):
     """ "0.0 s" says that nothing was done."""
     assert spoken_seconds(seconds) == said
+
+
+def test_a_damaged_store_is_put_aside_and_filled_anew(run):
+    """Whoever types the command is told where the old one is."""
+    run("rag", "add", "docs")
+    content = Path("documents.db").read_bytes()
+    Path("documents.db").write_bytes(b"\xee" * 100 + content[100:])
+    ran = run("rag", "add", "docs")
+    assert ran.status == 0
+    (aside,) = Path().glob("documents.damaged-*.db")
+    assert aside.read_bytes()[100:] == content[100:]
+    assert f"'documents.db' is damaged: it was put aside as '{aside}', and a new one is begun" in ran.err
+    assert len(data(run("rag", "query", "tea", "--json"))) == 1
