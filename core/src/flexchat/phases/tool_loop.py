@@ -194,6 +194,8 @@ class ToolLoop:
             finally:
                 current_call.reset(token)
         params = params if isinstance(params, Mapping) else {}  # what a provider takes for a call may be anything
+        if call.notes:
+            result = attrs.evolve(result, notes=(*call.notes, *result.notes))
         raw = call.raw_arguments if call.arguments is None else None
         record = self._records[index] = ToolCallRecord(
             tool=name, params=params, result=result, iteration=iteration, call_id=call.id, raw_arguments=raw

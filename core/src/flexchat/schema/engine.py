@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextvars
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
@@ -169,9 +170,15 @@ def _hashable(value: Any) -> Any:
 
 
 def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Divide decimal numbers as they are written: 19.99 is a multiple of 0.01, which binary division denies."""
-    if validator.is_type(instance, "number") and Fraction(repr(instance)) % Fraction(repr(step)):
-        yield ValidationError("is no multiple")
+    """Divide decimal numbers as they are written: 19.99 is a multiple of 0.01, which binary division denies.
+
+    Where the step is a fraction, so are the values: beyond the range of a float there is none.
+    """
+    if not validator.is_type(instance, "number"):
+        return
+    too_large = isinstance(step, float) and not step.is_integer() and abs(instance) > sys.float_info.max
+    if too_large or Fraction(repr(instance)) % Fraction(repr(step)):
+        yield ValidationError("is not a multiple")
 
 
 def _is_number(checker: Any, value: Any) -> bool:

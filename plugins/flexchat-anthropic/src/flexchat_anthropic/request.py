@@ -65,7 +65,8 @@ class RequestWriter:
 
     def known_max_tokens(self, model: str, options: ChatOptions) -> int | None:
         """Return the longest answer, as far as it is known without asking: rule, config, table."""
-        return self._wanted_max_tokens(options) or traits_of(model).max_tokens
+        wanted = self._wanted_max_tokens(options)
+        return traits_of(model).max_tokens if wanted is None else wanted
 
     def with_room(self, max_tokens: int, model: str, options: ChatOptions) -> int:
         """Return a longer answer where a thinking budget needs it, and nobody set how long it may be."""
@@ -116,7 +117,7 @@ class RequestWriter:
         for source in (options.extra, self._extra):
             if type(limit := source.get("max_tokens")) is int:
                 return limit
-        return options.max_tokens or self._max_tokens
+        return self._max_tokens if options.max_tokens is None else options.max_tokens
 
     def _fields(
         self,

@@ -66,6 +66,7 @@ class _Parser:
         self._position = 0
         self._depth = 0
         self._operations = 0
+        self._call_end = -1  # where the last call of a function ended: another parenthesis there is not a product
 
     @property
     def _token(self) -> Token:
@@ -156,7 +157,11 @@ class _Parser:
             if before.kind == "number":
                 raise MathError(f"an operator is missing between {before.text} and {token.text}")
             return before.kind == "name" or before.text in (")", "!")
-        return token.text == "(" or (token.kind == "name" and token.text not in _WORDS)
+        if token.text != "(":
+            return token.kind == "name" and token.text not in _WORDS
+        if self._position == self._call_end:
+            raise MathError("the result of a function is not a function: write * before the second parenthesis")
+        return True
 
     def _percentage(self) -> Node:
         node = self._prefixed()
@@ -225,6 +230,7 @@ class _Parser:
         while self._take(","):
             arguments.append(self._choice())
         self._close(f"the parenthesis after {name} is never closed")
+        self._call_end = self._position
         if not function.fewest <= len(arguments) <= function.most:
             raise MathError(f"{name} takes {_counted(function.fewest, function.most)}, got {len(arguments)}")
         return self._make(name, *arguments)

@@ -219,7 +219,7 @@ class FlexChatModel(BaseChatModel):
 
     def _options(self, stop: list[str] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         own = {"model": self.model, "temperature": self.temperature, "max_tokens": self.max_tokens}
-        return {**own, **kwargs, "stop": tuple(stop or self.stop or ())}
+        return {**own, **kwargs, "stop": tuple((self.stop if stop is None else stop) or ())}
 
 
 def _digest(chat: FlexChat) -> str:
