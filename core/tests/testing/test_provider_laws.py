@@ -393,6 +393,10 @@ def ended_by_force(stream):
     return Pieces(stream, lambda piece: piece, b'\n\ndata: {"finish": "stop"}\n\n')
 
 
+def changed(old, new):
+    return lambda stream: Pieces(stream, lambda piece: piece.replace(old, new))
+
+
 counting = itertools.count()
 
 
@@ -405,6 +409,9 @@ WRONG = {
     "test_text_arrives_unchanged": ({"provider": Strips}, "the model said"),
     "test_an_empty_answer_is_an_answer": ({"provider": NeedsText}, "the answer is empty"),
     "test_the_end_of_an_answer_is_told": ({"provider": AlwaysStops}, "finish_reason is 'stop'"),
+    "test_a_wrong_type_loses_nothing_silently": ({"pieces": changed(b'"text": true', b'"text": ""')}, "looks whole"),
+    "test_what_a_service_adds_costs_nothing": ({"pieces": changed(b'"kit_added": 7', b'"text": 7')}, "cannot be read"),
+    "test_a_character_cut_in_two_is_one": ({"pieces": changed(b"\\ud83d", b"?")}, "the model said"),
     "test_tokens_are_counted": ({"provider": CountsNothing}, "usage has None"),
     "test_any_json_object_survives_as_arguments": ({"provider": DropsNulls}, "the arguments are"),
     "test_parallel_calls_keep_their_order_and_get_ids_of_their_own": ({"provider": TurnsCallsRound}, "in this order"),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...plugin import AssistantMessage, ChatOptions, TextPart, ToolCall, UserMessage
+import attrs
+
+from ...errors import ProviderError
+from ...plugin import AssistantMessage, ChatOptions, ChatResult, TextDelta, TextPart, ToolCall, UserMessage
 from .laws import canonical, law, require, shown
-from .samples import FIRST, HELLO, SECOND, objects, texts
-from .wire import ProviderKit, answered
+from .samples import FIRST, HELLO, SECOND, objects, texts, with_more, wrong_types
+from .service import Answer
+from .wire import ProviderKit, answered, as_bytes
+
+_JSON = re.compile(rb"\{.*\}", re.DOTALL)
+_ARGUMENTS = {"n": 1}
 
 
 class AnswerLaws(ProviderKit):
@@ -38,6 +48,60 @@ class AnswerLaws(ProviderKit):
                     result.finish_reason in words,
                     f'the service ended with its word for "{finish}", finish_reason is {result.finish_reason!r}',
                 )
+
+    @law("http")
+    async def test_a_wrong_type_loses_nothing_silently(self) -> None:
+        """An answer with a value of a wrong type is an error, or says all it said: no text and no call is left out."""
+        for stream in self.ways:
+            for reply in self._replies_with_all():
+                said = _said(await self.said(reply, stream=stream))
+                for place, odd in _changed(self.answer(reply, stream=stream), wrong_types):
+                    async with self.serving(odd) as (provider, _):
+                        try:
+                            got = _said(await self.chat(provider, stream=stream))
+                        except ProviderError:
+                            continue
+                    require(got == said, f"with a wrong type at {place} the answer looks whole, and is {shown(got)}")
+
+    @law("http")
+    async def test_what_a_service_adds_costs_nothing(self) -> None:
+        """A key that nobody knows may hold anything, in any object of an answer."""
+        for stream in self.ways:
+            for reply in self._replies_with_all():
+                said = _said(await self.said(reply, stream=stream))
+                for added in (None, True, 7, "x", [1], {"a": 1}):
+                    answer = self.answer(reply, stream=stream)
+
+                    def more(data: Any, added: Any = added) -> Iterator[tuple[str, Any]]:
+                        yield "", with_more(data, added, _ARGUMENTS)
+
+                    for _, odd in _changed(answer, more):
+                        async with self.serving(odd) as (provider, _service):
+                            got = _said(await self.chat(provider, stream=stream))
+                        require(got == said, f'"kit_added": {shown(added)} made of the answer {shown(got)}')
+
+    @law("http")
+    async def test_a_character_cut_in_two_is_one(self) -> None:
+        """Half a surrogate pair at the end of a piece waits for the other half; one that stays alone is U+FFFD."""
+        for stream in self.ways:
+            for before in range(8):
+                text = "a" * before + "\ud83d\ude00b\ud83d"
+                wanted = "a" * before + "\U0001f600b\ufffd"
+                result = await self.said(self.text_reply(text), stream=stream)
+                require(result.content == wanted, f"the model said {wanted!r}, the content is {result.content!r}")
+            if stream:
+                async with self.serving(self.answer(self.text_reply(text), stream=True)) as (provider, _):
+                    deltas = [e.text for e in await self.events(provider) if isinstance(e, TextDelta)]
+                require(
+                    "".join(deltas) == wanted and not any("\ud800" <= d[-1:] <= "\udfff" for d in deltas),
+                    f"the model said {wanted!r}, the deltas are {deltas!r}",
+                )
+
+    def _replies_with_all(self) -> list[Any]:
+        replies = [self.text_reply("Once upon a time")]
+        if "tools" in self.supports:
+            replies.append(self.tool_reply([("kit_first", _ARGUMENTS)], text="Let me"))
+        return replies
 
     @law("usage")
     async def test_tokens_are_counted(self) -> None:
@@ -148,8 +212,6 @@ class AnswerLaws(ProviderKit):
 
         Keep it in ProviderData(scope, origin, data) at the part it came with, and send it only where both match.
         """
-        import attrs
-
         token = "opaque-0123456789abcdef"
         for stream in self.ways:
             replies = (self.opaque_reply(token), self.text_reply("ok"))
@@ -170,6 +232,22 @@ class AnswerLaws(ProviderKit):
                 require(token not in repr_of, "opaque data belongs into ProviderData, not elsewhere in the result")
 
 
+def _said(result: ChatResult) -> tuple[str | None, list[str]]:
+    return result.content, [call.name for call in result.tool_calls]
+
+
+def _changed(answer: Answer, change: Callable[[Any], Iterator[tuple[str, Any]]]) -> Iterator[tuple[str, Answer]]:
+    """Yield an answer with the JSON in one of its pieces changed, each with the place of the change."""
+    for number, piece in enumerate(answer.pieces):
+        found = _JSON.search(piece)
+        if found is None:
+            continue
+        for place, data in change(json.loads(found[0])):
+            odd = piece[: found.start()] + as_bytes(data) + piece[found.end() :]
+            pieces = (*answer.pieces[:number], odd, *answer.pieces[number + 1 :])
+            yield f"piece {number}{place}", attrs.evolve(answer, pieces=pieces)
+
+
 def answered_plainly(message: AssistantMessage) -> tuple[Any, ...]:
     """Return a result for each call of a message."""
     return tuple(_result(call) for call in message.tool_calls)
@@ -183,7 +261,6 @@ def _result(call: ToolCall) -> Any:
 
 def _moved(message: AssistantMessage, change: dict[str, str]) -> AssistantMessage:
     """Return a message as another endpoint or dialect would have made it."""
-    import attrs
 
     def move(thing: Any) -> Any:
         data = getattr(thing, "provider_data", None)

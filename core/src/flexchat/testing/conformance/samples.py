@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...plugin import (
@@ -60,6 +60,26 @@ def replaced(data: Any, place: float, value: Any) -> Any:
     paths = [*_paths(data)]
     path = paths[int(place * len(paths))]
     return _with(data, path, value)
+
+
+def wrong_types(data: Any) -> Iterator[tuple[str, Any]]:
+    """Yield JSON data with true and a number in place of one value after the other, each with its place."""
+    for path in _paths(data):
+        held = data
+        for step in path:
+            held = held[step]
+        for wrong in (True, 7):
+            if type(held) is not type(wrong):
+                yield "".join(f"[{step!r}]" for step in path), _with(data, path, wrong)
+
+
+def with_more(data: Any, added: Any, untouched: Any) -> Any:
+    """Return JSON data with one more key in every object but those that equal ``untouched``."""
+    if isinstance(data, list):
+        return [with_more(item, added, untouched) for item in data]
+    if not isinstance(data, dict) or data == untouched:
+        return data
+    return {**{key: with_more(item, added, untouched) for key, item in data.items()}, "kit_added": added}
 
 
 def tool(name: str, **properties: Any) -> ToolDefinition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -35,6 +36,8 @@ CAPABILITIES = {
     "models": "it can list the service's models",
     "embeddings": "it has embed",
 }
+
+_HALF = re.compile("[\ud800-\udfff]")
 
 Reply = Any
 """A body as the service writes it: JSON data; text or bytes for what is not JSON."""
@@ -226,10 +229,11 @@ class ProviderKit(Conformance):
 
 
 def as_bytes(reply: Reply) -> bytes:
-    """Return a reply as bytes: JSON data as JSON."""
+    """Return a reply as bytes: JSON data as JSON, half a surrogate pair as its escape."""
     if isinstance(reply, bytes):
         return reply
-    return (reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)).encode()
+    text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
 
 
 def answered(calls: Sequence[ToolCall]) -> tuple[ToolMessage, ...]:
