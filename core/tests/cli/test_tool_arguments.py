@@ -94,3 +94,10 @@ def test_what_cannot_be_read_is_refused_with_the_form_that_can(words, text):
 def test_further_arguments_are_taken_where_the_schema_wants_them():
     assert read_arguments(["x=1"], tool({"a": {}}, additionalProperties=True)) == {"x": 1}
     assert read_arguments(["x=1"], tool({})) == {"x": 1}
+
+
+@pytest.mark.parametrize("text", ['{"s": "a", "s": "b"}', '{"o": {"s": 1, "s": 1}}'])
+def test_a_key_of_an_object_is_given_once(text):
+    """Which of two values was meant, nobody knows."""
+    with pytest.raises(UsageError, match="'s' is given twice"):
+        read_arguments([text], tool({"s": {"type": "string"}}))

@@ -45,11 +45,20 @@ def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_each_once)
     except ValueError as error:
         raise UsageError(f"the arguments are no JSON object: {error}") from None
     assert isinstance(value, dict), "what begins with { and is JSON is an object"
     return value
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    read: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in read:
+            raise UsageError(f"'{name}' is given twice")
+        read[name] = value
+    return read
 
 
 def _value(key: str, text: str, tool: ToolDefinition) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from flexchat.domain import DEFAULT_TENANT
+from flexchat.plugin.foreign import contained
 
 from .problems import ApiError
 from .sending import Send, send_problem
@@ -67,8 +68,9 @@ class Guard:
         answer = _Answer(send, self._response_headers(headers, path))
         openai = path.startswith("/v1/")
         try:
-            if await self._admitted(scope, headers, path, answer):
-                await self._app(scope, receive, answer)
+            with contained():  # what reaches the event loop as KeyboardInterrupt or SystemExit would stop the server
+                if await self._admitted(scope, headers, path, answer):
+                    await self._app(scope, receive, answer)
         except Exception as error:  # noqa: BLE001  the last line of defence
             problem = error if isinstance(error, ApiError) else incident(error, self._mask)
             if not answer.begun:
