@@ -39,6 +39,8 @@ An error's text says what happened, where, and what to do. It never holds a key,
 from __future__ import annotations
 
 import difflib
+import heapq
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -58,15 +60,40 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most like this one; None if none is like it."""
-    names = [n for n in known if isinstance(n, str)]
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    names = [n for n in itertools.islice(known, _MOST_NAMES) if isinstance(n, str)]
+    close = closest(name, names)
     if not close:
         folded = {n.casefold(): n for n in names}
-        close = [folded[n] for n in difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)]
+        close = [folded[n] for n in closest(name.casefold(), folded)]
     if not close:
         with_word = [n for n in names if name.casefold() in n.casefold().split("_")]  # model: default_model
         close = with_word if len(with_word) == 1 else []
     return close[0] if close else None
+
+
+def closest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return the known names most like this one, the best first, as difflib does; in some milliseconds at most.
+
+    Of many names only those are compared that have most pairs of letters in common with this one, and none that is
+    longer than 100 characters, which nobody mistypes.
+
+    Args:
+        cutoff: How alike they must be, from 0 to 1.
+    """
+    if len(name) > _LONGEST_NAME:
+        return []
+    names = [each for each in itertools.islice(known, _MOST_NAMES) if len(each) <= _LONGEST_NAME]
+    if len(names) > _MOST_COMPARED:
+        pairs = {name[at : at + 2] for at in range(len(name) - 1)}
+        names = heapq.nlargest(
+            _MOST_COMPARED, names, lambda each: (sum(pair in each for pair in pairs), -abs(len(each) - len(name)))
+        )
+    return difflib.get_close_matches(name, names, n=count, cutoff=cutoff)
+
+
+_MOST_NAMES = 2_000
+_MOST_COMPARED = 100
+_LONGEST_NAME = 100
 
 
 class FlexChatError(Exception):

@@ -6,6 +6,7 @@ the wrong type is structuring's business and is passed over here.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -14,7 +15,7 @@ import attrs
 
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
-from .document import Document, walk
+from .document import MOST_PROBLEMS, Document, walk
 from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
@@ -28,6 +29,9 @@ MATCH_KEYS = tuple(name + suffix for name in PROFILE_FIELDS for suffix in ("", "
 RAG_RESULTS = ("match", "partial", "none", "any")
 
 _FLAGS_ELSEWHERE = "adgimnsuvxy"  # what follows a pattern in JavaScript, Perl, PHP or Python
+
+_MOST_LISTED = 20
+_MOST_INTENTS = 300_000  # names that conditions on intents are compared with, in all rules together; half a second
 
 SHORTEST_WRITTEN_KEY = 12
 """Characters; a shorter "key" is what local servers are given, as "none" or "ollama"."""
@@ -73,11 +77,15 @@ class _Checker:
     def __init__(self, document: Document, tools: Collection[str]) -> None:
         self.problems: list[Problem] = []
         self.notes: list[Problem] = []
+        self._intents_left = _MOST_INTENTS
         self._document = document
         self._llms = self._names("llms")
         self._stores = self._names("rag_services")
         self._tools = self._tool_names() | set(tools)
         self._rules = self._tables("responses")
+        tables = [document.data["rag_services"][name] for name in sorted(self._stores or ())]
+        collections = (table.get("collection") if isinstance(table, dict) else None for table in tables)
+        self._pinned: dict[Any, None] = dict.fromkeys(name if isinstance(name, str) else None for name in collections)
 
     def services(self) -> None:
         """Check who runs the phases, and that there is anybody."""
@@ -144,7 +152,7 @@ class _Checker:
         for key, wanted in match.items():
             here = (*place, key)
             if key not in MATCH_KEYS:
-                hint = did_you_mean(key, MATCH_KEYS) or (
+                hint = self._hint(key, MATCH_KEYS) or (
                     f" (known: {', '.join(PROFILE_FIELDS)}, each also with _contains or _regexp)"
                 )
                 self._problem(place, f"unknown key '{shortened(key)}'{hint}", at=here)
@@ -160,7 +168,7 @@ class _Checker:
             elif key.endswith("_regexp"):
                 self._pattern(here, wanted)
             elif key == "rag_results" and wanted not in RAG_RESULTS:
-                hint = did_you_mean(wanted, RAG_RESULTS)
+                hint = self._hint(wanted, RAG_RESULTS)
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
                 self._problem(here, f"expected one of {words}, got {spoken_value(wanted)}{hint}")
             elif self._stores == frozenset() and _asks_for_documents(key, wanted):
@@ -172,10 +180,10 @@ class _Checker:
 
     def _collection(self, place: Place, wanted: str) -> None:
         """Note that no store has this collection, where each is pinned to one."""
-        tables = [self._document.data["rag_services"][name] for name in sorted(self._stores or ())]
-        pinned: list[Any] = [table.get("collection") if isinstance(table, dict) else None for table in tables]
-        if pinned and wanted not in pinned and all(isinstance(name, str) for name in pinned):
-            known = ", ".join(shortened(name) for name in pinned)
+        pinned = self._pinned
+        if pinned and wanted not in pinned and None not in pinned:
+            known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MOST_LISTED))
+            known += ", …" if len(pinned) > _MOST_LISTED else ""
             self._note(place, f"only {known} is used (rag_services), so this rule never fits")
 
     def _no_such_intent(self, place: Place, key: str, wanted: str) -> bool:
@@ -184,16 +192,22 @@ class _Checker:
         categories = table.get("detection", {}) if isinstance(table, dict) else None
         if not isinstance(categories, dict) or self._stores is None:
             return False
+        self._intents_left -= len(categories) + len(self._stores)
+        if self._intents_left < 0:
+            return False  # what takes long to find out is not told
         if not impossible_intent(key, wanted, categories, self._stores):
             of_a_model = (key == "intent" and wanted in categories) or (categories and not self._stores)
             if of_a_model and not table.get("provider"):
                 self._note(place, "no model detects intents (intent.provider), so this rule never fits")
                 return True
             return False
+        if len(self.notes) >= MOST_PROBLEMS:
+            self._note(place, "no category of intents fits this, so this rule never fits")
+            return True
         known = (
             ", ".join(sorted(map(shortened, {*categories, "other"}))) if categories else "none: see 'intent.detection'"
         )
-        hint = did_you_mean(wanted, categories)
+        hint = self._hint(wanted, categories)
         self._note(
             place, f"no category of intents fits this{hint}, so this rule never fits; there is {shortened(known, 200)}"
         )
@@ -277,7 +291,14 @@ class _Checker:
             if isinstance(name, str) and name not in self._tools:
                 self._unknown((*place, index), "tool in tools.registry", name, self._tools)
 
+    def _hint(self, name: str, known: Collection[str]) -> str:
+        """Return what was probably meant, for those who will be told."""
+        return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MOST_PROBLEMS else ""
+
     def _unknown(self, place: Place, kind: str, name: str, known: Collection[str]) -> None:
+        if len(self.problems) >= MOST_PROBLEMS:
+            self._problem(place, f"no {kind} is called '{shortened(name)}'")
+            return
         names = ", ".join(sorted(map(shortened, known))) or "none"
         text = (
             f"no {kind} is called '{shortened(name)}'{did_you_mean(name, known)}; configured: {shortened(names, 300)}"

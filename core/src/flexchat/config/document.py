@@ -19,6 +19,14 @@ from .wording import printable, spoken_kind, spoken_path, spoken_value
 
 MAX_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 64
+MAX_VALUES = 100_000
+MOST_PROBLEMS = 100
+"""Problems that are told, and notes: who has more mends these first."""
+
+
+def and_more(count: int) -> str:
+    """Return the sentence for the problems that are not told."""
+    return f"there {'is' if count == 1 else 'are'} {count:,} more, not listed here"
 
 
 @attrs.frozen(kw_only=True)
@@ -198,7 +206,11 @@ def _too_deep(source: str) -> ConfigError:
 
 def _check_depth(data: Mapping[str, Any], source: str) -> None:
     level: list[Any] = [data]
+    left = MAX_VALUES
     for _ in range(MAX_DEPTH):
+        left -= sum(map(len, level))
+        if left < 0:
+            raise _failed(source, f"there are more than {MAX_VALUES:,} values; a configuration has fewer")
         below: list[Any] = []
         for value in level:
             if isinstance(value, Mapping):

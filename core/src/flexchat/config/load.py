@@ -14,7 +14,7 @@ from ..domain.masking import MASK
 from ..errors import ConfigError, FlexChatError, Problem
 from ..files import is_there, working_folder
 from .check import check, keys_in_the_file, written_secrets
-from .document import Document, document_of, read_document
+from .document import MOST_PROBLEMS, Document, and_more, document_of, read_document
 from .model import Config
 from .normalise import normalise
 from .positions import Place
@@ -35,8 +35,6 @@ class Draft:
     Attributes:
         document: Its data in our form, placeholders replaced.
         config: What core could read of it; None if core's tables have problems.
-        problems: What is wrong so far.
-        notes: What is remarkable and no error: a changed meaning, a rule that is never reached.
         secrets: Values from the environment and of keys named like a secret, to mask wherever text goes out.
     """
 
@@ -52,16 +50,25 @@ class Draft:
     ) -> None:
         self.document = document
         self.secrets = secrets | {value for _, value in written_secrets(document)}
-        self.problems: list[Problem] = []
-        self.notes: list[Problem] = []
+        self._problems, self._notes = _Told(), _Told()
         self._hidden = hidden
         self.config, flaws = structure(document.data, Config, hidden=hidden)
         self._add_flaws((), flaws)
         found, remarkable = check(document, tools)
         for problem in (*problems, *found):
-            self._add(self.problems, problem)
+            self._add(self._problems, problem)
         for note in (*notes, *remarkable):
-            self._add(self.notes, note)
+            self._add(self._notes, note)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What is wrong so far; of many the first, and how many more there are."""
+        return self._problems.told(self.document)
+
+    @property
+    def notes(self) -> list[Problem]:
+        """What is remarkable and no error: a changed meaning, a rule that is never reached. As the problems."""
+        return self._notes.told(self.document)
 
     def tables(self, *place: str | int) -> Iterator[tuple[Place, dict[str, Any]]]:
         """Yield the tables of a table or a list, each with its place; what is no table is passed over."""
@@ -98,11 +105,11 @@ class Draft:
 
     def problem(self, place: Place, text: str) -> None:
         """Add a problem; secrets in its text are masked."""
-        self._add(self.problems, self.document.problem(place, text))
+        self._add(self._problems, self.document.problem(place, text))
 
     def note(self, place: Place, text: str) -> None:
         """Add a note; secrets in its text are masked."""
-        self._add(self.notes, self.document.problem(place, text))
+        self._add(self._notes, self.document.problem(place, text))
 
     def attempt(self, place: Place, make: Callable[[], T]) -> T | None:
         """Return what a plugin's code makes of its settings, or None; what it raises is added to the problems."""
@@ -119,23 +126,44 @@ class Draft:
         Raises:
             ConfigError: Everything that is wrong with it.
         """
-        if self.problems or self.config is None:
+        if self._problems.some or self.config is None:
             raise ConfigError(self.problems)
         return self.config
 
     def _add_flaws(self, place: Place, flaws: list[Flaw]) -> None:
         for flaw in flaws:
             at = None if flaw.at is None else (*place, *flaw.at)
-            self._add(self.problems, self.document.problem((*place, *flaw.place), flaw.text, at))
+            self._add(self._problems, self.document.problem((*place, *flaw.place), flaw.text, at))
 
-    def _add(self, to: list[Problem], problem: Problem) -> None:
+    def _add(self, to: _Told, problem: Problem) -> None:
+        if not to.wants(problem):
+            return
         text = problem.text
         for secret in sorted(self.secrets, key=len, reverse=True):
             text = text.replace(secret, MASK)
         if text != problem.text:
             problem = attrs.evolve(problem, text=text)
-        if problem not in to:
-            to.append(problem)
+        if problem not in to.some:
+            to.some.append(problem)
+
+
+class _Told:
+    """Problems or notes: the first of them, and how many more there are."""
+
+    def __init__(self) -> None:
+        self.some: list[Problem] = []
+        self._seen: set[Problem] = set()
+
+    def wants(self, problem: Problem) -> bool:
+        """Return whether this one is new, and one of the first."""
+        before = len(self._seen)
+        self._seen.add(problem)
+        return before < len(self._seen) <= MOST_PROBLEMS
+
+    def told(self, document: Document) -> list[Problem]:
+        """Return them, with a sentence on those that are left out."""
+        more = len(self._seen) - MOST_PROBLEMS
+        return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]
 
 
 def read_config(

@@ -8,7 +8,7 @@ Source: the original's configuration reader; requirements C7, C8, C9, C23, C25.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -67,8 +67,9 @@ def normalise(document: Document) -> tuple[Document, list[Problem]]:
             _drop_comments(work, pattern, place, table)
     _first_of_each_name(work)
     old = _is_old(work)
+    rules = _rules_of(work) if old else {}
     for place, table in work.tables(("llms", "*")):
-        _llm(work, place, table, old)
+        _llm(work, place, table, rules, old=old)
     flat = [_tool(work, place, table) for place, table in work.tables(("tools", "registry", "*"))]
     tools = work.data.get("tools")
     if isinstance(tools, dict) and (old or any(flat)):
@@ -148,7 +149,16 @@ def _is_old(work: _Work) -> bool:
     return any(store.get("provider") in ("chromadb-wrapper", "chromadb") for _, store in stores)
 
 
-def _llm(work: _Work, place: Place, table: Table, old: bool) -> None:
+def _rules_of(work: _Work) -> dict[str, list[tuple[Place, Table]]]:
+    """Return the rules that name each LLM."""
+    found: dict[str, list[tuple[Place, Table]]] = {}
+    for place, rule in work.tables(("responses", "*")):
+        if isinstance(rule.get("llm"), str):
+            found.setdefault(rule["llm"], []).append((place, rule))
+    return found
+
+
+def _llm(work: _Work, place: Place, table: Table, rules: dict[str, list[tuple[Place, Table]]], *, old: bool) -> None:
     provider = table.get("provider")
     if not isinstance(provider, str) or provider.lower() not in NODE_PROVIDERS:
         return
@@ -168,25 +178,24 @@ def _llm(work: _Work, place: Place, table: Table, old: bool) -> None:
             work.drop(table, place, key, f"is ignored: {reason}")
     if old:
         for key in ("max_tokens", "temperature"):
-            _to_rules(work, place, table, key)
+            _to_rules(work, place, table, rules.get(str(place[-1]), ()), key)
         if table.get("retries") == 0:
             work.note((*place, "retries"), "0 meant 3 in the Node original; here it means no repetition")
 
 
-def _to_rules(work: _Work, place: Place, table: Table, key: str) -> None:
+def _to_rules(work: _Work, place: Place, table: Table, rules: Iterable[tuple[Place, Table]], key: str) -> None:
     """Move a setting of an LLM to the rules that use it. The original read temperature there, max_tokens never."""
     if key == "max_tokens" and key in table:
         work.drop(table, place, key, f"is ignored: {_UNUSED_LLM_KEYS['maxTokens']}")
     elif key in table:
         value = table.pop(key)
-        for rule_place, rule in work.tables(("responses", "*")):
-            if rule.get("llm") == place[-1]:
-                if key in rule:
-                    text = f"this counts; the Node original took {spoken_path((*place, key))}"
-                    work.note((*rule_place, key), text)
-                else:
-                    rule[key] = value
-                    work.came_from((*rule_place, key), (*place, key))
+        for rule_place, rule in rules:
+            if key in rule:
+                text = f"this counts; the Node original took {spoken_path((*place, key))}"
+                work.note((*rule_place, key), text)
+            else:
+                rule[key] = value
+                work.came_from((*rule_place, key), (*place, key))
 
 
 def _tool(work: _Work, place: Place, table: Table) -> bool:

@@ -5,6 +5,7 @@ It decides only what the configuration alone decides: never is said where no mes
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from .patterns import PatternError, compile_pattern
 
 _SUFFIXES = ("_contains", "_regexp")
 _MOST_SEARCHES = 100_000  # with patterns, in all rules together; half a second
+_MOST_COMPARISONS = 300_000  # of rules, all together; as long
 
 
 def contradiction(match: Mapping[str, Any]) -> str | None:
@@ -46,6 +48,7 @@ class EarlierRules:
         self._alike: dict[str, list[int]] = {}
         self._of_field: dict[str, list[int]] = {}
         self._searches_left = _MOST_SEARCHES
+        self._comparisons_left = _MOST_COMPARISONS
 
     def add(self, match: Mapping[str, Any]) -> None:
         """Add the conditions of the next rule."""
@@ -59,11 +62,17 @@ class EarlierRules:
         self._unconditional.append(index)
 
     def taking(self, match: Mapping[str, Any]) -> int | None:
-        """Return the index of the first one that fits whenever these conditions hold; None if there is none."""
-        candidates = {*self._unconditional[:1]}
+        """Return the index of the first one that fits whenever these conditions hold.
+
+        None if there is none, or if it would take too long to find it.
+        """
+        lists = [self._unconditional[:1]]
         for key, known in match.items():
-            candidates.update(self._alike.get(repr((key, known)), ()), self._of_field.get(field_of(key), ()))
-        for index in sorted(candidates):
+            lists += self._alike.get(repr((key, known)), []), self._of_field.get(field_of(key), [])
+        self._comparisons_left -= sum(map(len, lists))
+        if self._comparisons_left < 0:
+            return None
+        for index in sorted({*itertools.chain(*lists)}):
             other = self._matches[index]
             if any(key.endswith("_regexp") for key in other):
                 if not self._searches_left:

@@ -16,6 +16,7 @@ from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 
 from ..errors import did_you_mean
+from .document import MOST_PROBLEMS
 from .model import ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
 from .positions import Place
 from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
@@ -58,7 +59,8 @@ def structure(
 def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | None, list[str]]:
     """Return an instance of an attrs class for a mapping given in code, or None and what is wrong, a sentence each."""
     value, flaws = structure(settings, cls)
-    return value, [": ".join(part for part in (spoken_path(flaw.place), flaw.text) if part) for flaw in flaws]
+    told = flaws[:MOST_PROBLEMS]
+    return value, [": ".join(part for part in (spoken_path(flaw.place), flaw.text) if part) for flaw in told]
 
 
 class _WrongError(Exception):
@@ -97,7 +99,9 @@ class _FlawFinder:
         elif isinstance(error, ForbiddenExtraKeysError):
             known = sorted({*_keys(error.cl), *(self._beside if not place else ())})
             for key in sorted(error.extra_fields):
-                hint = did_you_mean(key, known) or f" (known: {', '.join(known) or 'none'})"
+                hint = ""
+                if len(self.flaws) < MOST_PROBLEMS:
+                    hint = did_you_mean(key, known) or f" (known: {', '.join(known) or 'none'})"
                 self._add(place, f"unknown key '{shortened(key)}'{hint}", at=(*place, key))
         else:
             text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)

@@ -6,7 +6,6 @@ meant is the hint. Neither grows with the value it speaks of: values are cut to 
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 import attrs
 
 from ..domain.text import scrub
-from ..errors import with_hint
+from ..errors import closest, with_hint
 
 Path = tuple[str | int, ...]
 
@@ -249,7 +248,7 @@ def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> Finding:
 def _close(name: str, known: Sequence[str]) -> str | None:
     """Return the known name that is most like this one; case, ``_`` and ``-`` do not count."""
     folded = {_folded(each): each for each in known[:100] if len(each) <= 100}
-    close = difflib.get_close_matches(_folded(name[:100]), folded, n=1, cutoff=0.7)
+    close = closest(_folded(name), folded, cutoff=0.7) if len(name) <= 100 else []
     return folded[close[0]] if close else None
 
 
