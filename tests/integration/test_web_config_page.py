@@ -179,6 +179,51 @@ def test_the_form_builds_a_configuration(visit, server):
     expect(page.get_by_role("heading", name="Config")).to_be_visible()
 
 
+def test_changes_are_undone_and_done_again_by_keys(visit, server):
+    """Of the form too, step by step; what was just typed into a field is undone there."""
+    page = visit(server.url + "#/config")
+    text, state = page.get_by_label("Text of the configuration"), page.locator(".config-state")
+    page.get_by_role("tab", name="Tools").click()
+    echo = page.get_by_role("switch", name="echo")
+    echo.check()
+    expect(text).to_have_value(re.compile("echo"))
+    page.get_by_role("tab", name="Rules").click()
+    page.get_by_role("button", name="Move rule 2 up").click()
+    expect(page.locator(".rule-cards > li").first).to_contain_text("every message")
+    moved = text.input_value()
+    page.evaluate("document.activeElement.blur()")  # as where the button is gone that was pressed
+    page.keyboard.press("Control+z")
+    expect(page.locator(".rule-cards > li").last).to_contain_text("every message")
+    page.keyboard.press("Control+z")
+    expect(text).to_have_value(CONFIG)
+    expect(state).to_have_text("Clean")
+    page.keyboard.press("Control+Shift+z")
+    page.keyboard.press("Control+y")
+    expect(text).to_have_value(moved)
+    page.keyboard.press("Control+y")  # there is no more
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")
+    expect(text).to_have_value(CONFIG)
+    page.get_by_role("tab", name="Tools").click()
+    expect(echo).not_to_be_checked()
+
+    page.get_by_role("tab", name="Rules").click()
+    page.locator(".fold-toggle").first.click()
+    prompt = page.get_by_label("System prompt", exact=True)
+    prompt.press("End")
+    page.keyboard.type(" And brief.")
+    expect(prompt).to_have_value("Be kind. And brief.")
+    expect(text).to_have_value(re.compile("And brief"))
+    page.keyboard.press("Control+z")
+    expect(prompt).to_have_value("Be kind.")
+    expect(text).to_have_value(CONFIG)
+    page.keyboard.type("!")
+    page.get_by_label("llm").first.focus()  # at once: the field has not been sent yet
+    page.keyboard.press("Control+z")
+    expect(prompt).to_have_value("Be kind.")
+    expect(text).to_have_value(CONFIG)
+
+
 def test_narrow_the_form_and_the_text_take_turns_and_tab_can_leave(visit, server):
     """At 380 px; Tab indents, Escape and Tab leave; a text that cannot be read stops the form."""
     page = visit(server.url + "#/config", size=NARROW, theme="dark")

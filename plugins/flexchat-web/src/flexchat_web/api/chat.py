@@ -65,7 +65,12 @@ async def _explain(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         found = await chat.explain(**_asked(call.body))
         rules = [
-            {"name": rule.name, "llm": rule.llm, "model": rule.model, "match": dict(rule.match)}
+            {
+                "llm": rule.llm,
+                "model": rule.model,
+                "match": dict(rule.match),
+                **({"name": rule.name} if rule.name else {}),
+            }
             for rule in chat.config.responses
         ]
     profile = found.profile
@@ -155,9 +160,7 @@ OPERATIONS = (
                     "profile": TABLE,
                     "verdicts": listed(record({"rule": COUNT, "fits": SWITCH, "failed": TEXTS})),
                     "phases": listed(TABLE),
-                    "rules": listed(
-                        record({"name": NULLABLE_TEXT, "llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE})
-                    ),
+                    "rules": listed(record({"llm": TEXT, "model": NULLABLE_TEXT, "match": TABLE}, name=TEXT)),
                 }
             )
         },

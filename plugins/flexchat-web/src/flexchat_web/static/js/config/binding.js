@@ -14,6 +14,8 @@ export function binding(draft, path, { keys, read, write }) {
   const mine = (value) => (keys ? pick(value, keys) : value);
 
   async function send() {
+    clearTimeout(timer);
+    draft.unsent.delete(send);
     timer = null;
     sending += 1;
     const now = draft.at(path);
@@ -39,6 +41,7 @@ export function binding(draft, path, { keys, read, write }) {
     },
     changed() {
       clearTimeout(timer);
+      draft.unsent.add(send);
       timer = setTimeout(send, PAUSE_MS);
     },
   };

@@ -1,6 +1,7 @@
 // The configuration that is being worked on: one text, which the form and the editor both change.
 //   const draft = await openDraft();    draft.subscribe((what) => …)    "text", "data", "problems" or "status"
 //   draft.type(text)            the user typed                draft.at(["llms", "x"])    the tables, as last read
+//   await draft.undo()  await draft.redo()    whatever changed it
 //   await draft.change([…])     the form changed something: the server rewrites the text, keeping its comments
 //   draft.errors, draft.warnings [{ path, text, line, place }]
 //   draft.status: "clean" (as saved), "changed" (not checked yet), "checking", "valid", "invalid"
@@ -9,6 +10,7 @@
 
 import { get, post, put, uiConfig, ApiError } from "../api.js";
 import { toast } from "../dialog.js";
+import { History } from "./history.js";
 import { at, parsePath } from "./paths.js";
 
 const PAUSE_MS = 300;
@@ -27,10 +29,13 @@ class Draft {
   #checks = 0;
   #queue = Promise.resolve();
   #saving = false;
+  #history;
+  unsent = new Set(); // what controls have to send: functions that send it
 
   constructor(answer, schema) {
     this.schema = schema;
     this.#take(answer);
+    this.#history = new History(this.text);
   }
 
   #take(answer) {
@@ -66,14 +71,38 @@ class Draft {
   type(text) {
     if (text === this.text) return;
     this.text = text;
-    this.#later("typed");
+    this.#history.put(text, "typed");
+    this.#later();
   }
 
   /** Put a text in place of all. */
   restore(text) {
     this.text = text;
+    this.#history.put(text);
     this.#tell("text");
     this.#later();
+  }
+
+  /** Take the last change back. */
+  undo() {
+    return this.#travel(() => this.#history.undo());
+  }
+
+  /** Make the last change that was taken back again. */
+  redo() {
+    return this.#travel(() => this.#history.redo());
+  }
+
+  async #travel(go) {
+    await Promise.all([...this.unsent].map((send) => send()));
+    await this.#queue;
+    const text = this.editable ? go() : null;
+    if (text === null) return false;
+    clearTimeout(this.#timer);
+    this.text = text;
+    this.#tell("text");
+    await this.check();
+    return true;
   }
 
   /** Make changes ({path, value} …) in the text; return whether it worked. One after the other. */
@@ -93,6 +122,7 @@ class Draft {
         return false;
       }
       this.text = answer.text;
+      this.#history.put(answer.text, JSON.stringify(changes.map((one) => ("value" in one ? one.path : [...one.path, {}]))));
       if (answer.config) this.data = answer.config;
       this.#tell("text");
       this.#tell("data");
@@ -212,6 +242,7 @@ class Draft {
 
   async #put(answer) {
     this.#take(answer);
+    this.#history.put(this.text);
     this.#tell("text");
     await this.check();
   }

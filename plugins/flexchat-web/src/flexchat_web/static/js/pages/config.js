@@ -11,6 +11,7 @@ import { servicesSection } from "../config/services.js";
 import { rulesSection } from "../config/rules.js";
 import { toolsSection } from "../config/tools.js";
 import { topicSection, intentSection, restSection } from "../config/tables.js";
+import { undoKeys } from "../config/history.js";
 import { reviewAndApply } from "../config/applying.js";
 
 export const title = "Config";
@@ -64,6 +65,10 @@ export async function mount(root) {
     panes,
   );
   const stop = draft.subscribe((what) => refresh(what));
+  const stopKeys = undoKeys(root, {
+    undo: async () => announce((await draft.undo()) ? "Undone." : "Nothing to undo."),
+    redo: async () => announce((await draft.redo()) ? "Redone." : "Nothing to redo."),
+  });
   const look = () => draft.look().catch(() => {}); // what is wrong with the connection is told where something is done
   const stopLooking = onReturn(look);
   const looking = setInterval(() => document.hidden || look(), LOOK_MS);
@@ -221,6 +226,7 @@ export async function mount(root) {
     unsaved: () => draft.changed,
     unmount() {
       stop();
+      stopKeys();
       stopLooking();
       clearInterval(looking);
       draft.close();
