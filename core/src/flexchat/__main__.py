@@ -1,5 +1,5 @@
 """``python -m flexchat`` is ``flexchat``."""
 
-from .cli.main import main
+from flexchat_command import main
 
 raise SystemExit(main())
