@@ -455,3 +455,26 @@ def test_a_tool_format_that_two_plugins_offer_is_said_where_a_rule_uses_tools():
     assert where == "responses[0].llm"
     assert "tool format 'rehearsal' is offered by two plugins, mock and speaking" in text
     assert problems_of(CONFIG, host) == []
+
+
+@pytest.mark.parametrize("kind", ["mock", "internal", "python"])
+@pytest.mark.parametrize(("own", "expected"), [({}, 7), ({"timeout_ms": 9}, 9)])
+def test_a_timeout_in_the_implementation_is_the_tools(kind, own, expected):
+    """For every implementation type; the tool's own goes before it."""
+    rest = {
+        "mock": {"mock_response": 1},
+        "internal": {"handler": "rag_query"},
+        "python": {"function": f"{__name__}:roll"},
+    }
+    entry = tool_entry(implementation={"type": kind, "timeout_ms": 7, **rest[kind]}, **own)
+    host = host_with()
+    host.register(internal, "internal")
+
+    chat = FlexChat.from_config(with_tools(entry), plugins=host)
+
+    assert chat.tools.get_registry().get("t").timeout_ms == expected
+
+
+def roll():
+    """Return a number."""
+    return 4

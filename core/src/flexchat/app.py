@@ -228,6 +228,7 @@ class FlexChat:
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
+        variables: Mapping[str, Any] | None = None,
         response_format: Any = None,
         conversation: str | None = None,
         tenant: str = DEFAULT_TENANT,
@@ -239,6 +240,7 @@ class FlexChat:
                 Comes behind the history of a ChatRequest.
             topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
             collections: Where documents are looked for, as "SERVICE/COLLECTION" or "SERVICE"; absent: everywhere.
+            variables: What prompts show as {{name}}, beside the profile's fields; before the config's ``variables``.
             response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
                 ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
             conversation: Id of a kept conversation (the config's ``conversations``), which this turn goes on with and
@@ -253,7 +255,7 @@ class FlexChat:
 
         An error of a turn, and the CancelledError of one that is stopped, has in ``turn`` what there was by then.
         """
-        request, form = self._request(message, history, topic, collections), _form(response_format)
+        request, form = self._request(message, history, topic, collections, variables), _form(response_format)
         if conversation is None:
             return await self._conversation.respond(request, form)
         async with self._keeping().place(request, conversation=conversation, tenant=tenant) as place:
@@ -266,6 +268,7 @@ class FlexChat:
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
+        variables: Mapping[str, Any] | None = None,
         response_format: Any = None,
         conversation: str | None = None,
         tenant: str = DEFAULT_TENANT,
@@ -277,7 +280,7 @@ class FlexChat:
         Raises:
             The same as respond; what goes wrong during the turn is raised out of the generator.
         """
-        request, form = self._request(message, history, topic, collections), _form(response_format)
+        request, form = self._request(message, history, topic, collections, variables), _form(response_format)
         if conversation is None:
             return self._conversation.stream(request, form)
         return self._stream_kept(self._keeping(), request, form, conversation, tenant)
@@ -400,9 +403,13 @@ class FlexChat:
         history: Iterable[Message | Mapping[str, Any]],
         topic: str | None,
         collections: Iterable[str | CollectionChoice] | None,
+        variables: Mapping[str, Any] | None = None,
     ) -> ChatRequest:
-        limit = self.config.limits.message_chars
-        return read_request(message, history, topic, collections, message_chars=limit, stores=self.retrievers)
+        limit, stores = self.config.limits.message_chars, self.retrievers
+        request = read_request(
+            message, history, topic, collections, message_chars=limit, stores=stores, variables=variables
+        )
+        return attrs.evolve(request, variables={**self.config.variables, **request.variables})
 
     def _keeping(self) -> Keeper:
         if self._keeper is None:

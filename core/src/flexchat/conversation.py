@@ -142,6 +142,7 @@ class Conversation:
                 request.user_message,
                 request.history,
                 so_far=request.so_far,
+                variables=request.variables,
                 streamed=streamed,
                 form=form,
                 spent_s=turn.elapsed_s(),

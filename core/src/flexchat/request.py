@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from .config.document import copied
+from .config.own_variables import variable_problem
 from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
 from .domain.history import entries_of, read_history
 from .domain.text import scrub
@@ -19,6 +21,7 @@ def read_request(
     *,
     message_chars: int,
     stores: Collection[str],
+    variables: Mapping[str, Any] | None = None,
 ) -> ChatRequest:
     """Return the request; see FlexChat.respond.
 
@@ -35,6 +38,7 @@ def read_request(
         history = (*entries_of(message.history), *entries_of(history))
         topic = topic if topic is not None else message.topic
         collections = message.collections if collections is None else collections
+        variables = {**message.variables, **_variables(variables)}
         message = message.user_message
     if not isinstance(message, str):
         raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
@@ -54,7 +58,27 @@ def read_request(
         collections = (collections,)
     chosen = None if collections is None else tuple(_collection(named, stores) for named in collections)
     about = None if topic is None else scrub(topic)
-    return ChatRequest(user_message=scrub(message), history=earlier, topic=about, collections=chosen, so_far=followed)
+    return ChatRequest(
+        user_message=scrub(message),
+        history=earlier,
+        topic=about,
+        collections=chosen,
+        so_far=followed,
+        variables=_variables(variables),
+    )
+
+
+def _variables(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ChatRequestError(f"variables are names and values, not {type(given).__name__}")
+    for name, value in given.items():
+        problem = variable_problem(name, value) if isinstance(name, str) else f"a name is a text, not {name!r}"
+        if problem:
+            raise ChatRequestError(f"variables: {problem}")
+    own: dict[str, Any] = copied(given)
+    return own
 
 
 def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:

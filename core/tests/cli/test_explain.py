@@ -90,3 +90,17 @@ def test_the_tools_that_would_be_offered_are_named(run, script):
 
     assert "with the tools calculator, echo\n" in run("explain", "hi").out
     assert json.loads(run("explain", "--json", "hi").out)["tools"] == ["calculator", "echo"]
+
+
+def test_a_rule_is_told_by_its_number_and_its_name_and_values_as_a_configuration_writes_them(run, tmp_path):
+    (tmp_path / "flexchat.toml").write_text(
+        '[llms.a]\nprovider = "rehearsal"\n[[responses]]\nname = "deep"\nllm = "a"\nmodel = "x"\n'
+        'match.reasoning = true\n[[responses]]\nname = "rest"\nllm = "a"\nmodel = "x"\n'
+    )
+
+    ran = run("explain", "hi")
+
+    assert "rule 0 'deep'  reasoning = true: reasoning is not set\n" in ran.out
+    assert "rule 1 'rest'  fits (no condition)" in ran.out
+    assert "rule 1 'rest' (a)" in ran.out
+    assert [rule["name"] for rule in json.loads(run("explain", "--json", "hi").out)["rules"]] == ["deep", "rest"]

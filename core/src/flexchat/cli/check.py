@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from ..assembly import check_config
-from ..domain import Profile
 from ..errors import ConfigError, Problem, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
     from ..config.model import Config, ToolsTable
 
 _MOST_NAMED = 10
-
-_VARIABLES = (*(field.name for field in attrs.fields(Profile)), "rag_context")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +68,7 @@ def _check(file: Path, args: argparse.Namespace) -> tuple[list[Problem], list[Pr
 def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
     """Yield what a configuration that can be used does not do, though it looks as if it did."""
     from ..config.load import read_config
+    from ..config.own_variables import OWN_NAMES
     from ..phases.needs import needs_of
     from ..phases.template import variables_of
 
@@ -80,10 +76,11 @@ def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
     config = draft.config
     if config is None:
         return
+    known = (*OWN_NAMES, *config.variables)
     for index, rule in enumerate(config.responses):
         for name in variables_of(rule.prompt):
-            if name not in _VARIABLES:
-                text = f"no variable is called '{name}'{did_you_mean(name, _VARIABLES)}; it stays in the text"
+            if name not in known:
+                text = f"no variable is called '{name}'{did_you_mean(name, known)}; it stays in the text"
                 yield draft.document.problem(("responses", index, "prompt"), text)
     if not needs_of(config, config.rag_services).documents and not _has_search(config.tools, host):
         for service in config.rag_services:

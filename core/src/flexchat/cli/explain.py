@@ -9,6 +9,7 @@ from typing import Any
 
 from ..app import FlexChat
 from ..config.model import ResponseRule
+from ..config.wording import spoken_literal
 from ..conversation import Explanation
 from ..domain import PhaseRecord
 from ..plugin.contracts import Command
@@ -64,13 +65,14 @@ def _show(message: str, explanation: Explanation, chat: FlexChat, terminal: Term
         chosen = verdict.rule == explanation.rule
         mark = terminal.symbol("→", ">") if chosen else " "
         if chosen:
-            terminal.out(f"{mark} rule {verdict.rule}  {_answers(rule, chat)}", "bold")
+            terminal.out(f"{mark} {_rule(verdict.rule, chat)}  {_answers(rule, chat)}", "bold")
             if explanation.tools:
-                terminal.out(f"  {' ' * len(f'rule {verdict.rule}')}  with the tools {', '.join(explanation.tools)}")
+                terminal.out(f"  {' ' * len(_rule(verdict.rule, chat))}  with the tools {', '.join(explanation.tools)}")
         elif verdict.fits:
-            terminal.out(f"{mark} rule {verdict.rule}  fits too; an earlier one answers", "dim")
+            terminal.out(f"{mark} {_rule(verdict.rule, chat)}  fits too; an earlier one answers", "dim")
         for index, failed in enumerate(verdict.failed):
-            head = f"rule {verdict.rule}  " if index == 0 else " " * len(f"rule {verdict.rule}  ")
+            head = f"{_rule(verdict.rule, chat)}  "
+            head = head if index == 0 else " " * len(head)
             terminal.out(f"  {head}{failed}", "dim")
     if explanation.rule is None:
         terminal.out("No rule fits: add one without 'match' at the end of responses.", "red")
@@ -89,6 +91,8 @@ def _outcome(record: PhaseRecord) -> str:
         case {"rag_results": _, **rest}:
             known = {"rag_results": record.outcome["rag_results"], **rest}
             return ", ".join(f"{key} {value}" for key, value in known.items() if value not in (None, 0)) or "nothing"
+        case {"rule": index, "name": name, "llm": llm}:
+            return f"rule {index} '{name}' ({llm})"
         case {"rule": index, "llm": llm}:
             return f"rule {index} ({llm})"
         case None:
@@ -115,10 +119,16 @@ def _costs(record: PhaseRecord) -> str:
     return ", ".join([seconds, *tokens, *details])
 
 
+def _rule(index: int, chat: FlexChat) -> str:
+    """Return a rule as people read it: its number is its place in responses, from 0, as in every path."""
+    name = chat.config.responses[index].name
+    return f"rule {index} '{name}'" if name else f"rule {index}"
+
+
 def _answers(rule: ResponseRule, chat: FlexChat) -> str:
     entry = chat.config.llms.get(rule.llm)
     model = rule.model or (entry.default_model if entry else None)
-    conditions = ", ".join(f"{key} = {value!r}" for key, value in rule.match.items()) or "no condition"
+    conditions = ", ".join(f"{key} = {spoken_literal(value)}" for key, value in rule.match.items()) or "no condition"
     return f"fits ({conditions}): {rule.llm}{f' ({model})' if model and model != rule.llm else ''} answers"
 
 
@@ -126,6 +136,7 @@ def _as_data(explanation: Explanation, chat: FlexChat) -> dict[str, Any]:
     rules: Iterable[dict[str, Any]] = (
         {
             "rule": verdict.rule,
+            "name": chat.config.responses[verdict.rule].name,
             "fits": verdict.fits,
             "failed": list(verdict.failed),
             "match": dict(chat.config.responses[verdict.rule].match),

@@ -16,6 +16,7 @@ import attrs
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
 from .document import MOST_PROBLEMS, Document, walk
+from .own_variables import variable_problem
 from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
@@ -49,6 +50,7 @@ def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem
     checker.fallback()
     checker.stores()
     checker.plugins()
+    checker.variables()
     return checker.problems, checker.notes
 
 
@@ -258,6 +260,14 @@ class _Checker:
                 at = spoken_path(("plugins", "block", blocked.index(name)))
                 text = f"plugin '{shortened(name)}' is blocked by {at}, too: take it out of one of the two lists"
                 self._problem(("plugins", "require", index), text)
+
+    def variables(self) -> None:
+        """Check the variables of one's own."""
+        table = self._document.data.get("variables")
+        for name, value in table.items() if isinstance(table, dict) else ():
+            problem = variable_problem(name, value)
+            if problem:
+                self._problem(("variables", name), problem)
 
     def _pattern(self, place: Place, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")

@@ -20,6 +20,7 @@ from .normalise import normalise
 from .positions import Place
 from .structure import Flaw, structure
 from .variables import SHORTEST_SECRET, expand_variables
+from .wording import spoken_value
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +95,9 @@ class Draft:
         table: Any = self.document.data
         for key in place:
             table = table[key]
+        if not isinstance(table, Mapping):
+            self.problem(place, f"expected a table, got {spoken_value(table)}")
+            return None
         own = {key: value for key, value in table.items() if key not in core_keys}
         fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType and its like say
         marked = [own.get(field.name) for field in fields if field.metadata.get("secret")]

@@ -100,9 +100,10 @@ class IntentTable:
 
 @attrs.frozen(kw_only=True)
 class ImplementationEntry:
-    """How a tool is run. All keys but type belong to that implementation type."""
+    """How a tool is run. All keys but type and timeout_ms belong to that type."""
 
     type: str = key("Kind of implementation, as a plugin calls it: mock, builtin, internal, python, …")
+    timeout_ms: int | None = key("Milliseconds the tool may take, where it says nothing itself.", min=1, default=None)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -263,6 +264,7 @@ class Config:
     responses: tuple[ResponseRule, ...] = key("Response rules, first match wins.", default=())
     tools: ToolsTable = key("Tools.", factory=ToolsTable)
     rag_services: Mapping[str, RagServiceEntry] = key("Document stores, by name.", factory=dict)
+    variables: Mapping[str, Any] = key("Variables of prompts, by name: {{name}}.", factory=dict)
     topic: TopicTable = key("Phase 1, topic detection.", factory=TopicTable)
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
     embedding: EmbeddingChoice | None = key("Who makes embeddings.", default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import json
 import math
 import re
 from typing import Any
@@ -39,6 +40,11 @@ def spoken_value(value: Any) -> str:
             return "a number of more than 80 digits"
         case _:
             return spoken_kind(value)
+
+
+def spoken_literal(value: Any) -> str:
+    """Return a value as a configuration writes it: true, 5, 'text'."""
+    return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def spoken_kind(value: Any) -> str:

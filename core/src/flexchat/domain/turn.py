@@ -34,6 +34,7 @@ class ChatRequest:
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
         so_far: What followed the user's message already: calls whose tools the caller has run, and their results. The
             model goes on from there.
+        variables: What prompts may show beside the profile's fields, by name: {{name}}. Goes before the config's.
     """
 
     user_message: str
@@ -41,6 +42,7 @@ class ChatRequest:
     topic: str | None = None
     collections: tuple[CollectionChoice, ...] | None = None
     so_far: tuple[Message, ...] = ()
+    variables: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)

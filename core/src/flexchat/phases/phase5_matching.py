@@ -10,6 +10,7 @@ import attrs
 
 from ..config.model import ResponseRule
 from ..config.patterns import LONGEST_MS, compile_pattern
+from ..config.wording import spoken_literal
 from ..domain import Profile
 from ..errors import NoMatchingRuleError
 
@@ -108,7 +109,7 @@ def verdicts(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[RuleVerdi
 def _shown(value: Any) -> str:
     if value is None:
         return "not set"
-    text = str(value)
+    text = value if isinstance(value, str) else spoken_literal(value)
     text = " ".join(text[: 4 * _SHOWN].split())  # a message may be long, and there may be a thousand rules
     if isinstance(value, str):
         text = f'"{text}"'

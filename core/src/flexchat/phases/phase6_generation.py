@@ -88,6 +88,7 @@ class ResponseGenerator:
         so_far: Sequence[Message] = (),
         form: AnswerForm | None = None,
         spent_s: float = 0.0,
+        variables: Mapping[str, Any] | None = None,
     ) -> Generation:
         """Return the response to one user message before anything is asked; ``answer`` makes it.
 
@@ -96,10 +97,11 @@ class ResponseGenerator:
             streamed: Ask the provider for its answer piece by piece, where it can do that.
             form: What the answer must be; None for what the rule says.
             spent_s: Seconds of the turn that the earlier phases took.
+            variables: What the prompt may show beside the profile's fields.
         """
         earlier, repairs = repair_history(tuple(history))
         asked, more_repairs = repair_history((UserMessage(content=user_message), *so_far))
-        prompt = substitute_variables(rule.prompt, profile)
+        prompt = substitute_variables(rule.prompt, profile, variables)
         start: tuple[Message, ...] = (SystemMessage(content=prompt), *earlier) if prompt else earlier
         return Generation(
             rule=rule,
@@ -214,7 +216,9 @@ class ResponseGenerator:
             turn.wrote, turn.loop = loop.wrote, None
             if loop.exhausted:
                 break
-        at_limit = self._at_limit(turn, options, loop.exhausted or f"{limit} answers asked for tools")
+        at_limit = self._at_limit(
+            turn, options, loop.exhausted or f"{limit} answer{'' if limit == 1 else 's'} asked for tools"
+        )
         async with contextlib.aclosing(at_limit):
             async for last in at_limit:
                 yield last

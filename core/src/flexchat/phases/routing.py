@@ -156,9 +156,11 @@ class Router:
             NoMatchingRuleError: No rule fits.
         """
         index, rule, passed_over = match_response_rule(profile, self.rules)
-        outcome = {"rule": index, "match": dict(rule.match), "llm": rule.llm}
+        outcome = {"rule": index, **_named(rule), "match": dict(rule.match), "llm": rule.llm}
         if passed_over:
-            outcome["passed_over"] = [{"rule": at, "failed": failed} for at, failed in enumerate(passed_over)]
+            outcome["passed_over"] = [
+                {"rule": at, **_named(self.rules[at]), "failed": failed} for at, failed in enumerate(passed_over)
+            ]
         await records.done("response matching", (index, rule), outcome)
         return index, rule
 
@@ -186,3 +188,7 @@ def _profile(profile: Profile) -> Mapping[str, Any]:
         "collection": profile.collection,
         "documents": len(profile.documents),
     }
+
+
+def _named(rule: ResponseRule) -> dict[str, str]:
+    return {"name": rule.name} if rule.name else {}

@@ -19,7 +19,7 @@ _INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit(
 _MISSING = object()
 
 
-def substitute_variables(template: str, profile: Profile) -> str:
+def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any] | None = None) -> str:
     """Fill in the variables of a prompt template.
 
     ``{{topic}}``, ``{{user_message}}``, ``{{intent}}``, ``{{service}}``, ``{{collection}}``, ``{{rag_results}}``,
@@ -27,11 +27,14 @@ def substitute_variables(template: str, profile: Profile) -> str:
     objects. What is None becomes an empty text, lists and objects become JSON, an unknown variable stays as it is and
     is logged. What is filled in is not searched for variables again: a user's message cannot bring its own.
 
+    Args:
+        own: Further variables by name; the profile's go before them.
+
     Source: requirements RG-1, RG-2, C21.
     """
     if "{{" not in template:
         return template
-    variables = _variables(profile)
+    variables = {**(own or {}), **_variables(profile)}
 
     def value_of(match: re.Match[str]) -> str:
         value = _look_up(variables, match.group(1))

@@ -149,7 +149,7 @@ class ToolManager:
             parameters=entry.parameters or {},
             implementation=Implementation(type=entry.implementation.type, settings=settings),
             handler=entry.handler,
-            timeout_ms=entry.timeout_ms,
+            timeout_ms=entry.implementation.timeout_ms if entry.timeout_ms is None else entry.timeout_ms,
             exclusive=entry.exclusive,
             repeatable=entry.repeatable,
             effect=entry.effect or "write",

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ..config.document import copied
 from ..domain import ToolDefinition
 from ..errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
 from ..plugin.contracts import ToolEncoder
@@ -43,7 +44,8 @@ class ToolRegistry:
         problems = schema_problems(tool.parameters)
         if problems:
             raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
-        self._tools[tool.name] = tool
+        # The caller may go on changing its tables; what is checked, sent and run must not change with them.
+        self._tools[tool.name] = attrs.evolve(tool, parameters=copied(tool.parameters))
         self._encoded.clear()
         self._sent = None
         log.debug("tool %s registered", tool.name)

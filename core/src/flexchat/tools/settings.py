@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..config.model import ImplementationEntry, own_keys
 from ..domain import Implementation, ToolDefinition
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType
@@ -95,7 +96,7 @@ def _entry_trouble(
     kind = _type(implementation["type"], host)
     if kind is None:
         return (*inside, "type"), host.implementation_types.missing(implementation["type"])
-    settings = draft.settings(inside, ("type",), kind.settings_class)
+    settings = draft.settings(inside, own_keys(ImplementationEntry), kind.settings_class)
     if settings is None:
         return None
     structured[int(place[-1])] = settings

@@ -34,6 +34,7 @@ _ASKED = {
     "selectedCollections": {**COLLECTIONS, "type": ["array", "null"]},
     "topic": NULLABLE_TEXT,
 }
+_VARIABLES = {**TABLE, "description": "What prompts may show as {{name}}, beside the profile's fields."}
 _PROMPT = {"prompt": {"type": "string", "pattern": "\\S"}}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
@@ -107,7 +108,11 @@ def _asked(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kept(call: Call) -> dict[str, Any]:
-    return {"conversation": call.body.get("conversation"), "tenant": call.tenant}
+    return {
+        "conversation": call.body.get("conversation"),
+        "tenant": call.tenant,
+        "variables": call.body.get("variables"),
+    }
 
 
 def _no_prompt(body: Any) -> str | None:
@@ -128,6 +133,7 @@ OPERATIONS = (
                 _PROMPT,
                 **_ASKED,
                 conversation=CONVERSATION_ID,
+                variables=_VARIABLES,
                 stream=SWITCH,
                 retryCount={"description": "Not read."},
                 selectedModels={"description": "Not read."},

@@ -1,0 +1,49 @@
+"""Variables of one's own in prompts: [variables] and respond(variables=…)."""
+
+import pytest
+from flexchat import ChatRequest, ConfigError, FlexChat
+from flexchat.config.own_variables import OWN_NAMES
+from flexchat.errors import ChatRequestError
+from flexchat.testing.scripted import ScriptedProvider
+
+CONFIG = {
+    "llms": {"bot": {"provider": "scripted"}},
+    "responses": [{"llm": "bot", "model": "m", "prompt": "{{company.name}}, {{tone}}, {{user_message}}."}],
+    "variables": {"company": {"name": "Acme"}, "tone": "calm"},
+}
+
+
+def chat_with(model, **changes):
+    return FlexChat.from_config({**CONFIG, **changes}, providers={"bot": model})
+
+
+async def test_prompts_show_them_beside_the_profiles_fields():
+    """Those of a request go before the configuration's, an argument before a ChatRequest's; values stay values."""
+    model = ScriptedProvider(["a", "b", "c"])
+    async with chat_with(model) as chat:
+        await chat.respond("hi")
+        await chat.respond("hi", variables={"tone": "{{user_message}}"})
+        await chat.respond(ChatRequest(user_message="hi", variables={"tone": 1, "x": 2}), variables={"tone": True})
+
+    assert [request.messages[0].content for request in model.requests] == [
+        "Acme, calm, hi.",
+        "Acme, {{user_message}}, hi.",
+        "Acme, true, hi.",
+    ]
+
+
+@pytest.mark.parametrize("name", OWN_NAMES)
+async def test_a_name_of_flexchats_own_is_refused(name):
+    """In a configuration and in a request."""
+    with pytest.raises(ConfigError, match=f"variables.{name}: '{name}' is FlexChat's own variable"):
+        chat_with(ScriptedProvider([]), variables={name: "x"})
+    async with chat_with(ScriptedProvider([])) as chat:
+        with pytest.raises(ChatRequestError, match=f"'{name}' is FlexChat's own variable"):
+            await chat.respond("hi", variables={name: "x"})
+
+
+@pytest.mark.parametrize("wrong", [{"a b": 1}, {"a.b": 1}, {1: 2}, {"a": object()}, {"a": float("nan")}, [1], "x"])
+async def test_what_no_prompt_can_show_is_refused(wrong):
+    async with chat_with(ScriptedProvider([])) as chat:
+        with pytest.raises(ChatRequestError, match="variables"):
+            await chat.respond("hi", variables=wrong)
