@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, known_text, list_in, objects_of, text_in
 from flexchat.http.wire_json import finite
 from flexchat.plugin import (
     AssistantMessage,
@@ -72,19 +73,25 @@ def assistant_message(
         keep_ids: Whether a call's id is LangChain's own, where there is one. Else it is made, as for every provider,
             and LangChain's is the wire_id.
         with_thoughts: Whether thoughts that stand beside a text are a part, the first one.
+
+    Raises:
+        WrongShape: Something of a wrong type stands where text or calls may stand.
     """
+    _check_calls(answer)
     answer = sound(answer)
     left = _calls(answer, origin, keep_ids)
     parts: list[AssistantPart] = []
-    content = answer.content
+    content: Any = answer.content
     if isinstance(content, str):
         thought = thought_beside(answer) if with_thoughts else ""
         parts += [ReasoningPart(text=thought)] if thought else []
         parts += [TextPart(text=content)] if content else []
+    elif isinstance(content, list):
+        parts += [part_of(block, origin, left, f"content[{at}]") for at, block in enumerate(content)]
     else:
-        parts += [part_of(block, origin, left) for block in content]
-    refusal = answer.additional_kwargs.get("refusal")  # ChatOpenAI's place for it
-    parts += [RefusalPart(text=refusal)] if refusal and isinstance(refusal, str) else []
+        raise WrongShape("content", "text or a list", content)
+    refusal = text_in(_table(answer.additional_kwargs), "refusal", "additional_kwargs")  # ChatOpenAI's place for it
+    parts += [RefusalPart(text=refusal)] if refusal else []
     beside = _beside(answer)
     data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
     return AssistantMessage(parts=(*parts, *left), provider_data=data)
@@ -105,14 +112,14 @@ def sound(answer: AIMessage) -> AIMessage:
 
 def thought_beside(answer: AIMessage) -> str:
     """Return what a model thought, where its integration keeps that beside the content; empty for nothing."""
-    beside = answer.additional_kwargs
+    beside = _table(answer.additional_kwargs)
     return next((beside[key] for key in _THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
 
 
 def raw_finish(answer: AIMessage) -> str | None:
     """Return the integration's word for the end of the answer; None if it gave none."""
     for key in _FINISH_KEYS:
-        word = answer.response_metadata.get(key)
+        word = _table(answer.response_metadata).get(key)
         if isinstance(word, str) and word:
             return word
     return None
@@ -130,7 +137,7 @@ def finish_reason(answer: AIMessage, *, has_calls: bool) -> str | None:
 
 def usage_of(answer: AIMessage) -> Usage | None:
     """Return the tokens an answer cost; None if its model did not tell."""
-    told: Mapping[str, Any] | None = answer.usage_metadata
+    told = _table(answer.usage_metadata)
     if not told:
         return None
     read, written = told.get("input_token_details"), told.get("output_token_details")
@@ -154,23 +161,33 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
     is_cut = finish_reason(answer, has_calls=True) == "length"
 
     def rest(call: Mapping[str, Any]) -> dict[str, Any]:
-        id = call.get("id") or None
+        id = known_text(call.get("id"))
         return {"wire_id": id, "provider_data": ours, **({"id": id} if id and keep_ids else {})}
 
     if isinstance(answer, AIMessageChunk) and answer.tool_call_chunks:
         # Read strictly, as LangChain is lenient here: of a text that was cut it makes a shorter object.
-        chunks = answer.tool_call_chunks
+        chunks: Any = answer.tool_call_chunks
         return [
             ToolCall.from_text(
-                chunk.get("name") or "", chunk.get("args"), truncated=is_cut and chunk is chunks[-1], **rest(chunk)
+                text_in(chunk, "name", path),
+                text_in(chunk, "args", path),
+                truncated=is_cut and chunk is chunks[-1],
+                **rest(chunk),
             )
-            for chunk in chunks
+            for path, chunk in objects_of(chunks, "tool_call_chunks")
         ]
     calls = [ToolCall.from_object(call["name"], finite(call["args"]), **rest(call)) for call in answer.tool_calls]
     calls += [_unread(call, rest(call)) for call in answer.invalid_tool_calls]
     if is_cut and calls:
         calls[-1] = ToolCall.from_text(calls[-1].name, calls[-1].raw_arguments, truncated=True, **_same(calls[-1]))
     return calls
+
+
+def _check_calls(answer: AIMessage) -> None:
+    for key in ("tool_calls", "invalid_tool_calls"):
+        for path, call in objects_of(list_in(vars(answer), key, needed=True), key):
+            if key == "tool_calls" and not isinstance(call.get("name"), str):
+                raise WrongShape(f"{path}.name", "text", call.get("name"))
 
 
 def _with_text_id(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +203,9 @@ def _refused(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unread(call: Mapping[str, Any], rest: Mapping[str, Any]) -> ToolCall:
-    read = ToolCall.from_text(call.get("name") or "", call.get("args"), **rest)
+    read = ToolCall.from_text(
+        text_in(call, "name", "invalid_tool_calls[]"), text_in(call, "args", "invalid_tool_calls[]"), **rest
+    )
     if read.error is not None:
         return read
     # It parses, and the integration refused it nevertheless: so do we.
@@ -199,9 +218,15 @@ def _same(call: ToolCall) -> dict[str, Any]:
 
 def _beside(answer: AIMessage) -> dict[str, Any]:
     """Return what of an answer stands neither in its content nor in its calls, and goes back with them."""
-    metadata = {key: answer.response_metadata[key] for key in _KEPT_METADATA if key in answer.response_metadata}
+    told, more = _table(answer.response_metadata), _table(answer.additional_kwargs)
+    metadata = {key: told[key] for key in _KEPT_METADATA if key in told}
     kept = {
-        "additional_kwargs": plain({k: v for k, v in answer.additional_kwargs.items() if k not in _RAW_CALLS}),
+        "additional_kwargs": plain({k: v for k, v in more.items() if k not in _RAW_CALLS}),
         "response_metadata": plain(metadata),
     }
     return {key: value for key, value in kept.items() if value}
+
+
+def _table(value: object) -> dict[str, Any]:
+    """Return a table that says something about an answer; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}

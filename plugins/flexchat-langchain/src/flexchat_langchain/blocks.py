@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
+from flexchat.http.answer_shape import WrongShape, text_in
 from flexchat.http.wire_json import utf8
 from flexchat.plugin import (
     AssistantPart,
@@ -145,28 +146,35 @@ def _addressed(
     return _medium({"type": kind if kind != "document" else "file", "mime_type": mime_type, "base64": data})
 
 
-def part_of(block: Any, origin: str, calls: list[ToolCall]) -> AssistantPart:
+def part_of(block: Any, origin: str, calls: list[ToolCall], path: str = "content[]") -> AssistantPart:
     """Return the part a block of a model's answer is, with the block in it, to be given back as it came.
 
     Args:
         calls: Those of the answer that have no place yet; the block's own is taken out. A block that repeats a call
             which is not there keeps its place and does not go back: it would have no result.
+        path: The block's place in the answer, for errors.
+
+    Raises:
+        WrongShape: Something of a wrong type stands where text may stand.
     """
+    if not isinstance(block, str | Mapping):
+        raise WrongShape(path, "text or an object", block)
     data = ProviderData(scope=SCOPE, origin=origin, data={"block": plain(block)})
     if isinstance(block, str):
         return TextPart(text=block, provider_data=data)
-    kind = str(block.get("type", ""))
+    kind = block.get("type", "")
+    if not isinstance(kind, str):
+        raise WrongShape(f"{path}.type", "text", kind)
     if kind in CALL_BLOCKS or kind in _CALL_END:
         return _call(block, calls, data) or OpaquePart(kind=kind, provider_data=attrs.evolve(data, data={}))
     if kind in _TEXTS:
-        text = block.get(_TEXTS[kind])
-        return TextPart(text=text if isinstance(text, str) else "", provider_data=data)
+        return TextPart(text=text_in(block, _TEXTS[kind], path, needed=True), provider_data=data)
     if kind in _THOUGHTS:
         return ReasoningPart(text=_thought(block, kind), provider_data=data)
     if kind in _REDACTED:
         return ReasoningPart(redacted=True, provider_data=data)
     if kind == "refusal":
-        return RefusalPart(text=str(block.get("refusal") or ""), provider_data=data)
+        return RefusalPart(text=text_in(block, "refusal", path, needed=True), provider_data=data)
     return OpaquePart(kind=kind, provider_data=data)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 from flexchat.domain.masking import Mask
+from flexchat.http.answer_shape import WrongShape, known_text
+from flexchat.http.answer_stream import wrong_shape
 from flexchat.http.deadline import Deadline
 from flexchat.plugin import (
     ChatEvent,
@@ -160,15 +162,16 @@ class LangChainProvider:
         raise ProviderRequestError(text, provider=self.name, model=model)
 
     def _result(self, answer: AIMessage, message: Any, warnings: tuple[str, ...]) -> ChatResult:
-        told = answer.response_metadata
-        name = told.get("model_name") or told.get("model")
-        id = answer.id if answer.id and not answer.id.startswith(("lc_", "run-", "lc-")) else None
+        told = answer.response_metadata if isinstance(answer.response_metadata, dict) else {}
+        name = known_text(told.get("model_name")) or known_text(told.get("model"))
+        id = known_text(answer.id)
+        id = None if id is None or id.startswith(("lc_", "run-", "lc-")) else id
         return ChatResult(
             message=message,
             finish_reason=finish_reason(answer, has_calls=bool(message.tool_calls)),
             raw_finish=raw_finish(answer),
             usage=usage_of(answer),
-            model=name if isinstance(name, str) else None,
+            model=name,
             response_id=id,
             warnings=warnings,
         )
@@ -193,6 +196,8 @@ class LangChainProvider:
 
     def _failure(self, error: Exception, model: str) -> ProviderError:
         """Return the error to raise; not from the exception, which may quote a key."""
+        if isinstance(error, WrongShape):
+            error = wrong_shape(error, self._unreadable)
         if not isinstance(error, ProviderError):
             return provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
         error.model = model

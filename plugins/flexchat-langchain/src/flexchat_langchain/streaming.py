@@ -48,7 +48,11 @@ class ChunkDraft:
         return assistant_message(self.answer, self._origin, with_thoughts=self._thinks is not False)
 
     def end(self, message: AssistantMessage) -> Iterator[ChatEvent]:
-        """Yield the calls of the whole message. Pieces of calls are not shown: integrations cut them in many ways."""
+        """Yield what is left of the texts, and the calls of the whole message.
+
+        Pieces of calls are not shown: integrations cut them in many ways.
+        """
+        yield from self._new_text(is_last=True)
         for index, part in enumerate(message.parts):
             if isinstance(part, ToolCall):
                 yield ToolCallStart(index, part.name)
@@ -56,9 +60,11 @@ class ChunkDraft:
                 yield ToolCallDelta(index, json.dumps(part.arguments, ensure_ascii=False) if raw is None else raw)
                 yield ToolCallEnd(index, part)
 
-    def _new_text(self) -> Iterator[ChatEvent]:
+    def _new_text(self, *, is_last: bool = False) -> Iterator[ChatEvent]:
         for index, part in enumerate(self._parts()):
             text = part.text if isinstance(part, TextPart | ReasoningPart) else ""
+            if not is_last:
+                text = text.removesuffix("\ufffd")  # half a character: the other half may be in the next chunk
             sent = self._sent.get(index, 0)
             if len(text) > sent:
                 self._sent[index] = len(text)
