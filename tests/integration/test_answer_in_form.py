@@ -158,3 +158,44 @@ async def test_what_can_be_no_form_is_refused_before_anything_is_sent():
     rule = {"llm": "bot", "model": "m", "response_format": {"schema": {"type": "string"}}}
     with pytest.raises(ConfigError, match=r"responses\[0\]\.response_format: schema must be"):
         chat(responses=[rule])
+
+
+@pytest.mark.parametrize("kind", [ScriptedProvider, Splitting])
+async def test_a_stream_has_the_answer_that_fits_and_no_other_text(kind):
+    """What a reader puts together is the content, whatever was said on the way."""
+    replies = (calls(SUM, text="Let me see."), says("It is four."), says('{"value": 4}'))
+    made, _ = chat(*replies, kind=kind, **WITH_TOOLS)
+
+    events = [event async for event in made.stream("2+2?", response_format=Answer)]
+
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == '{"value": 4}'
+    assert events[-1].turn.content == '{"value": 4}'
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("fenced", ['```json\n{"value": 4}\n```', '\n```\n{"value": 4}\n```\n'])
+async def test_a_fence_around_the_answer_is_no_part_of_it(fenced, streamed):
+    """Whoever parses the content can."""
+    made, _ = chat(says(fenced))
+
+    turn = await made.respond("2+2?", response_format=Answer)
+    if streamed:
+        made, _ = chat(says(fenced))
+        events = [event async for event in made.stream("2+2?", response_format=Answer)]
+        turn = events[-1].turn
+        assert [e.text for e in events if isinstance(e, TextDelta)] == ['{"value": 4}']
+
+    assert turn.content == '{"value": 4}'
+    assert turn.response.parsed == Answer(4)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said", "data"),
+    [(Answer, '{"value": 4}', {"value": 4}), (list[int], "[1, 2]", [1, 2]), ({"type": "json_object"}, "{}", {})],
+)
+async def test_the_turns_json_has_what_was_parsed(wanted, said, data):
+    """As JSON data, whatever class it is of; and not where nothing was asked for."""
+    made, _ = chat(says(said))
+    assert (await made.respond("x", response_format=wanted)).to_dict()["parsed"] == data
+    made, _ = chat(says(said))
+    assert "parsed" not in (await made.respond("x")).to_dict()

@@ -95,7 +95,7 @@ async def test_a_paused_answer_is_gone_on_from(server, tools):
         turn = await chat.respond("Look.")
         events = [event async for event in chat.stream("Look.", history=turn.response.messages)]
 
-    assert (turn.response.content, turn.response.finish_reason) == ("Found.", "stop")
+    assert (turn.response.content, turn.response.finish_reason) == ("I look.Found.", "stop")
     assert server.requests[1]["messages"][-1] == {"role": "assistant", "content": [text("I look."), SEARCH, FOUND]}
     assert len(turn.response.messages) == 3
     assert server.requests[2]["messages"][1]["content"] == [text("I look."), SEARCH, FOUND, text("Found.")]

@@ -391,3 +391,49 @@ def test_a_misspelt_key_of_reasoning_is_a_problem_and_no_leftover_of_the_origina
     """The original's reasoning named a model; ours says how much."""
     with pytest.raises(ConfigError, match=r"responses\[0\]\.reasoning.*did you mean 'effort'"):
         chat(responses=[{"llm": "bot", "model": "m", "reasoning": {"efort": "low"}}])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_call_that_the_output_limit_may_have_cut_is_answered_and_not_run(streamed):
+    """The model is told, and may ask again."""
+    made, model = chat(calls(SUM, finish_reason="length"), says("Sorry."))
+
+    if streamed:
+        turn = [event async for event in made.stream("What is 2+2?")][-1].turn
+    else:
+        turn = await made.respond("What is 2+2?")
+
+    (record,) = turn.response.tool_calls
+    assert not record.result.success
+    assert "output limit was reached" in record.result.error
+    assert "output limit was reached" in model.requests[1].messages[-1].content
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("tools", [False, True])
+async def test_an_answer_that_paused_is_one_answer(streamed, tools):
+    """Its text is that of all its pieces, as a stream shows it."""
+    rule = {"llm": "bot", "model": "m", "tools": {"enabled": tools}}
+    replies = [says("Searching", finish_reason="pause"), says(" and", finish_reason="pause"), says(" found.")]
+    made, _ = chat(*replies, responses=[rule])
+
+    if streamed:
+        events = [event async for event in made.stream("Look.")]
+        assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "Searching and found."
+        turn = events[-1].turn
+    else:
+        turn = await made.respond("Look.")
+
+    assert turn.content == "Searching and found."
+    assert "".join(m.content for m in turn.response.messages[1:]) == "Searching and found."
+
+
+@pytest.mark.parametrize("tools", [False, True])
+async def test_an_answer_that_pauses_for_ever_ends_with_what_there_is(tools):
+    rule = {"llm": "bot", "model": "m", "tools": {"enabled": tools}}
+    made, _ = chat(*[says("x", finish_reason="pause")] * 9, responses=[rule])
+
+    turn = await made.respond("Look.")
+
+    assert set(turn.content) == {"x"}
+    assert any("paused" in warning for warning in turn.response.warnings)

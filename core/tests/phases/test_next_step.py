@@ -1,8 +1,10 @@
 """What is done with an answer: by what is in it, not by what the provider calls it."""
 
+import json
+
 import pytest
 from flexchat.domain import AssistantMessage, ChatResult, TextPart, ToolCall
-from flexchat.phases.next_step import NextStep, next_step
+from flexchat.phases.next_step import NextStep, calls_to_run, next_step
 
 REASONS = ("stop", "end_turn", "tool_calls", "length", "malformed_tool_call", "pause", "error", "other", None, "")
 RUN, AGAIN, ON, END, UP = (
@@ -53,3 +55,35 @@ def test_without_calls_the_reason_decides(reason, with_text, without):
     """No reason counts as stop if there is text (RG-16, RG-25, TC-75, C27)."""
     assert next_step(answer(reason, "x")) is with_text
     assert next_step(answer(reason)) is without
+
+
+FIRST, LAST = (ToolCall.from_text("t", f'{{"n": {n}}}') for n in range(2))
+
+
+@pytest.mark.parametrize("last", [LAST, ToolCall.from_object("t", {"n": 1})])
+def test_a_call_at_the_output_limit_is_not_run(last):
+    """Complete as it looks: servers complete what was cut. Those before it were written to their end (RG-25)."""
+    parts = (TextPart(text="I look."), FIRST, last)
+    result = ChatResult(message=AssistantMessage(parts=parts), finish_reason="length")
+
+    first, refused = calls_to_run(result)
+
+    assert first is FIRST
+    assert (refused.id, refused.arguments) == (last.id, None)
+    assert "output limit was reached" in refused.error
+    assert json.loads(refused.raw_arguments) == {"n": 1}
+
+
+@pytest.mark.parametrize("reason", ["stop", "tool_calls", None])
+def test_without_the_limit_all_calls_are_run(reason):
+    result = ChatResult(message=AssistantMessage(parts=(FIRST, LAST)), finish_reason=reason)
+
+    assert calls_to_run(result) == (FIRST, LAST)
+
+
+def test_a_call_with_text_behind_it_was_complete():
+    """The limit cut the text."""
+    parts = (LAST, TextPart(text="And th"))
+    result = ChatResult(message=AssistantMessage(parts=parts), finish_reason="length")
+
+    assert calls_to_run(result) == (LAST,)

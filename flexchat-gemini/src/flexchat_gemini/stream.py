@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flexchat.http.answer_shape import WrongShape, objects_of
-from flexchat.http.answer_stream import AnswerStream
+from flexchat.http.answer_stream import AnswerStream, cut_off
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer import AnswerDraft
@@ -34,7 +34,7 @@ class GeminiStream(AnswerStream):
 
     def _closed(self) -> Iterator[ChatEvent]:
         if not self._draft.is_over:
-            raise self._unreadable("ended its stream without a finish reason: the answer was cut off")
+            raise cut_off("ended its stream without a finish reason: the answer was cut off", self._unreadable)
         yield from self._draft.end()
 
     def _whole(self, answer: Any) -> Iterator[ChatEvent]:
@@ -46,5 +46,5 @@ class GeminiStream(AnswerStream):
         for _, chunk in objects_of(chunks, "answer"):
             yield from self._draft.take(chunk)
         if isinstance(answer, list) and not self._draft.is_over:
-            raise self._unreadable("ended its answer without a finish reason: the answer was cut off")
+            raise cut_off("ended its answer without a finish reason: the answer was cut off", self._unreadable)
         yield from self._draft.end()

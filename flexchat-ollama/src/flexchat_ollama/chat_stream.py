@@ -7,7 +7,7 @@ from typing import Any
 
 from flexchat.domain.stream import CharacterJoiner
 from flexchat.http.answer_shape import WrongShape
-from flexchat.http.answer_stream import wrong_shape
+from flexchat.http.answer_stream import cut_off, wrong_shape
 from flexchat.http.ndjson import NdjsonDecoder
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
@@ -74,7 +74,7 @@ class ChatStream:
         if not self._draft.has_begun and not self.is_done:
             raise self._unreadable("ended its stream before it had said anything: is base_url right?")
         if not self.is_done:
-            raise self._unreadable(_UNFINISHED)
+            raise cut_off(_UNFINISHED, self._unreadable)
         yield from self._draft.end()
 
     def _line(self, line: bytes) -> Iterator[ChatEvent]:
@@ -83,7 +83,8 @@ class ChatStream:
         try:
             chunk = from_bytes(line)
         except ValueError as error:
-            raise self._unreadable(f"sent a stream with a line that is not JSON, or was cut off: {error}") from error
+            text = f"sent a stream with a line that is not JSON, or was cut off: {error}"
+            raise cut_off(text, self._unreadable) from error
         if not isinstance(chunk, dict):
             raise self._unreadable("sent a stream with a line that is no JSON object")
         _check(chunk, self._draft, self._failed)
@@ -106,7 +107,8 @@ def whole_answer(
         answer = from_bytes(body)
     except ValueError as error:
         if b"\n" not in body.strip():
-            raise unreadable(f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?") from error
+            text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
+            raise (cut_off(text, unreadable) if body.lstrip().startswith(b"{") else unreadable(text)) from error
         stream = ChatStream(draft, failed, unreadable)
         yield from stream.feed(body)
         yield from stream.end()
@@ -116,7 +118,7 @@ def whole_answer(
     if not draft.is_done and (not isinstance(answer, dict) or answer.get("message") is None):
         raise unreadable("sent JSON that is not a chat answer: is base_url right? It ends before /api")
     if not draft.is_done and answer.get("done") is False and body.endswith(b"\n"):
-        raise unreadable(_UNFINISHED)  # the first line of a stream that was cut off
+        raise cut_off(_UNFINISHED, unreadable)  # the first line of a stream that was cut off
     try:
         if not draft.is_done:
             yield from draft.take(answer, whole=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flexchat.http.answer_shape import FirstAnswer, WrongShape, known_number, list_in, object_in, objects_of
+from flexchat.http.answer_stream import cut_off
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer_stream import AnswerStream
@@ -42,7 +43,7 @@ class ChatStream(AnswerStream):
         if not self._has_begun:
             raise self._unreadable("ended its stream before it had said anything: is base_url right?")
         if not self.is_done and not self._draft.is_over:
-            raise self._unreadable("ended its stream in the middle: neither a finish reason nor [DONE] came")
+            raise cut_off("ended its stream in the middle: neither a finish reason nor [DONE] came", self._unreadable)
         yield from self._draft.end()
 
     def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flexchat.http.answer_shape import WrongShape, known_number, object_in
+from flexchat.http.answer_stream import cut_off
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer_stream import AnswerStream
@@ -73,7 +74,7 @@ class ResponsesStream(AnswerStream):
             raise self._unreadable(
                 'sent no response: is base_url right? api = "chat" asks for Chat Completions instead'
             )
-        raise self._unreadable("ended its stream in the middle of the answer")
+        raise cut_off("ended its stream in the middle of the answer", self._unreadable)
         yield  # a generator, like the others
 
     def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:

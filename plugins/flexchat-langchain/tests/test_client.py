@@ -127,9 +127,9 @@ def test_every_streamed_call_is_answered_once(script):
 async def test_an_answer_that_paused_is_gone_on_with():
     """Anthropic's pause_turn: the same conversation is sent again, with what was said so far."""
     paused = AIMessage("Searching", response_metadata={"stop_reason": "pause_turn"})
-    made = client(paused, AIMessage("Found."))
+    made = client(paused, AIMessage(" and found."))
     answer = await made.send("Search.")
-    assert answer.content == "Found."
+    assert answer.content == "Searching and found."
     assert [m.type for m in made.chat_model.asked[1]] == ["human", "ai"]
 
 

@@ -58,3 +58,33 @@ def recorded_chunks(data) -> Iterator[dict]:
                 yield json.loads(line[6:])
     for item in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
         yield from recorded_chunks(item)
+
+
+def content_of(events):
+    deltas = [choice["delta"] for _, data in events if data != "[DONE]" for choice in data["choices"]]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+async def asked(told, sse, **more):
+    body = {"model": "flexchat", "messages": [{"role": "user", "content": "x"}], "stream": True, **more}
+    return sse((await (await told.client()).post("/v1/chat/completions", json=body)).text)
+
+
+async def test_what_a_client_puts_together_has_the_form_it_asked_for(told, sse):
+    """Not the answer that did not fit and then the one that does; and no fence."""
+    told.says(says("It is four."), says('```json\n{"value": 4}\n```'))
+
+    events = await asked(told, sse, response_format={"type": "json_object"})
+
+    assert json.loads(content_of(events)) == {"value": 4}
+    assert next(data["flexchat"]["parsed"] for _, data in events if "flexchat" in data) == {"value": 4}
+
+
+async def test_an_answer_that_paused_is_one_text(told, sse):
+    """Without a line between its halves; the whole answer says the same."""
+    told.says(says("Searching", finish_reason="pause"), says(" and found."))
+
+    events = await asked(told, sse)
+
+    assert content_of(events) == "Searching and found."
+    assert next(data["flexchat"]["content"] for _, data in events if "flexchat" in data) == "Searching and found."

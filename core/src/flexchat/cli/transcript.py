@@ -72,8 +72,8 @@ class Transcript:
                     self._answer_ended = False
                 self._terminal.write(event.text)
                 self._written = True
-            case StreamEnd():
-                self._answer_ended = True
+            case StreamEnd(result=result):
+                self._answer_ended = not result.is_paused
             case ToolStarted():
                 self._running += 1
                 self._side_by_side = self._running > 1

@@ -103,4 +103,5 @@ def _conversation_turn(turn: Turn) -> ConversationTurn:
         finish_reason=response.finish_reason,
         warnings=response.warnings,
         elapsed_ms=turn.elapsed_ms,
+        parsed=response.data,
     )

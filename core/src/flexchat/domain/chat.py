@@ -156,6 +156,11 @@ class ChatResult:
         """The calls of the answer, in order."""
         return self.message.tool_calls
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the model stopped in the middle, and goes on when it is asked again."""
+        return self.finish_reason == "pause" and not self.tool_calls
+
     def warned(self, warnings: tuple[str, ...]) -> ChatResult:
         """Return the result with these warnings before its own."""
         return attrs.evolve(self, warnings=warnings + self.warnings) if warnings else self
@@ -244,6 +249,7 @@ class ChatResponse:
         warnings: What could not be honoured, what was repaired; one sentence each.
         parsed: Where a response_format was asked for, what the content says: JSON data, or an instance of the class
             that was asked for.
+        data: The same as JSON data.
     """
 
     content: str
@@ -257,6 +263,7 @@ class ChatResponse:
     rounds: tuple[Round, ...] = ()
     warnings: tuple[str, ...] = ()
     parsed: Any = None
+    data: Any = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the specified answer: content, service, model, tool_calls, max_iterations_reached."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from .chat import Round, Usage
@@ -28,6 +30,7 @@ class ConversationTurn:
         at: When it ended: ISO 8601, UTC.
         status, error, replay, rule, rule_name, phases, elapsed_ms: As in Turn.
         tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
+        parsed: ChatResponse.data.
     """
 
     id: str
@@ -51,6 +54,7 @@ class ConversationTurn:
     finish_reason: str | None = None
     warnings: tuple[str, ...] = ()
     elapsed_ms: float = 0.0
+    parsed: Any = None
 
     @property
     def title(self) -> str:

@@ -115,7 +115,7 @@ class ToolCall:
         """
         raw = scrub(text or "")
         if truncated:
-            return cls(name=name, arguments=None, raw_arguments=raw, error=_CUT_OFF, **rest)
+            return cls(name=name, arguments=None, raw_arguments=raw, error=CUT_OFF, **rest)
         twice: list[str] = []
 
         def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class ToolCall:
 
 
 _TOO_DEEP = "the JSON is nested too deeply"
-_CUT_OFF = "the output limit was reached while the call was being written, so it was not executed"
+CUT_OFF = "the output limit was reached while the call was being written, so it was not executed"
 
 
 def _not_json(error: ValueError) -> str:

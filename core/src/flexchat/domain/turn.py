@@ -134,6 +134,7 @@ class Turn:
             "citations": [citation.to_dict() for citation in self.citations],
             "phases": [record.to_dict() for record in self.phases],
             "elapsed_ms": round(self.elapsed_ms, 3),
+            **({"parsed": response.data} if response.parsed is not None or response.data is not None else {}),
             **({"conversation": self.conversation} if self.conversation else {}),
         }
         return {**response.to_dict(), **details}

@@ -95,7 +95,8 @@ class AnswerStream(ABC):
             answer = from_bytes(body)
         except ValueError as error:
             text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
-            raise self._unreadable(text) from error
+            is_begun = body.lstrip().startswith((b"{", b"["))
+            raise (cut_off(text, self._unreadable) if is_begun else self._unreadable(text)) from error
         yield from self._whole(answer)
 
     def _decoded(self, data: bytes) -> Any:
@@ -108,7 +109,8 @@ class AnswerStream(ABC):
             if data.strip() == b"[DONE]":
                 self.is_done = self.is_ended_by_done
                 return None
-            raise self._unreadable(f"sent a stream with an event that is not JSON, or was cut off: {error}") from error
+            text = f"sent a stream with an event that is not JSON, or was cut off: {error}"
+            raise cut_off(text, self._unreadable) from error
         if not isinstance(chunk, self.chunks):
             raise self._unreadable("sent a stream with an event that is not a JSON object")
         return chunk
@@ -126,8 +128,13 @@ class AnswerStream(ABC):
         """Yield the events of a whole answer, whatever JSON it is."""
 
 
-def wrong_shape(error: WrongShape, unreadable: Callable[[str], ProviderProtocolError]) -> ProviderProtocolError:
-    """Return the error for an answer in which something has a wrong type; a model's next answer may be well again."""
-    made = unreadable(f"sent an answer that cannot be read: {error}")
+def cut_off(text: str, unreadable: Callable[[str], ProviderProtocolError]) -> ProviderProtocolError:
+    """Return the error for an answer that broke off; the next one may be whole. Nobody asks again who passed it on."""
+    made = unreadable(text)
     made.retryable = True
     return made
+
+
+def wrong_shape(error: WrongShape, unreadable: Callable[[str], ProviderProtocolError]) -> ProviderProtocolError:
+    """Return the error for an answer in which something has a wrong type; a model's next answer may be well again."""
+    return cut_off(f"sent an answer that cannot be read: {error}", unreadable)

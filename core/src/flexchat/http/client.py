@@ -239,7 +239,9 @@ class HttpStream:
         except StopAsyncIteration:
             deadline.rest()
             if self._is_packed and not self._inflate.eof:
-                raise self._client.unreadable("sent compressed data that was cut off", status=self.status) from None
+                raise self._client.unreadable(
+                    "sent compressed data that was cut off", status=self.status, retryable=self._whole
+                ) from None
             raise
         except asyncio.CancelledError:
             deadline.close()
@@ -345,8 +347,13 @@ class HttpStream:
 
     def _broken(self, error: httpx.TransportError) -> ProviderError:
         client, answered = self._client, self._response is not None
+        received = self._size > 0 and not self._whole
         found = connection_trouble(
-            error, client.host, client.timeouts.connect_s, answered=answered, received=self._size > 0
+            error,
+            client.host,
+            client.timeouts.connect_s,
+            answered=answered,
+            received=received,
         )
         found.args = (client.mask(str(found)),)
         found.provider, found.status = client.provider, self.status if answered else None

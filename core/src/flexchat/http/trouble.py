@@ -19,7 +19,8 @@ def connection_trouble(
     Args:
         connect_s: The deadline for connections, for the text.
         answered: Whether an answer had begun.
-        received: Whether some of its body was passed on already, so that asking again would repeat it.
+        received: Whether some of its body was passed on already, so that asking again would repeat it. Of an answer
+            that is read whole nothing is.
     """
     causes = list(_causes(error))
     why = " ".join(str(error).split())[:200]
@@ -30,7 +31,8 @@ def connection_trouble(
         case httpx.TimeoutException():
             return ProviderTimeoutError(f"{host} did not answer in time", retryable=not received)
         case httpx.RemoteProtocolError():
-            return ProviderProtocolError(f"{host} does not answer in HTTP: is base_url right?")
+            text = f"{host} does not answer in HTTP: is base_url right?"
+            return ProviderProtocolError(text, retryable=answered and not received)
         case httpx.UnsupportedProtocol():
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
     for cause in causes:

@@ -54,6 +54,7 @@ class Generation:
         aside: Said to the model behind the messages, and no part of the turn.
         streamed: Ask for answers piece by piece, where the provider can do that.
         form: What the answer must be; None for any text.
+        paused: What the model said before it paused and went on: the beginning of its answer.
         in_form: Whether the last exchange asked for that form.
         wrote: Whether a tool has run that must not run twice.
         result: Of the last exchange.
@@ -73,6 +74,7 @@ class Generation:
     deadline: float
     streamed: bool
     form: AnswerForm | None = None
+    paused: str = ""
     in_form: bool = False
     wrote: bool = False
     result: ChatResult | None = None
@@ -88,6 +90,18 @@ class Generation:
         """Put the last answer among the messages, and behind it those to its calls."""
         assert self.said is not None
         self.messages, self.said = (*self.messages, self.said, *answers), None
+
+    @property
+    def answer(self) -> str:
+        """The text of the last answer, with that before its pauses."""
+        assert self.result is not None
+        return self.paused + (self.result.content or self.result.message.refusal or "")
+
+    def go_on(self) -> None:
+        """Put an answer that paused among the messages: the next one goes on from it."""
+        assert self.result is not None
+        self.paused += self.result.content or ""
+        self.add_answer()
 
     def take(self, result: ChatResult, elapsed_ms: float) -> None:
         """Take what an exchange came to."""
@@ -152,6 +166,7 @@ class Exchanges:
         Raises:
             ProviderProtocolError: The provider does not keep its contract.
         """
+        quiet = turn.form is not None  # what is not in form yet must not reach the reader
         while True:
             provider = self.provider(turn.service)
             left = turn.time_left()
@@ -179,9 +194,10 @@ class Exchanges:
                                 result = event.result
                             elif turn.time_left() <= 0:
                                 raise turn.too_late(_ANSWER)
-                            passing_on = True
-                            yield event
-                            passing_on = False
+                            if not quiet or type(event) is not TextDelta:
+                                passing_on = True
+                                yield event
+                                passing_on = False
                             deadline.wait(left)
                 else:
                     deadline.wait(left)
@@ -206,7 +222,7 @@ class Exchanges:
         elapsed_ms = (time.perf_counter() - started) * 1000
         turn.take(result, elapsed_ms)
         if turn.streamed and not streams:
-            if result.content:
+            if result.content and not quiet:
                 yield TextDelta(0, result.content)
             yield StreamEnd(result)
         await self._events.after_chat(turn.service, turn.model, result, elapsed_ms)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..domain import ChatEvent, ChatOptions, UserMessage
 from ..errors import ResponseFormatError
-from ..schema.answer_form import AnswerForm
+from ..schema.answer_form import AnswerForm, without_fence
 from .exchange import Exchanges, Generation
 from .next_step import NextStep, next_step, why_no_answer
 
@@ -35,21 +35,22 @@ async def bring_into_form(
             log.info("the answer is not in form: %s", problem)
             complaint = COMPLAINT.format(problem=problem, schema=_told(form))
             turn.aside = (turn.result.message, UserMessage(content=complaint))
+        turn.paused = ""
         async with contextlib.aclosing(exchanges.hold(turn, options)) as exchange:
             async for event in exchange:
                 yield event
 
 
-def read_answer(turn: Generation, form: AnswerForm) -> Any:
-    """Return what the last answer says.
+def read_answer(turn: Generation, form: AnswerForm) -> tuple[str, Any, Any]:
+    """Return the last answer: its text without a fence around it, the JSON data it says, and that in its class.
 
     Raises:
         ResponseFormatError: It has not the form.
     """
     assert turn.result is not None
-    content = turn.result.content or turn.result.message.refusal or ""
+    content = turn.answer
     try:
-        return form.read(content)
+        return without_fence(content), *form.read_data(content)
     except ValueError as error:
         finished = next_step(turn.result) is NextStep.FINISH
         why = str(error) if finished else why_no_answer(turn.result.finish_reason)
@@ -66,7 +67,7 @@ def _told(form: AnswerForm) -> str:
 def _problem(turn: Generation, form: AnswerForm) -> str | None:
     assert turn.result is not None
     try:
-        form.read(turn.result.content or "")
+        form.read(turn.answer)
     except ValueError as error:
         return str(error)
     return None

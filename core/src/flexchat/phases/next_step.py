@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import enum
+import json
 
-from ..domain import ChatResult
+import attrs
+
+from ..domain import ChatResult, ToolCall
+from ..domain.messages import CUT_OFF
 
 
 class NextStep(enum.Enum):
@@ -34,7 +38,26 @@ def next_step(result: ChatResult) -> NextStep:
         return NextStep.FINISH
     if reason == "malformed_tool_call":
         return NextStep.ASK_AGAIN
-    return NextStep.CONTINUE if reason == "pause" else NextStep.GIVE_UP
+    return NextStep.CONTINUE if result.is_paused else NextStep.GIVE_UP
+
+
+def calls_to_run(result: ChatResult) -> tuple[ToolCall, ...]:
+    """Return the calls of an answer; one that the output limit may have cut off as one that cannot be run.
+
+    Where an answer ends with "length" in a call, nobody knows whether that call is what the model meant, even if its
+    arguments can be read: servers complete what was cut. A tool that must not run twice must not run on a guess, and
+    the model is told, so that it may ask again. Calls with something behind them are complete.
+
+    Source: requirement RG-25; the same for every provider.
+    """
+    calls = result.tool_calls
+    if result.finish_reason != "length" or not calls or result.message.parts[-1] is not calls[-1]:
+        return calls
+    last = calls[-1]
+    if last.error is not None:
+        return calls
+    text = last.raw_arguments if last.raw_arguments is not None else json.dumps(dict(last.arguments or {}))
+    return (*calls[:-1], attrs.evolve(last, arguments=None, raw_arguments=text, error=CUT_OFF))
 
 
 def why_no_answer(finish_reason: str | None) -> str:
@@ -47,4 +70,5 @@ _REASONS = {
     "content_filter": "the provider's content filter stopped the answer",
     "refusal": "the model refused to answer",
     "malformed_tool_call": "the model ended with a tool call that could not be read",
+    "pause": "the model paused and was not asked to go on any more (tools.max_iterations)",
 }

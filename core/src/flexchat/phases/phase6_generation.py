@@ -6,7 +6,6 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
 
 import attrs
 
@@ -30,7 +29,7 @@ from ..schema.answer_form import AnswerForm, answer_form
 from ..tools.manager import ToolManager
 from .exchange import Exchanges, Generation
 from .in_form import bring_into_form, read_answer
-from .next_step import NextStep, next_step, why_no_answer
+from .next_step import NextStep, calls_to_run, next_step, why_no_answer
 from .template import substitute_variables
 from .tool_loop import ToolLoop, ToolRound
 from .unfinished import unfinished_response, without_calls
@@ -157,7 +156,7 @@ class ResponseGenerator:
             assert turn.result is not None
             if not left or next_step(turn.result) is not NextStep.CONTINUE:
                 break
-            turn.add_answer()
+            turn.go_on()
         async with contextlib.aclosing(self._finish(turn, options)) as ending:
             async for last in ending:
                 yield last
@@ -196,8 +195,8 @@ class ResponseGenerator:
                 asked_again = True
                 turn.warnings.append("the model wrote a tool call that could not be read; it was asked once more")
                 continue
-            if step is NextStep.CONTINUE:
-                turn.add_answer()
+            if step is NextStep.CONTINUE and iteration < limit:
+                turn.go_on()
                 continue
             if step is not NextStep.RUN_TOOLS:
                 async with contextlib.aclosing(self._finish(turn, options)) as ending:
@@ -205,7 +204,7 @@ class ResponseGenerator:
                         yield last
                 return
             with_tools = later
-            calls, turn.loop = turn.result.tool_calls, loop
+            calls, turn.loop, turn.paused = calls_to_run(turn.result), loop, ""
             async with contextlib.aclosing(loop.run(calls, iteration)) as round_:
                 async for happened in round_:
                     if isinstance(happened, ToolRound):
@@ -248,26 +247,26 @@ class ResponseGenerator:
         self, turn: Generation, options: ChatOptions, *, max_iterations_reached: bool = False
     ) -> AsyncGenerator[StreamEvent | ChatResponse, None]:
         """End with what the model said, or with the specified sentence if it said nothing although it should have."""
-        parsed = None
+        parsed = data = None
         if turn.form is not None:
             async with contextlib.aclosing(bring_into_form(turn, turn.form, self._exchanges, options)) as asking:
                 async for event in asking:
                     yield event
-            parsed = read_answer(turn, turn.form)
+            content, data, parsed = read_answer(turn, turn.form)
+        else:
+            content = turn.answer
         result = turn.result
         assert result is not None
-        content = result.content or result.message.refusal or ""
         if next_step(result) is not NextStep.FINISH:
             log.warning("unexpected finish_reason %r", result.finish_reason)
             turn.warnings.append(why_no_answer(result.finish_reason))
             content = content or NO_ANSWER
         elif not content:
             turn.warnings.append("the model gave an empty answer")
-        if turn.streamed and content and not result.content:
+        if turn.streamed and content and (turn.form is not None or not (result.content or turn.paused)):
             yield TextDelta(0, content)
-        yield self._response(
-            turn, content, result.message, max_iterations_reached=max_iterations_reached, parsed=parsed
-        )
+        response = self._response(turn, content, result.message, max_iterations_reached=max_iterations_reached)
+        yield response if turn.form is None else attrs.evolve(response, parsed=parsed, data=data)
 
     def _response(
         self,
@@ -276,7 +275,6 @@ class ResponseGenerator:
         said: AssistantMessage,
         *,
         max_iterations_reached: bool = False,
-        parsed: Any = None,
     ) -> ChatResponse:
         said = without_calls(said)
         return ChatResponse(
@@ -290,7 +288,6 @@ class ResponseGenerator:
             usage=turn.usage,
             rounds=tuple(turn.rounds),
             warnings=tuple(turn.warnings),
-            parsed=parsed,
         )
 
 

@@ -34,7 +34,7 @@ def unfinished_response(turn: Generation, max_result_chars: int) -> ChatResponse
     elif said is not None and (said := without_calls(said)).parts:
         messages = (*messages, said)
     return ChatResponse(
-        content=(said.content if said is not None else None) or "",
+        content=turn.paused + ((said.content if said is not None else None) or ""),
         service=turn.service,
         model=turn.model,
         tool_calls=None if records is None else tuple(records),

@@ -42,11 +42,14 @@ class AnswerForm:
         Raises:
             ValueError: It has not the form; the text is written for the model.
         """
+        return self.read_data(text)[1]
+
+    def read_data(self, text: str) -> tuple[Any, Any]:
+        """Return what an answer says, as JSON data and as read returns it. Raises the same."""
         if not text.strip():
             raise ValueError("it is empty")
-        fenced = _FENCE.fullmatch(text)
         try:
-            value = json.loads(fenced[1] if fenced else text, parse_constant=_no_constant)
+            value = json.loads(without_fence(text), parse_constant=_no_constant)
         except RecursionError:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
@@ -60,7 +63,13 @@ class AnswerForm:
             if checked.problems:
                 raise ValueError("; ".join(checked.problems))
             value = checked.params
-        return self._read(value)
+        return value if self._key is None else value[self._key], self._read(value)
+
+
+def without_fence(text: str) -> str:
+    """Return a text without the Markdown fence around it, if it has one."""
+    fenced = _FENCE.fullmatch(text)
+    return fenced[1] if fenced else text
 
 
 def answer_form(wanted: Any) -> AnswerForm:

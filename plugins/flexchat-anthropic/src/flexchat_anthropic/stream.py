@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flexchat.http.answer_shape import WrongShape, object_in
-from flexchat.http.answer_stream import AnswerStream
+from flexchat.http.answer_stream import AnswerStream, cut_off
 from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
 
 from .answer import AnswerDraft
@@ -23,7 +23,7 @@ class AnthropicStream(AnswerStream):
 
     def _closed(self) -> Iterator[ChatEvent]:
         if not self.is_done and not self._draft.is_over:
-            raise self._unreadable("ended its stream without a stop reason: the answer was cut off")
+            raise cut_off("ended its stream without a stop reason: the answer was cut off", self._unreadable)
         yield from self._draft.end()
 
     def _whole(self, answer: Any) -> Iterator[ChatEvent]:

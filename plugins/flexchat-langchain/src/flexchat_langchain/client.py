@@ -14,7 +14,7 @@ from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatResult
 from flexchat.domain.masking import Mask
 from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, did_you_mean
-from flexchat.phases.next_step import NextStep, next_step, why_no_answer
+from flexchat.phases.next_step import NextStep, calls_to_run, next_step, why_no_answer
 from flexchat.phases.phase6_generation import TOO_MANY_CALLS
 from flexchat.phases.tool_loop import ToolLoop, ToolRound
 from flexchat.tools.manager import ToolLike, ToolManager
@@ -150,6 +150,7 @@ class LangChainClient:
             per_turn=self._limits.tool_calls_per_turn,
         )
         records: list[ToolCallRecord] = []
+        paused = ""  # what the model said before it paused and went on
         for iteration in range(1, self._max_iterations + 1):
             said = _Said()
             async with contextlib.aclosing(self._ask(offered, messages, said, streamed)) as chunks:
@@ -157,12 +158,14 @@ class LangChainClient:
                     yield chunk
             messages.append(said.message)
             step = next_step(said.result)
-            if step is NextStep.CONTINUE:
+            if step is NextStep.CONTINUE and iteration < self._max_iterations:
+                paused += said.result.content or ""
                 continue
             if step is not NextStep.RUN_TOOLS:
-                yield _ended(said, step, messages, records)
+                yield _ended(said, step, messages, records, paused)
                 return
-            async with contextlib.aclosing(loop.run(said.result.tool_calls, iteration)) as running:
+            paused = ""
+            async with contextlib.aclosing(loop.run(calls_to_run(said.result), iteration)) as running:
                 async for event in running:
                     if isinstance(event, ToolRound):
                         records += event.records
@@ -318,11 +321,13 @@ class _Said:
         self.message = message_chunk_to_message(whole) if isinstance(whole, AIMessageChunk) else whole  # type: ignore[assignment]
 
 
-def _ended(said: _Said, step: NextStep, messages: list[BaseMessage], records: Sequence[ToolCallRecord]) -> ClientAnswer:
+def _ended(
+    said: _Said, step: NextStep, messages: list[BaseMessage], records: Sequence[ToolCallRecord], paused: str
+) -> ClientAnswer:
     warnings = () if step is NextStep.FINISH else (why_no_answer(said.result.finish_reason),)
     messages += pair_results(all_calls(said.message), (), why="; ".join(warnings))
     return ClientAnswer(
-        content=said.result.content or said.result.message.refusal or "",
+        content=paused + (said.result.content or said.result.message.refusal or ""),
         messages=tuple(messages),
         tool_calls=tuple(records),
         warnings=warnings,

@@ -124,7 +124,7 @@ async def _asked(
                     yield f"\n\n{text}" if between else text
                     said, between = True, False
                 case StreamEnd():
-                    between = said
+                    between = said and not event.result.is_paused
                     found = so_far.add(event)
                     if found is not None:
                         yield found

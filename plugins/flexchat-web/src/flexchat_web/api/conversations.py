@@ -144,6 +144,7 @@ def _turn(turn: ConversationTurn) -> dict[str, Any]:
         "citations": kept.get("citations", []),
         "phases": [phase.to_dict() for phase in turn.phases],
         "elapsed_ms": round(turn.elapsed_ms, 3),
+        **({"parsed": turn.parsed} if turn.parsed is not None else {}),
     }
 
 
@@ -179,7 +180,8 @@ _TURNS = listed(
             "citations": listed(TABLE),
             "phases": listed(TABLE),
             "elapsed_ms": NUMBER,
-        }
+        },
+        parsed={},
     )
 )
 

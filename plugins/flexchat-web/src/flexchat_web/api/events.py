@@ -42,6 +42,6 @@ def _event(happened: StreamEvent) -> Event | None:
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
         case ToolFinished():
             return Event("tool_finished", {"call_id": happened.record.call_id, **happened.record.to_dict()})
-        case StreamEnd():
+        case StreamEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
-    return None  # a call is complete: tool_started says so
+    return None  # a call is complete: tool_started says so; an answer that paused goes on

@@ -67,8 +67,8 @@ async def chunks(
                     said, between = True, False
                 case ReasoningDelta(text=text) if text:
                     yield chunk({"reasoning_content": text})
-                case StreamEnd():
-                    between = said
+                case StreamEnd(result=result):
+                    between = said and not result.is_paused
                 case TurnEnd(turn=ended):
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
                     if include_usage:

@@ -72,6 +72,7 @@ TURN = record(
     tool_calls=listed(TOOL_CALL),
     max_iterations_reached=SWITCH,
     conversation=TEXT,
+    parsed={},
 )
 STATUS = record(
     {

@@ -1,0 +1,54 @@
+"""A whole answer that broke off has reached nobody: it is asked for again, and then another service is."""
+
+import asyncio
+import json
+
+import pytest
+import wire_dialects as wire
+from flexchat.plugin import ChatOptions, UserMessage
+
+ASKED = (UserMessage(content="Hello?"),)
+
+
+class Server:
+    """Breaks the first answers off in the middle, and gives the others whole."""
+
+    def __init__(self, dialect, how, broken):
+        self.dialect, self.how, self.broken, self.asked = dialect, how, broken, 0
+        self.tasks = set()
+
+    async def connected(self, reader, writer):
+        task = asyncio.current_task()
+        self.tasks.add(task)
+        head = await reader.readuntil(b"\r\n\r\n")
+        (length,) = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+        await reader.readexactly(int(length))
+        self.asked += 1
+        body = json.dumps(self.dialect.whole("Hello world")).encode()
+        told, sent = len(body), body
+        if self.asked <= self.broken:
+            sent = body[: len(body) // 2]
+        size = f"content-length: {told}\r\n" if self.how == "by its length" else ""
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n{size}connection: close\r\n\r\n".encode())
+        writer.write(sent)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        self.tasks.discard(task)
+
+
+@pytest.mark.parametrize("how", ["by its length", "in its JSON"])
+@pytest.mark.parametrize("dialect", wire.DIALECTS, ids=lambda d: d.name)
+async def test_a_whole_answer_that_broke_off_is_asked_for_again(dialect, how):
+    """Nothing of it has reached the caller."""
+    server = Server(dialect, how, broken=1)
+    listening = await asyncio.start_server(server.connected, "127.0.0.1", 0)
+    provider = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=1)
+
+    result = await provider.generate_chat(ASKED, "m-1", ChatOptions())
+
+    await provider.aclose()
+    listening.close()
+    await asyncio.gather(*server.tasks)
+    assert result.content == "Hello world"
+    assert server.asked == 2
