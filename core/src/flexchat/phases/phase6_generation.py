@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any
 
 import attrs
 
