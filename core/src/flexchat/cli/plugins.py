@@ -15,7 +15,16 @@ from .opening import config_file, load_plugins
 from .terminal import Style, Terminal
 from .usage import OK
 
-_KINDS = ("provider", "implementation type", "tool handler", "tool", "retriever", "command")
+_KINDS = (
+    "provider",
+    "implementation type",
+    "tool handler",
+    "tool",
+    "retriever",
+    "reranker",
+    "conversation store",
+    "command",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +67,10 @@ def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
         host.implementation_types,
         host.handlers,
         host.tools,
+        host.tool_formats,
         host.retrievers,
+        host.rerankers,
+        host.conversation_stores,
         host.commands,
     ):
         for key, rivals in records.conflicts.items():
