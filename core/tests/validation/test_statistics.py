@@ -5,7 +5,7 @@ import random
 from functools import cache
 
 import pytest
-from flexchat.validation.statistics import LINE, MOST_MORE, interval, verdict
+from flexchat.validation.statistics import FAR, FAR_TIMES, LINE, MOST_MORE, interval, verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -247,3 +247,20 @@ def test_large_numbers_are_no_trouble():
     assert verdict(900_000, 1_000_000).status == "validated"
     assert verdict(0, 100_000, planned=100_000).status == "not_validated"
     assert verdict(2**53, 2**53).status == "validated"
+
+
+def test_few_tests_do_not_foretell_how_many_more_it_takes():
+    """Five of six would take over a thousand; that is no number to be told, but "far from decided"."""
+    found = verdict(5, 6)
+    assert (found.status, found.more) == ("undecided", None)
+    assert found.reason.endswith("too few to be sure of 80 %, and far from decided")
+    assert verdict(6, 6).more == 18
+    assert verdict(83, 100).more > 1000  # of a hundred it may be told
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_what_is_told_is_in_proportion_to_the_tests_there_were(given_):
+    """And where it is not, nobody reads a number."""
+    found = verdict(*given_)
+    assert found.more is None or found.more <= max(FAR, FAR_TIMES * found.tests)
+    assert "more like these" not in found.reason or found.more is not None

@@ -31,6 +31,9 @@ LINE = 0.8
 MOST_MORE = 10_000
 """Above so many further tests, nobody is told a number."""
 
+FAR, FAR_TIMES = 100, 20
+"""Nor above so many, if they are more than so many times the tests there were: six tests do not foretell 1,608."""
+
 _LINE = f"{LINE * 100:.0f} %"
 _Z = 1.959964  # 97.5 % quantile of the normal distribution
 _WRONG = 0.025  # on each side
@@ -47,7 +50,7 @@ class Verdict:
         rate: Part that succeeded; None without tests.
         low, high: The 95 % interval of the true rate.
         more: Further tests that would decide it if the rate stays as it is; None if it is decided, without tests, on
-            the line, and if there would have to be more than MOST_MORE.
+            the line, and if there would have to be more than MOST_MORE, or too many to be foretold (FAR).
         reason: For people, a sentence without a full stop.
         lacking: Its part that says why nothing is decided; empty if something is, or without tests.
     """
@@ -99,7 +102,10 @@ def verdict(successes: int, tests: int, *, planned: int | None = None, planned_s
     status = _status(successes, tests, planned, first)
     more = _more(successes, tests, planned, first) if status == "undecided" and tests else None
     low, high = interval(successes, tests)
+    far = more is not None and more > max(FAR, FAR_TIMES * tests)
     lacking = _lacking(successes, tests, more, fixed=tests == planned) if status == "undecided" and tests else ""
+    if far:
+        more, lacking = None, f"{lacking}, and far from decided"
     return Verdict(
         status=status,
         successes=successes,

@@ -132,7 +132,10 @@ def _refuse_variables(data: Any) -> None:
 
 
 async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
-    """Record a test, and say what came of it: it succeeded if a tool was called and no call failed (T1)."""
+    """Record a test, and say what came of it: it succeeded if a tool was called and no call failed (T1).
+
+    Without record nothing was expected, so that nothing is said to have succeeded or not.
+    """
     response = turn.response
     made = response.tool_calls or ()
     succeeded = bool(made) and all(entry.result.success for entry in made)
@@ -153,7 +156,7 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
         "tool_calls": [entry.to_dict() for entry in made],
         "max_iterations_reached": response.max_iterations_reached,
         "iterations": iterations,
-        "succeeded": succeeded,
+        "succeeded": succeeded if call.body.get("record", True) else None,
         "elapsed_ms": round(turn.elapsed_ms, 3),
         "usage": response.usage.to_dict() if response.usage else None,
         "finish_reason": response.finish_reason,
@@ -199,7 +202,7 @@ OPERATIONS = (
         method="POST",
         path="/api/tools/test",
         name="test_model",
-        summary="Put a question to a model with all tools, and record what came of it. Tools really run.",
+        summary="Put a question to a model with all tools, and record whether it called one. Tools really run.",
         tag="tools",
         handle=_test,
         body={
@@ -208,7 +211,10 @@ OPERATIONS = (
                 llm={**TEXT, "description": "The service; else it stands before the model: SERVICE/MODEL."},
                 provider_config=_SERVICE,
                 registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
-                record={**SWITCH, "description": "false: leaves the model's record alone."},
+                record={
+                    **SWITCH,
+                    "description": "false: no tool call is expected, so nothing is judged or recorded.",
+                },
                 stream=SWITCH,
             ),
             "not": {"required": ["llm", "provider_config"]},
@@ -225,7 +231,7 @@ OPERATIONS = (
                     "tool_calls": listed(TOOL_CALL),
                     "max_iterations_reached": SWITCH,
                     "iterations": COUNT,
-                    "succeeded": SWITCH,
+                    "succeeded": {"type": ["boolean", "null"]},
                     "elapsed_ms": NUMBER,
                     "usage": {"type": ["object", "null"]},
                     "finish_reason": NULLABLE_TEXT,

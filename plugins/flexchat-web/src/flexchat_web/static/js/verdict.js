@@ -79,6 +79,7 @@ export function intervalBar(status, { label = "" } = {}) {
 
 /** Return how many tests are missing, in words; "" if none. */
 export function moreNeeded(status) {
-  if (!status || status.verdict !== "undecided" || !status.more) return "";
+  if (status?.verdict !== "undecided" || !(status.test_count ?? status.tests) || status.stale) return "";
+  if (!status.more) return "far from decided";
   return status.more === 1 ? "1 more test needed" : `about ${status.more.toLocaleString()} more tests needed`;
 }

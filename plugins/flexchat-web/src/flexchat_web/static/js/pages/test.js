@@ -2,7 +2,7 @@
 
 import { h, icon, replace, announce, uid } from "../dom.js";
 import { get, stream, ApiError } from "../api.js";
-import { pageHead, button, badge, alert, errorCard, spinner, ms, when } from "../elements.js";
+import { pageHead, button, badge, alert, counted, errorCard, spinner, ms, when } from "../elements.js";
 import { markdown } from "../markdown.js";
 import { liveCalls } from "../live_calls.js";
 import { toolCallCard } from "../tool_call.js";
@@ -24,6 +24,7 @@ export async function mount(root, { query }) {
   const select = h("select", { id: chooser, class: "input", disabled: true, onChange: () => tellModel() }, h("option", { value: "" }, "Loading models…"));
   const known = h("div", { class: "test-known", "aria-live": "polite" });
   const text = h("textarea", { id: field, class: "input", dir: "auto", rows: 3, placeholder: "For example: What's the weather in Paris?" });
+  const expects = h("input", { type: "checkbox" });
   const missing = h("div", { class: "test-missing" });
   const results = h("section", { class: "stack test-results", "aria-label": "Results", hidden: true });
   const tools = h("section", { class: "stack", "aria-labelledby": "test-tools" }, h("h2", { id: "test-tools" }, "Tools"), spinner("Loading tools"));
@@ -46,10 +47,11 @@ export async function mount(root, { query }) {
         ),
       ),
     ),
+    h("label", { class: "check" }, expects, h("span", {}, "A tool call is expected: judge the answer by it, and count it for the model")),
     missing,
     h("div", { class: "row" }, runButton, stopButton),
   );
-  root.append(pageHead("Test", "Ask one model, and see which tools it really calls. Every test is kept and counts."), tools, form, results);
+  root.append(pageHead("Test", "Ask one model, and see which tools it really calls. What it answers is judged only where you say what you expect."), tools, form, results);
 
   let models = [];
   let running = null;
@@ -107,6 +109,7 @@ export async function mount(root, { query }) {
     }
     running = new AbortController();
     busy(true);
+    const judged = expects.checked;
     const answer = h("p", { class: "test-answer plain", dir: "auto" });
     const heading = h("h3", {}, "Tool calls");
     const made = h("div", { class: "stack tight" });
@@ -120,7 +123,7 @@ export async function mount(root, { query }) {
     announce("The test runs.");
     try {
       let report = null;
-      for await (const { event, data } of stream("api/tools/test", { query: wanted, model: select.value, stream: true }, { signal: running.signal })) {
+      for await (const { event, data } of stream("api/tools/test", { query: wanted, model: select.value, record: judged, stream: true }, { signal: running.signal })) {
         if (event === "test") report = data;
         else if (event === "error") throw new ApiError(data.status || 500, data);
         else if (event === "text") answer.append(data.text);
@@ -129,13 +132,13 @@ export async function mount(root, { query }) {
       }
       if (!report) throw new ApiError(0, { title: "Broken off", detail: "The server ended the test without a result." });
       if (gone) return;
-      await showReport(results, report, models.find((one) => one.id === select.value));
-      announce(`The test is done: ${count((report.tool_calls || []).length, "tool call")}.`);
+      await showReport(results, report, judged);
+      announce(`The test is done: ${counted((report.tool_calls || []).length, "tool call")}, ${outcomeOf(report, judged)[0]}.`);
       await loadModels();
     } catch (error) {
       calls.stop();
       results.querySelector(".spinner")?.remove();
-      if (error.name === "AbortError") place.append(alert("warn", h("p", {}, "Stopped. A test that was stopped is not counted.")));
+      if (error.name === "AbortError") place.append(alert("warn", h("p", {}, "Stopped. A test that was stopped does not count.")));
       else place.append(errorCard(error, { retry: run, title: "The test failed" }));
     } finally {
       running = null;
@@ -158,7 +161,19 @@ export async function mount(root, { query }) {
   };
 }
 
-async function showReport(place, report, model) {
+/** Return what came of a test as a badge's word, colour and picture. */
+function outcomeOf(report, judged) {
+  if (!judged) return ["not judged", "", "info"];
+  return report.succeeded ? ["passed", "ok", "ok"] : ["failed", "bad", "failed"];
+}
+
+const WHY = {
+  "not judged": "Nothing was expected, so nothing can be said to have passed. This test does not count.",
+  passed: "A tool was called, and no call failed. This test counts.",
+  failed: "A tool call was expected, and none was made, or one failed. This test counts.",
+};
+
+async function showReport(place, report, judged) {
   const calls = report.tool_calls || [];
   const answer = report.content ? await markdown(report.content) : h("p", { class: "muted" }, "The model said nothing.");
   replace(
@@ -167,10 +182,11 @@ async function showReport(place, report, model) {
     h(
       "div",
       { class: "card" },
-      h("h3", {}, `Tool calls (${calls.length})`),
+      h("div", { class: "spread" }, h("h3", {}, `Tool calls (${calls.length})`), badge(...outcomeOf(report, judged))),
+      h("p", { class: "muted small-text" }, WHY[outcomeOf(report, judged)[0]]),
       calls.length
         ? h("div", { class: "stack tight" }, calls.map((call) => toolCallCard.of(call, calls.length <= 3)))
-        : h("p", { class: "muted" }, "The model called no tool. A test without a call is no success."),
+        : h("p", { class: "muted" }, "The model called no tool.", judged && " A test without a call is no success."),
       h("h3", {}, "Answer"),
       h("div", { class: "test-answer" }, answer),
       report.max_iterations_reached && alert("warn", h("p", {}, h("strong", {}, "Limit of iterations reached."), " The model kept calling tools until it was stopped.")),
@@ -183,16 +199,16 @@ async function showReport(place, report, model) {
         ["Tokens", report.usage && `${report.usage.input_tokens ?? report.usage.prompt_tokens ?? "?"} in, ${report.usage.output_tokens ?? report.usage.completion_tokens ?? "?"} out`],
       ]),
     ),
-    statusCard(report.validation, model),
+    statusCard(report.validation),
   );
 }
 
-function statusCard(status, model) {
-  if (!status) return null;
+function statusCard(status) {
+  if (!status?.tested) return null;
   return h(
     "div",
     { class: "card test-status" },
-    h("div", { class: "spread" }, h("h3", {}, `What is known of ${status.model_id || model?.id}`), h("div", { class: "row" }, verdictBadge(status), staleBadge(status))),
+    h("div", { class: "spread" }, h("h3", {}, `What is known of ${status.model_id}`), h("div", { class: "row" }, verdictBadge(status), staleBadge(status))),
     intervalBar(status),
     h("p", {}, sentence(status), " ", moreNeeded(status) && h("strong", {}, `${moreNeeded(status)}.`)),
     (status.stale_reasons || []).length > 0 && h("ul", {}, status.stale_reasons.map((one) => h("li", {}, one))),
@@ -241,10 +257,6 @@ function optionText(model) {
 
 function countOf(status) {
   return h("span", { class: "muted small-text" }, `${status.success_count} of ${status.test_count} passed, last `, when(status.last_tested));
-}
-
-function count(number, noun) {
-  return number === 1 ? `one ${noun}` : `${number} ${noun}s`;
 }
 
 function grouped(list) {
