@@ -460,3 +460,31 @@ async def test_a_reference_stays_beside_masks_of_the_same_entry(file, new_client
     assert entry in file.read_text()
     moved = text.replace('base_url = "********"', 'base_url = "http://evil.example"')
     assert (await put(api, moved)).status_code == 422
+
+
+LARGE = '[llms.robot]\nprovider = "rehearsal"\n' + '# a comment\n[[responses]]\nllm = "robot"\nmodel = "r1"\n' * 400
+
+
+async def test_a_long_configuration_is_worked_on_apart_with_the_same_answers(client, monkeypatch):
+    """Checked, changed, compared: in another process as in this one."""
+    from flexchat_web.config import configuration
+
+    change = {"path": ["responses", 0, "model"], "value": "r2"}
+    asked = [
+        ("validate", {"text": LARGE, "format": "toml"}),
+        ("validate", {"text": LARGE + "x = 1\n", "format": "toml"}),
+        ("validate", {"config": {"llms": {f"l{n}": {"provider": "scriptd"} for n in range(400)}}}),
+        ("edit", {"text": LARGE, "format": "toml", "changes": [change]}),
+        ("edit", {"text": LARGE + "=", "format": "toml", "changes": [change]}),
+        ("diff", {"text": LARGE}),
+    ]
+
+    async def answers():
+        found = [await client.post(f"/api/config/{path}", json=body) for path, body in asked]
+        return [(answer.status_code, answer.json()) for answer in found]
+
+    apart = await answers()
+    monkeypatch.setattr(configuration, "QUICK", 10**9)
+
+    assert apart == await answers()
+    assert [status for status, _ in apart] == [200, 400, 400, 200, 422, 200]

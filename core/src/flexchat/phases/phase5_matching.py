@@ -16,6 +16,7 @@ from ..errors import NoMatchingRuleError
 
 _SHOWN = 60
 _LEAST_S = 0.001  # what a pattern gets when others have used the time up: enough for one that is not slow
+_MOST_GIVEN_UP = 50  # searches that took too long, after which none is begun
 
 
 @attrs.frozen
@@ -45,6 +46,7 @@ class Conditions:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._left_s = LONGEST_MS / 1000
+        self._given_up = 0
 
     def hold(self, key: str, wanted: Any) -> bool | None:
         """Return whether one holds; None if its pattern took too long to say, so that it counts as one that fails."""
@@ -68,9 +70,12 @@ class Conditions:
                 yield self._sentence(key, wanted) + (", and the pattern took too long on it" if held is None else "")
 
     def _found(self, pattern: str, text: str) -> bool | None:
+        if self._given_up >= _MOST_GIVEN_UP:
+            return None
         started = time.perf_counter()
         found = compile_pattern(pattern).found_in(text, max(self._left_s, _LEAST_S))
         self._left_s -= time.perf_counter() - started
+        self._given_up += found is None
         return found
 
     def _sentence(self, key: str, wanted: Any) -> str:

@@ -70,6 +70,7 @@ class PluginHost:
     def __init__(self, *, block: Mapping[str, str] | None = None, strict: bool = False) -> None:
         self._block = dict(block or {})
         self._strict = strict
+        self._is_installed_only = True
         self._sources: list[_Source] = []
         self._claimed: dict[str, list[str]] = {}
         self._manager = pluggy.PluginManager("flexchat")
@@ -84,6 +85,11 @@ class PluginHost:
         self.rerankers = Records("reranker", self._reports)
         self.conversation_stores = Records("conversation store", self._reports)
         self.commands = Records("command", self._reports)
+
+    @property
+    def blocked(self) -> Mapping[str, str] | None:
+        """What another process leaves out of the installed plugins to have the same; None where some came in code."""
+        return self._block if self._is_installed_only else None
 
     @property
     def reports(self) -> tuple[PluginReport, ...]:
@@ -116,6 +122,7 @@ class PluginHost:
         Args:
             gate: Whether nothing may start without it, as of one in the entry-point group flexchat.gates.
         """
+        self._is_installed_only = False
         return self._load(name, package, lambda: plugin, gate=gate)
 
     def blocking(self, names: Iterable[str]) -> PluginHost:
@@ -130,6 +137,7 @@ class PluginHost:
         if known & block.keys() == known & self._block.keys():
             return self
         host = PluginHost(block=block, strict=self._strict)
+        host._is_installed_only = self._is_installed_only
         for source in self._sources:
             host._load(source.name, source.package, source.load, gate=source.gate)
         return host

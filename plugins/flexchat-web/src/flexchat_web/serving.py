@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import functools
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
+from flexchat.assembly import installed_plugins
 from flexchat.config.document import MAX_BYTES, Document, read_document
 from flexchat.files import read_file
 
@@ -60,6 +62,37 @@ class _Lent:
     chat: FlexChat
     holders: int = 0
     replaced: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Facts:
+    """What work on a configuration knows of a server, as it can be sent to another process; see Serving."""
+
+    source: Path | None
+    settings: Settings
+    written: Mapping[str, Any]
+    in_memory: bool
+    folder: Path
+    notes: tuple[Problem, ...]
+    config_problems: tuple[Problem, ...]
+    secrets: Callable[[str], str]
+    blocked: tuple[tuple[str, str], ...]
+
+    @property
+    def plugins(self) -> PluginHost:
+        """The same plugins, loaded in this process."""
+        return _installed(self.blocked)
+
+    def mask(self, text: str) -> str:
+        """Return a text without secrets and tokens."""
+        for token in self.settings.tokens:
+            text = text.replace(token, "***")
+        return self.secrets(text)
+
+
+@functools.cache
+def _installed(blocked: tuple[tuple[str, str], ...]) -> PluginHost:
+    return installed_plugins(dict(blocked))
 
 
 class Serving:
@@ -123,6 +156,23 @@ class Serving:
         for token in self.settings.tokens:
             text = text.replace(token, "***")
         return self._current.chat.mask(text)
+
+    def facts(self) -> Facts | None:
+        """Return what another process needs to know; None where it could not have the same plugins."""
+        blocked = self.plugins.blocked
+        if blocked is None:
+            return None
+        return Facts(
+            source=self.source if isinstance(self.source, Path) else None,
+            settings=self.settings,
+            written=self.written,
+            in_memory=self.in_memory,
+            folder=self.folder,
+            notes=self.notes,
+            config_problems=self.config_problems,
+            secrets=self._current.chat.mask,
+            blocked=tuple(blocked.items()),
+        )
 
     def kept(self, cls: type[T], make: Callable[[], T]) -> T:
         """Return the one object of a class that requests share; made when first asked for.

@@ -206,7 +206,7 @@ _COMPLETIONS = {
     "type": "object",
     "properties": {
         "model": {"type": "string", "minLength": 1},
-        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1},
+        "messages": {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": 2_000},
         "stream": {"type": ["boolean", "null"]},
         "stream_options": {
             "type": ["object", "null"],

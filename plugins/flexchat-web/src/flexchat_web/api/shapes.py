@@ -94,6 +94,7 @@ STATUS = record(
 CONVERSATION_ID: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
 MESSAGES: Schema = {
     "type": "array",
+    "maxItems": 2_000,
     "items": {
         "type": "object",
         "description": "As OpenAI's API has it, tool_calls and their results included; {type, text}; or as kept.",

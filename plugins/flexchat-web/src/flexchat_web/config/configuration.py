@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from flexchat.config.document import Document, copied, document_of
 from flexchat.errors import PluginError
 from flexchat.validation.model_ids import wrong_models
 
+from ..apart import Apart
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
 from ..serving import Serving
 from .answers import FLAWS, FORMAT, STATUS, TEXT, an_object, flaws_as_data, status_of
+from .differences import unified_diff
 from .editing import edit, set_values
 from .file import ConfigFile, changed_meanwhile, current_file, save, written_as
 from .permitted import refused
@@ -45,8 +47,36 @@ class _Posted:
     document: Document
 
 
+QUICK = 8 * 1024
+"""Characters of a configuration that is worked on in this process, in a thread."""
+
+
+async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Reply:
+    """Do an operation's work in another process; in a thread if it is small, or if that would lack the plugins."""
+    facts = call.serving.facts() if size > QUICK else None
+    if facts is None:
+        return await asyncio.to_thread(work, call)
+    alike: Any = facts  # what the work asks of a server it is told by the facts
+    return await Apart.of(call.serving).run(work, attrs.evolve(call, serving=alike))
+
+
+def _size(call: Call) -> int:
+    """Return how long the configuration is that a request is about: the posted one, or the file."""
+    body = call.body or {}
+    if "config" in body:
+        return len(json.dumps(body["config"]))
+    with contextlib.suppress(OSError):
+        source = call.serving.source
+        return max(len(body.get("text", "")), source.stat().st_size if isinstance(source, Path) else 0)
+    return len(body.get("text", ""))
+
+
 async def show(call: Call) -> Reply:
     """Return the file's text without its secrets."""
+    return await _elsewhere(_showing, call, _size(call))
+
+
+def _showing(call: Call) -> Reply:
     file = current_file(call.serving)
     text, problems = _shown(call.serving, file)
     return Json(
@@ -71,6 +101,14 @@ async def schema(call: Call) -> Reply:
 
 async def validate(call: Call) -> Reply:
     """Say whether a configuration could be put in force."""
+    return await _elsewhere(_validating, call, _size(call))
+
+
+def _validating(call: Call) -> Reply:
+    return asyncio.run(_validated(call))
+
+
+async def _validated(call: Call) -> Reply:
     tables = _tables(call)
     try:
         chat = await _built(call, _posted(call, call.body))
@@ -84,20 +122,28 @@ async def validate(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     """Return a text with changes made; writes nothing."""
+    return await _elsewhere(_changing, call, _size(call))
+
+
+def _changing(call: Call) -> Reply:
     source = f"flexchat.{call.body['format']}"
     try:
-        text = await asyncio.to_thread(edit, call.body["text"], source, call.body["changes"])
-        return Json({"text": text, "config": await asyncio.to_thread(tables_of, text, call.body["format"])})
+        text = edit(call.body["text"], source, call.body["changes"])
+        return Json({"text": text, "config": tables_of(text, call.body["format"])})
     except ConfigError as error:
         raise ApiError(422, f"the text cannot be read: {error.problems[0].text}", flaws=error.problems) from None
 
 
 async def diff(call: Call) -> Reply:
     """Return how a posted text differs from the file, both without secrets."""
+    return await _elsewhere(_differing, call, _size(call))
+
+
+def _differing(call: Call) -> Reply:
     file = current_file(call.serving)
     before, _ = _shown(call.serving, file)
-    after, problems = await asyncio.to_thread(_shown, call.serving, attrs.evolve(file, text=call.body["text"]))
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), file.name, file.name, lineterm="")
+    after, problems = _shown(call.serving, attrs.evolve(file, text=call.body["text"]))
+    lines = unified_diff(before.splitlines(), after.splitlines(), file.name)
     secrets: list[str] = []
     if not problems:
         posted, now = file.parse(call.body["text"]), _readable(call.serving, file)
@@ -156,6 +202,10 @@ async def reload(call: Call) -> Reply:
 
 async def export(call: Call) -> Reply:
     """Return the configuration without its secrets, for a file."""
+    return await _elsewhere(_exporting, call, _size(call))
+
+
+def _exporting(call: Call) -> Reply:
     file = current_file(call.serving)
     text, problems = _shown(call.serving, file)
     wanted = call.query.get("format") or file.format
