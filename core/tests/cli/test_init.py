@@ -19,7 +19,7 @@ def test_what_init_writes_is_short_fine_and_answers_at_the_limit(run, kind, tmp_
     assert run("init", kind).status == 0
 
     text = (tmp_path / "flexchat.toml").read_text()
-    assert len(text.splitlines()) <= 25
+    assert len(text.splitlines()) <= 32
     config = tomllib.loads(text)
     assert config["tools"]["at_limit"] == "answer"
     assert [tool["name"] for tool in config["tools"]["registry"]] == ["calculator", "get_current_datetime"]
@@ -116,3 +116,17 @@ def test_what_init_writes_as_comments_switches_on_documents_and_conversations(ru
     config = tomllib.loads(path.read_text())
     assert config["conversations"] == {}
     assert config["rag_services"] == {"documents": {"provider": "sqlite"}}
+
+
+@pytest.mark.parametrize("kind", ["local", "ollama"])
+def test_a_model_on_this_machine_is_given_time(run, tmp_path, kind):
+    """Without a graphics card a prompt with tools takes minutes to read: the usual limits would end every turn."""
+    from flexchat.config.load import load_config
+
+    assert run("init", kind).status == 0
+
+    config = load_config(tmp_path / "flexchat.toml")
+    assert config.limits.turn_timeout_ms == 1_800_000
+    assert config.limits.phase_timeout_ms == 300_000
+    assert config.llms["main"].settings["first_byte_timeout_s"] == 600
+    assert run("check").status == 0

@@ -390,7 +390,7 @@ def test_the_progress_line_is_one_line(done, planned, errors, eta, waiting, widt
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.99, "10 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7860, "2 h 11 min")],
+    [(0.04, "40 ms"), (9.94, "9.9 s"), (9.99, "10 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7860, "2 h 11 min")],
 )
 def test_times_are_for_people(seconds, text):
     assert duration(seconds) == text

@@ -35,6 +35,7 @@ class Starter:
         summary: What it is for, for the help.
         provider: The kind of service it uses.
         settings, model: A line and a comment each, for its llms table and for its rule.
+        patience: Further lines of its llms table and a table of limits, for a model that takes its time.
         first: What to do before the first question, a line each.
     """
 
@@ -43,7 +44,14 @@ class Starter:
     settings: tuple[str, str]
     model: tuple[str, str]
     first: tuple[str, ...] = ()
+    patience: tuple[tuple[str, str], ...] = ()
 
+
+_PATIENCE = (
+    ("timeout_s = 900", "for a whole answer: a machine without a graphics card writes a few words a second"),
+    ("first_byte_timeout_s = 600", "it reads the whole prompt before its first word, and loads the model before that"),
+    ("idle_timeout_s = 120", ""),
+)
 
 STARTERS = {
     "openai": Starter(
@@ -59,6 +67,7 @@ STARTERS = {
         settings=("", 'base_url = "http://127.0.0.1:11434" is where it is looked for'),
         model=('model = "qwen3:4b"', "flexchat models lists what you have, and what it can do"),
         first=("ollama pull qwen3:4b",),
+        patience=_PATIENCE,
     ),
     "gemini": Starter(
         summary="Gemini, with the key in GEMINI_API_KEY",
@@ -80,6 +89,7 @@ STARTERS = {
         settings=('base_url = "http://127.0.0.1:8080/v1"', "llama.cpp; vLLM has port 8000"),
         model=('model = "default"', "flexchat models lists what the server has"),
         first=("flexchat models          # then put one of them into the file",),
+        patience=_PATIENCE,
     ),
     "rehearsal": Starter(
         summary="no model: rehearse your tools without key and network",
@@ -129,6 +139,7 @@ def text_of(starter: Starter, tools: Sequence[str]) -> str:
         "[llms.main]",
         f'provider = "{starter.provider}"',
         _commented(*starter.settings),
+        *(_commented(*line) for line in starter.patience),
         "",
         _commented("[[responses]]", "the first rule that fits answers; one without match fits always"),
         'llm = "main"',
@@ -140,6 +151,9 @@ def text_of(starter: Starter, tools: Sequence[str]) -> str:
         _commented("max_iterations = 5", "answers that may ask for tools, per message"),
         _commented('at_limit = "answer"', "after those, one answer without tools"),
     ]
+    if starter.patience:
+        lines += ["", "[limits]", _commented("turn_timeout_ms = 1_800_000", "for a message with all of its tool calls")]
+        lines += [_commented("phase_timeout_ms = 300_000", "for a topic, an intent, a search")]
     for name in tools:
         lines += ["", "[[tools.registry]]", f'name = "{name}"']
     return "\n".join([*lines, *_KEPT]) + "\n"

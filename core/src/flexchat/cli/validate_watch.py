@@ -52,7 +52,9 @@ def progress_line(progress: Progress, width: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people: "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"."""
+    """Return a time for people: "40 ms", "0.4 s", "12 s", "3 min 5 s", "2 h 10 min"."""
+    if seconds < 0.095:
+        return f"{max(1, round(seconds * 1000))} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

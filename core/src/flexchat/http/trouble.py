@@ -51,8 +51,10 @@ def connection_trouble(
         text = f"nothing listens at {host}: is the server running, and is base_url right?"
     elif isinstance(error, httpx.ConnectError):
         text = f"no connection to {host}: {why}"
-    elif answered:
+    elif received:
         text = f"{host} closed the connection in the middle of its answer"
+    elif answered:
+        text = f"{host} closed the connection before its answer began"
     else:
         text = f"{host} closed the connection without an answer"
     return ProviderConnectionError(text, retryable=not received)
