@@ -13,7 +13,7 @@ from flexchat.plugin.threads import run_in_thread
 
 from ..ingest.pipeline import IngestOptions, IngestReport, ingest
 from ..ingest.walk import Walk
-from .opening import spoken_count
+from .opening import spoken_count, spoken_seconds
 
 SECONDS_BEFORE_THE_FIRST_LINE = 2.0
 SECONDS_BETWEEN_LINES = 10.0
@@ -33,6 +33,8 @@ class Progress:
         self.report: IngestReport | None = None
         self._terminal, self._total, self._notes = terminal, 0, 0
         self._bar: Any = None
+        self._is_told = False  # that it may take long
+        self._begun = time.monotonic()
         self._due = time.monotonic() + min(SECONDS_BEFORE_THE_FIRST_LINE, SECONDS_BETWEEN_LINES)
 
     async def ingest(
@@ -83,14 +85,18 @@ class Progress:
         if now < self._due:
             return
         self._due = now + SECONDS_BETWEEN_LINES
-        if self.report is None:
+        if self.report is None or not (self.report.files or self.report.passages or self._is_told):
+            self._is_told = True
             self._say(
                 f"none of {spoken_count(self._total, 'file')} yet; the first passages take longest where an embedding "
                 "model has to be loaded"
             )
         else:
             passages = spoken_count(self.report.passages, "passage")
-            self._say(f"{self.report.files:,} of {spoken_count(self._total, 'file')}, {passages}")
+            waiting = f" and {self.report.under_way:,} under way" if self.report.under_way else ""
+            seconds = spoken_seconds(time.monotonic() - self._begun)
+            files = f"{self.report.files:,} of {spoken_count(self._total, 'file')}"
+            self._say(f"{files}, {passages}{waiting} after {seconds}")
 
     def _say(self, line: str) -> None:
         if self._bar is not None:

@@ -26,6 +26,7 @@ MOST_METADATA_CHARS = 4_000
 """Of names and values together. Every passage of a record has its metadata: without a limit a long record would be
 stored as often as it has passages."""
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
 
@@ -155,7 +156,7 @@ def _as_value(value: Any) -> str | int | float | bool:
 
 
 def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def _as_text(value: Any) -> str:

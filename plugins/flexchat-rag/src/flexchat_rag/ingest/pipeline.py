@@ -90,6 +90,7 @@ class IngestReport:
         files: How many are done with. One with a part that could not be read counts as added, or changed, and failed.
         noted: How many files were read of which something is to be said.
         passages: How many passages the files have that were added or changed.
+        under_way: How many passages the store has been handed and has not stored yet; 0 at the end.
         stored: How many of these were new to the store, or had changed.
         failures: A sentence each, at most MOST_TOLD.
         notes: A sentence each, at most MOST_TOLD: what was seen and not read, and what had to be guessed.
@@ -105,6 +106,7 @@ class IngestReport:
     failed: int = 0
     noted: int = 0
     passages: int = 0
+    under_way: int = 0
     stored: int = 0
     seconds: float = 0.0
     failures: list[str] = attrs.field(factory=list)
@@ -241,7 +243,12 @@ class _Run:
         return "added" if known is None else "changed", f"{found.source}: {troubles}" if troubles.count else ""
 
     async def _add(self, batch: Sequence[Document], source: Source) -> None:
-        self.report.stored += await self._store.add(batch, collection=self._collection, source=source)
+        self.report.under_way += len(batch)
+        self._watch(self.report, "")
+        try:
+            self.report.stored += await self._store.add(batch, collection=self._collection, source=source)
+        finally:
+            self.report.under_way -= len(batch)
         self.report.passages += len(batch)
         self._watch(self.report, "")
 
