@@ -148,16 +148,16 @@ def test_the_form_builds_a_configuration(visit, server):
     assert tables()["llms"]["cloud"] == {"provider": "openai", "default_model": "gpt-x"}
 
     page.get_by_role("tab", name="Rules").click()
-    page.get_by_role("button", name="Duplicate rule 1").click()
+    page.get_by_role("button", name="Duplicate rule 0").click()
     expect(page.locator(".rule-cards > li")).to_have_count(3)
     page.get_by_role("button", name="Add a condition").click()
     page.get_by_label("Condition 2: field").select_option("rag_results")
     page.get_by_label("Condition 2: value").select_option(label="match")
     expect(text).to_have_value(re.compile("rag_results"))
     assert tables()["responses"][1]["match"] == {"topic_contains": "weather", "rag_results": "match"}
-    page.get_by_role("button", name="Move rule 2 up").click()
+    page.get_by_role("button", name="Move rule 1 up").click()
     expect(page.locator(".rule-cards > li").first).to_contain_text("rag_results is match")
-    page.get_by_role("button", name="Delete rule 2").click()
+    page.get_by_role("button", name="Delete rule 1").click()
     expect(page.locator(".rule-cards > li")).to_have_count(2)
     page.locator(".toast").get_by_role("button", name="Undo").click()
     expect(page.locator(".rule-cards > li")).to_have_count(3)
@@ -188,7 +188,7 @@ def test_changes_are_undone_and_done_again_by_keys(visit, server):
     echo.check()
     expect(text).to_have_value(re.compile("echo"))
     page.get_by_role("tab", name="Rules").click()
-    page.get_by_role("button", name="Move rule 2 up").click()
+    page.get_by_role("button", name="Move rule 1 up").click()
     expect(page.locator(".rule-cards > li").first).to_contain_text("every message")
     moved = text.input_value()
     page.evaluate("document.activeElement.blur()")  # as where the button is gone that was pressed
