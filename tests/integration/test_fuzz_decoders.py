@@ -3,6 +3,8 @@
 import fuzz_decoders as fuzzer
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("target", fuzzer.targets(), ids=lambda t: t.name)
 async def test_damaged_answers_end_in_an_answer_or_an_error_of_ours(target):

@@ -13,6 +13,8 @@ import pytest
 from flexchat.cli.new import KINDS
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 # The service that docs/writing-a-provider.md gives its readers, at a free port, and the turn it tells them to try.
 PAGE = (ROOT / "docs" / "writing-a-provider.md").read_text()

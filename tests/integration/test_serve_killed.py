@@ -7,6 +7,8 @@ import httpx
 import pytest
 from web_server import WebServer
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 [llms.slow]
 provider = "openai"

@@ -8,6 +8,8 @@ from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
 from web_server import WebServer
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """# Who answers.
 [llms.one]  # the first
 provider = "rehearsal"

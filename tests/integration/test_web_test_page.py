@@ -1,7 +1,10 @@
 """The page Test, in a real browser."""
 
+import pytest
 from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
+
+pytestmark = pytest.mark.slow
 
 SILENT = """
 [llms.silent]

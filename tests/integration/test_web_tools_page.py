@@ -1,7 +1,10 @@
 """The pages Tools and Explain, in a real browser."""
 
+import pytest
 from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
+
+pytestmark = pytest.mark.slow
 
 RULES = """
 [llms.one]

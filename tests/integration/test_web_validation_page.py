@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
 from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
 from web_server import WebServer
+
+pytestmark = pytest.mark.slow
 
 CASES = """
 [llms.rehearsal]
