@@ -211,3 +211,22 @@ def test_the_text_of_a_turn_is_what_user_and_model_said():
 
     assert turn.text == "question\nlet me see\nanswer"
     assert attrs.evolve(turn, messages=()).text == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# Hello **world**", "Hello world"),
+        ("- *one* and `two`\n- three", "one and two three"),
+        ("> ~~no~~ [yes](https://a.example) ![cat](c.png)", "no yes cat"),
+        ("```python\nprint(1)\n```", "print(1)"),
+        ("What is 5 * 3 * 2, and 2 ** 3?", "What is 5 * 3 * 2, and 2 ** 3?"),
+        ("What does __init__ do in a[0](1 + 2)?", "What does __init__ do in a[0](1 + 2)?"),
+        ("#hash and a_b_c", "#hash and a_b_c"),
+        ("**", "**"),
+        ("```", "```"),
+    ],
+)
+def test_a_title_has_no_marks_of_markdown(text, title):
+    """And what only looks like them stays."""
+    assert ConversationTurn(id="1", messages=(UserMessage(content=text),)).title == title

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
@@ -17,6 +18,15 @@ DEFAULT_TENANT = "default"
 """Whose conversations are meant where nobody says."""
 
 LONGEST_TITLE = 80
+
+# Markdown's marks that a title does without; what stands between them stays.
+_MARKS = (
+    (re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|```\w*)", re.MULTILINE), ""),
+    (re.compile(r"!?\[([^\[\]\n]{1,200})\]\([^()\s]{0,200}\)"), r"\1"),
+    (re.compile(r"(\*\*|~~|`+)(?=\S)([^*~`\n]{1,200})(?<=\S)\1"), r"\2"),
+    (re.compile(r"(?<![\w*])\*(?=\S)([^*\n]{1,200})(?<=\S)\*(?![\w*])"), r"\1"),
+)
+_LOOKED_AT = 1000  # characters
 
 
 @attrs.frozen(kw_only=True)
@@ -58,9 +68,15 @@ class ConversationTurn:
 
     @property
     def title(self) -> str:
-        """What a conversation that begins with this turn is called: the user's first line, at most 80 characters."""
+        """What a conversation that begins with this turn is called: the user's first words, at most 80 characters.
+
+        Without Markdown's marks: a title is shown as it is.
+        """
         first = next((m.content for m in self.messages if isinstance(m, UserMessage) and m.content.strip()), "")
-        line = " ".join(storable(first).split())
+        text = storable(first)[:_LOOKED_AT]
+        for mark, shown in _MARKS:
+            text = mark.sub(shown, text)
+        line = " ".join((text if text.strip() else storable(first)).split())
         return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"
 
     @property

@@ -328,8 +328,16 @@ function newId() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** As the server makes titles: without Markdown's marks. */
 function titleOf(text) {
-  return text.trim().split("\n")[0].slice(0, 80);
+  const plain = text
+    .slice(0, 1000)
+    .replace(/^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|```\w*)/gm, "")
+    .replace(/!?\[([^[\]\n]{1,200})\]\([^()\s]{0,200}\)/g, "$1")
+    .replace(/(\*\*|~~|`+)(?=\S)([^*~`\n]{1,200})(?<=\S)\1/g, "$2")
+    .replace(/(?<![\w*])\*(?=\S)([^*\n]{1,200})(?<=\S)\*(?![\w*])/g, "$1");
+  const line = (plain.trim() ? plain : text).trim().split(/\s+/).join(" ");
+  return line.length <= 80 ? line : `${line.slice(0, 79).trimEnd()}…`;
 }
 
 function askedNode(text) {

@@ -95,7 +95,10 @@ export function textEditor({ onInput, readOnly = false, label = "Text of the con
       node.textContent = texts.join(" · ");
       node.style.setProperty("--line", String(Number(node.dataset.key) - 1));
       node.style.setProperty("--end", String(width(all[Number(node.dataset.key) - 1])));
+      // Where there is no room behind the line, it stands below it, in several lines if need be.
+      node.classList.toggle("below", node.offsetLeft + node.offsetWidth > area.clientWidth - 24);
     }
+    notes.style.setProperty("--room", `${area.clientWidth - 24}px`);
     follow();
   }
 

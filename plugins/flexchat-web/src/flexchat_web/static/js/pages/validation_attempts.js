@@ -55,7 +55,7 @@ function attemptCard(attempt, several, open) {
     h(
       "div",
       { class: "attempt-body" },
-      attempt.problems.length > 1 && h("ul", {}, attempt.problems.map((one) => h("li", {}, one))),
+      attempt.problems.length > 1 && h("ul", {}, attempt.problems.slice(1).map((one) => h("li", {}, one))),
       attempt.calls.length > 0 ? h("div", { class: "stack tight" }, attempt.calls.map((call) => toolCallCard.of(call))) : h("p", { class: "muted" }, "No tool was called."),
       attempt.content && h("div", { class: "test-answer plain", dir: "auto" }, attempt.content),
     ),
