@@ -136,3 +136,15 @@ async def test_any_documents_and_any_query_give_sorted_distances(texts, query, t
     assert list(hits.distances) == sorted(hits.distances)
     assert all(0 <= distance <= 1 for distance in hits.distances)
     assert len(hits.documents) == len(hits.distances) <= top_k
+
+
+async def test_a_question_takes_no_longer_for_words_behind_the_first(cpu_growth):
+    from flexchat_internal.memory_retriever import Index
+
+    index = Index([Document(text=f"the sea {i}") for i in range(200)])
+
+    def ask(size):
+        return index.search("sea " + " ".join(f"w{i}" for i in range(size)), None, 5, lambda _: True)
+
+    assert cpu_growth(ask, 3_000, 60_000) < 5
+    assert len(ask(60_000)) == 5

@@ -311,3 +311,32 @@ def test_the_store_is_light_until_it_is_used():
     )
     done = subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parent)
     assert done.returncode == 0
+
+
+async def test_of_a_long_question_only_the_start_is_read(cpu_growth):
+    from flexchat_rag.store.words import MOST_TERMS, terms_of
+
+    assert terms_of("b c " * 100_000 + "fox") == ("b", "c")
+    assert len(terms_of(" ".join(f"w{i}" for i in range(100_000)))) == MOST_TERMS
+    assert cpu_growth(lambda size: terms_of("w1 " * size), 20_000, 400_000) < 3
+
+
+async def test_questions_of_many_words_leave_readers_to_those_of_few(opened):
+    store = opened()
+    await store.add(FOXES, collection="animals")
+    running, most, read = 0, 0, store._database.read
+
+    async def counted(work):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await read(work)
+        finally:
+            running -= 1
+
+    store._database.read = counted
+    many = " ".join(f"w{i}" for i in range(30))
+    found = await asyncio.gather(*(store.query(many + " fox", collection=None, top_k=3) for _ in range(8)))
+    assert [[d.id for d in hits.documents] for hits in found] == [["red"]] * 8
+    assert most == 1

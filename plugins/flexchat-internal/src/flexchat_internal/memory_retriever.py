@@ -6,6 +6,7 @@ Read at the first query, kept until the app is closed. It knows words, not meani
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import re
@@ -34,6 +35,13 @@ _B = 0.75
 _WORD = re.compile(r"[^\W_]+")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _SUFFIXES = (".md", ".markdown", ".txt", ".rst")
+
+
+MOST_TERMS = 64
+"""Words of a question that are searched for, the first ones."""
+
+LONGEST_READ = 20_000
+"""Characters of a question in which words are looked for."""
 
 
 class MemoryStoreError(RetrievalError):
@@ -106,8 +114,7 @@ class MemoryRetriever:
     async def _read(self) -> Index:
         async with self._lock:
             if self._index is None:
-                read = await asyncio.to_thread(lambda: tuple(_documents(self._config, self._places)))
-                self._index = Index(read)
+                self._index = await asyncio.to_thread(lambda: Index(_documents(self._config, self._places)))
             return self._index
 
     async def aclose(self) -> None:
@@ -134,7 +141,8 @@ class Index:
         self, text: str, collection: str | None, top_k: int, passes: Callable[[Document], bool]
     ) -> list[tuple[Document, float]]:
         """Return the best documents and their distances; equal ones in the order they were given."""
-        words = {word: self._weight(word) for word in dict.fromkeys(_words(text))}
+        terms = itertools.islice(dict.fromkeys(_words(text[:LONGEST_READ])), MOST_TERMS)
+        words = {word: self._weight(word) for word in terms}
         best = sum(words.values()) * (_K1 + 1)
         scored = []
         for place, document in enumerate(self.documents):

@@ -23,6 +23,8 @@ DEPTH = 100
 EF_SEARCH = 200
 """Candidates an index looks at; pgvector's default of 40 found 81 % of the nearest ten in our measurement."""
 MOST_TERMS = 64
+LONGEST_READ = 20_000
+"""Characters of a question in which words are looked for; PostgreSQL refuses those over a megabyte."""
 
 Filter = tuple[sql.Composable, Sequence[Any]]
 
@@ -134,7 +136,7 @@ async def by_words(connections: Connections, connection: Connection, question: Q
         among = [c for c in question.collections if c.language == language]
         given = [
             language,
-            question.text,
+            question.text[:LONGEST_READ],
             MOST_TERMS,
             [c.id for c in among],
             *parameters,

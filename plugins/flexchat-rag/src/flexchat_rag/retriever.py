@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 BATCH = 256
 """Texts an embedder is given at once."""
 
+FEW_TERMS = 16
+"""Words of a question that is searched for at once; those with more wait for each other."""
+
 RERANKED = 50
 """Hits a reranker reads again; those behind keep their order."""
 
@@ -71,6 +75,7 @@ class SqliteStore:
         self._reranker = context.reranker
         self._matrices: Matrices | None = None
         self._warned: set[str] = set()
+        self._long = asyncio.Lock()
 
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
@@ -98,7 +103,9 @@ class SqliteStore:
             embedder=self._embedder.name if self._embedder is not None else None,
         )
         matrices = self._matrices
-        found = await self._database.read(lambda connection: search(connection, matrices, question))
+        # Each word costs: questions of many words must not take all readers from those of few.
+        async with self._long if len(terms_of(text)) > FEW_TERMS else contextlib.nullcontext():
+            found = await self._database.read(lambda connection: search(connection, matrices, question))
         self._check_vectors(found, question)
         hits = await self._reranked(text, tuple(zip(found.documents, found.distances, strict=True)))
         told = found.collections[0] if collection is not None else Collection(name="")
