@@ -28,6 +28,7 @@ from .domain import (
     ToolResult,
     Turn,
 )
+from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .domain.text import scrub
 from .errors import ChatRequestError, Problem, ProviderError, ProviderProtocolError, ProviderTimeoutError
@@ -204,7 +205,7 @@ class FlexChat:
         """
         config = attrs.evolve(
             self.config,
-            responses=(rule,),
+            responses=(with_own_tables(rule),),
             rag_services={},
             topic=TopicTable(),
             intent=IntentTable(),
@@ -306,15 +307,17 @@ class FlexChat:
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> Explanation:
         """Say which rule would answer a message, and why, without answering it.
 
-        Phases 1 to 5 run as they do in a turn: models and document stores are asked.
+        Phases 1 to 5 run as they do in a turn: models and document stores are asked. The variables are checked as in
+        a turn; no rule depends on them.
 
         Raises:
             ChatRequestError: As respond.
         """
-        return await self._conversation.explain(self._request(message, history, topic, collections))
+        return await self._conversation.explain(self._request(message, history, topic, collections, variables))
 
     async def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
         """Run one tool, as a model would; trouble is in the result."""

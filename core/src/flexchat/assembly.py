@@ -12,6 +12,7 @@ import attrs
 
 from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
+from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .errors import ConfigError, PathError, Problem, ProviderError, ToolDefinitionError, did_you_mean
 from .files import located
@@ -127,7 +128,7 @@ def assemble_rule(
     most = rule.tools.max_iterations if rule.tools is not None else None
     if most is not None and most < 1:
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
-    settings = dict(settings)
+    settings = dict(with_own_tables(settings))
     own = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
     entry = LLMEntry(provider=provider, **own)
     service = Service(found, _settings(provider, found.config_class, settings))

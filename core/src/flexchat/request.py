@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from .config.document import copied
 from .config.own_variables import variable_problem
 from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
+from .domain.copies import copied
 from .domain.history import entries_of, read_history
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean

@@ -121,9 +121,12 @@ class SyncFlexChat:
         history: Iterable[Message | Mapping[str, Any]] = (),
         topic: str | None = None,
         collections: Iterable[str | CollectionChoice] | None = None,
+        variables: Mapping[str, Any] | None = None,
     ) -> Explanation:
         """Say which rule would answer a message, and why; see FlexChat.explain."""
-        return self._run(self.chat.explain(message, history=history, topic=topic, collections=collections))
+        return self._run(
+            self.chat.explain(message, history=history, topic=topic, collections=collections, variables=variables)
+        )
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
         """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.retrievers["docs"].add(…))``."""

@@ -2,9 +2,13 @@
 
 import pytest
 from flexchat import ChatRequest, ConfigError, FlexChat
+from flexchat.config.cases import AnswerCheck, Case, ValidationTable
+from flexchat.config.model import ResponseRule
 from flexchat.config.own_variables import OWN_NAMES
 from flexchat.errors import ChatRequestError
 from flexchat.testing.scripted import ScriptedProvider
+from flexchat.validation.attempts import ModelKey
+from flexchat.validation.trying import try_case
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},
@@ -47,3 +51,31 @@ async def test_what_no_prompt_can_show_is_refused(wrong):
     async with chat_with(ScriptedProvider([])) as chat:
         with pytest.raises(ChatRequestError, match="variables"):
             await chat.respond("hi", variables=wrong)
+
+
+async def test_a_rule_to_be_tried_shows_them_too():
+    """with_rule keeps those of the configuration, and takes those of a request."""
+    model = ScriptedProvider(["a"])
+    async with chat_with(model) as chat:
+        tried = chat.with_rule(ResponseRule(llm="bot", model="m", prompt="{{company.name}}, {{tone}}"))
+        await tried.respond("hi", variables={"tone": "glad"})
+
+    assert model.requests[0].messages[0].content == "Acme, glad"
+
+
+async def test_validation_asks_with_them():
+    model = ScriptedProvider(["a"])
+    case = Case(name="c", message="hi", answer=AnswerCheck(contains=("a",)))
+    async with chat_with(model) as chat:
+        attempt = await try_case(
+            chat, "bot/m", case, ValidationTable(prompt="{{tone}}"), key=ModelKey(model_id="bot/m")
+        )
+
+    assert (attempt.outcome, model.requests[0].messages[0].content) == ("passed", "calm")
+
+
+async def test_a_question_that_can_be_asked_can_be_explained():
+    async with chat_with(ScriptedProvider([])) as chat:
+        assert (await chat.explain("hi", variables={"tone": "glad"})).rule == 0
+        with pytest.raises(ChatRequestError, match="'topic' is FlexChat's own variable"):
+            await chat.explain("hi", variables={"topic": "x"})

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flexchat.domain.stream import CharacterJoiner
 from flexchat.http.answer_shape import WrongShape
 from flexchat.http.answer_stream import cut_off, wrong_shape
 from flexchat.http.ndjson import NdjsonDecoder
 from flexchat.http.wire_json import from_bytes
-from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
+from flexchat.plugin import CharacterJoiner, ChatEvent, ProviderError, ProviderProtocolError
 
 from .chat_answer import AnswerDraft
 from .errors import malformed_call

@@ -54,6 +54,40 @@ async def test_earlier_messages_reach_the_model_in_either_form(told):
     ]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_variables_stand_in_prompts(told, stream):
+    """Those of the request before those of the configuration."""
+    told.tables["variables"] = {"tone": "calm", "shop": "Acme"}
+    told.tables["responses"][0]["prompt"] = "{{tone}} {{shop}} {{who.name}}"
+    model = told.says("ok")
+    body = {"prompt": "a", "variables": {"tone": "glad", "who": {"name": "Ada"}}, "stream": stream}
+    answer = await (await told.client()).post("/chat/api", json=body)
+    assert (answer.status_code, model.requests[0].messages[0].content) == (200, "glad Acme Ada")
+
+
+@pytest.mark.parametrize("path", ["/chat/api", "/api/explain"])
+async def test_a_variable_that_no_prompt_can_show_is_refused(told, path):
+    """422 with its name; what is no table does not fit the document (400)."""
+    client = await told.client()
+    for variables, status, said in (
+        ({"topic": "x"}, 422, "'topic'"),
+        ({"a b": "x"}, 422, "'a b'"),
+        ([1], 400, "variables"),
+    ):
+        answer = await client.post(path, json={"prompt": "a", "variables": variables})
+        assert (answer.status_code, said in answer.json()["detail"]) == (status, True)
+    assert (await client.post(path, json={"prompt": "a", "variables": {"b": 1}})).status_code == 200
+    assert (await client.post(path, json={"prompt": "a", "variables": None})).status_code == 200
+
+
+async def test_the_document_tells_of_variables(told):
+    """Wherever a request may bring them."""
+    document = (await (await told.client()).get("/openapi.json")).json()
+    for path in ("/chat/api", "/api/explain", "/v1/chat/completions"):
+        schema = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        assert "{{name}}" in schema["properties"]["variables"]["description"]
+
+
 async def test_the_events_of_a_turn_are_named_and_end_with_the_turn(told, sse):
     """tool_call … tool_finished, texts, answer_end after each answer of the model, and last the turn."""
     told.says(calls(WEATHER, text="Let me look."), "It is warm.")

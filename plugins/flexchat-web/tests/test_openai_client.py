@@ -183,6 +183,19 @@ async def test_what_is_not_done_as_asked_is_told(asking):
     assert "tool_choice" not in said
 
 
+async def test_variables_are_a_field_of_the_body(asking, told):
+    """Prompts show them; a model that is named has no prompt of the rules, and a warning says so."""
+    told.tables["responses"][0]["prompt"] = "Serve {{who}}."
+    client = await asking("x", "y")
+    more = {"variables": {"who": "Ada"}}
+    found = await client.chat.completions.create(model="flexchat", messages=ROME, extra_body=more)
+    assert (told.model.requests[0].messages[0].content, found.flexchat["warnings"]) == ("Serve Ada.", [])
+    named = await client.chat.completions.create(model="robot/r1", messages=ROME, extra_body=more)
+    assert "variables are not used" in named.flexchat["warnings"][0]
+    with pytest.raises(openai.BadRequestError, match="'topic' is FlexChat's own variable"):
+        await client.chat.completions.create(model="flexchat", messages=ROME, extra_body={"variables": {"topic": "x"}})
+
+
 @pytest.mark.parametrize("model", ["flexchat", "robot/r1"])
 async def test_a_response_format_is_held(asking, model):
     """json_schema: an answer that does not fit is asked for again."""

@@ -8,11 +8,13 @@ import contextlib
 import sys
 
 from ..app import FlexChat
+from ..domain import ChatRequest
 from ..plugin.contracts import Command
 from . import standard_input
 from .arguments import spoken
 from .conversations_store import add_keeping_arguments, open_kept, say_continued
 from .opening import add_demo_argument, config_file, introduce, open_chat, require_config
+from .prompt_variables import add_variables_argument, read_variables
 from .terminal import Terminal
 from .transcript import show_turn
 from .usage import OK, UsageError
@@ -24,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-stream", action="store_true", help="print the answer when it is complete, and nothing but the answer"
     )
+    add_variables_argument(parser)
     add_demo_argument(parser)
     add_keeping_arguments(parser, "absent: if the configuration has [conversations]")
 
@@ -31,10 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Answer a message: the answer goes to standard output, all else to standard error."""
     message = read_message(args.message, args.terminal, use_stdin=not args.no_stdin)
+    request = ChatRequest(user_message=message, variables=read_variables(args))
     chat = open_chat(args)
     require_config(args)
     introduce(chat, config_file(args), args.terminal)
-    asyncio.run(_ask(chat, message, args))
+    asyncio.run(_ask(chat, request, args))
     return OK
 
 
@@ -91,7 +95,7 @@ def _beside(terminal: Terminal) -> str:
     return text
 
 
-async def _ask(chat: FlexChat, message: str, args: argparse.Namespace) -> None:
+async def _ask(chat: FlexChat, request: ChatRequest, args: argparse.Namespace) -> None:
     async with contextlib.AsyncExitStack() as closing:
         await closing.enter_async_context(chat)
         kept = await open_kept(chat, args, by_default=False)
@@ -99,9 +103,9 @@ async def _ask(chat: FlexChat, message: str, args: argparse.Namespace) -> None:
             closing.push_async_callback(kept.aclose)
             say_continued(kept, args)
         if args.json:
-            args.terminal.json((await (kept or chat).respond(message)).to_dict())
+            args.terminal.json((await (kept or chat).respond(request)).to_dict())
         else:
-            await show_turn((kept or chat).stream(message), args.terminal, streamed=not args.no_stream)
+            await show_turn((kept or chat).stream(request), args.terminal, streamed=not args.no_stream)
 
 
 COMMANDS = (Command(name="ask", summary="answer one message", add_arguments=add_arguments, run=run),)

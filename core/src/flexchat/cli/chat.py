@@ -7,6 +7,8 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from ..app import FlexChat
 from ..domain import ChatRequest, Message, Turn
@@ -14,6 +16,7 @@ from ..errors import FlexChatError, StorageError, did_you_mean
 from ..plugin.contracts import Command
 from .conversations_store import KeptChat, add_keeping_arguments, conversation_store, open_kept, say_continued
 from .opening import add_demo_argument, config_file, introduce, open_chat, require_config
+from .prompt_variables import add_variables_argument, read_variables
 from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, Terminal
 from .tool_text import signature, summary
@@ -32,6 +35,7 @@ _ENDS = ("/quit", "quit", "exit", None)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what chat takes."""
+    add_variables_argument(parser)
     add_demo_argument(parser)
     add_keeping_arguments(parser, f"absent: at a terminal, unless {_NO_KEEP} is set, or if it is configured")
 
@@ -44,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     terminal: Terminal = args.terminal
     if sys.stdin is None:
         raise StreamError("chat reads standard input, which is closed")
+    variables = read_variables(args)
     chat = open_chat(args)
     require_config(args)
     introduce(chat, config_file(args), terminal)
@@ -57,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
         kept = None
         try:
             kept = runner.run(_open_kept(chat, args, interactive=interactive))
-            failures = _Talk(chat, kept, terminal, runner, as_json=args.json, interactive=interactive).go()
+            talk = _Talk(chat, kept, terminal, runner, variables, as_json=args.json, interactive=interactive)
+            failures = talk.go()
         finally:
             if kept is not None:
                 runner.run(kept.aclose())
@@ -91,6 +97,7 @@ class _Talk:
         kept: KeptChat | None,
         terminal: Terminal,
         runner: asyncio.Runner,
+        variables: Mapping[str, Any],
         *,
         as_json: bool,
         interactive: bool,
@@ -99,6 +106,7 @@ class _Talk:
         self._kept = kept
         self._terminal = terminal
         self._runner = runner
+        self._variables = variables
         self._json = as_json
         self._interactive = interactive
         self._history: tuple[Message, ...] = ()
@@ -176,7 +184,7 @@ class _Talk:
             self._topic = turn.profile.topic or None
 
     async def _answer(self, message: str) -> Turn:
-        request = ChatRequest(user_message=message, history=self._history, topic=self._topic)
+        request = ChatRequest(user_message=message, history=self._history, topic=self._topic, variables=self._variables)
         try:
             if self._json:
                 turn = await (self._kept or self._chat).respond(request)

@@ -15,6 +15,7 @@ from ..domain import PhaseRecord
 from ..plugin.contracts import Command
 from .ask import add_message_arguments, read_message
 from .opening import open_chat
+from .prompt_variables import add_variables_argument, read_variables
 from .terminal import Terminal
 from .usage import FAILED, OK
 
@@ -22,6 +23,7 @@ from .usage import FAILED, OK
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what explain takes."""
     add_message_arguments(parser)
+    add_variables_argument(parser)
     parser.add_argument("--topic", help="what the conversation was about so far")
     parser.add_argument(
         "--collection",
@@ -46,7 +48,9 @@ def run(args: argparse.Namespace) -> int:
 
 async def _explained(chat: FlexChat, message: str, args: argparse.Namespace) -> Explanation:
     async with chat:
-        return await chat.explain(message, topic=args.topic, collections=args.collection)
+        return await chat.explain(
+            message, topic=args.topic, collections=args.collection, variables=read_variables(args)
+        )
 
 
 def _show(message: str, explanation: Explanation, chat: FlexChat, terminal: Terminal) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from ..domain.copies import copied
 from ..errors import ConfigError, Problem, did_you_mean
 from ..files import is_there, read_file
 from .positions import Place, locate_json, locate_toml
@@ -112,13 +113,6 @@ def document_of(data: Mapping[str, Any]) -> Document:
     _check_depth(data, "")
     document = Document(data=copied(data))
     return attrs.evolve(document, problems=tuple(_unusable_values(document)))
-
-
-def copied(value: Any) -> Any:
-    """Return the same tables and lists, made anew: dicts and lists, whatever kind they were."""
-    if isinstance(value, Mapping):
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:

@@ -13,8 +13,9 @@ from typing import Any
 
 import attrs
 
+from ..domain.copies import copied
 from ..errors import Problem, did_you_mean
-from .document import Document, copied
+from .document import Document
 from .model import ToolEntry, own_keys
 from .positions import Place
 from .wording import quoted, spoken_path

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import attrs
 
+from .copies import copied
 from .text import scrub, scrub_json
 
 
@@ -82,6 +83,14 @@ class OpaquePart:
     provider_data: ProviderData
 
 
+def _own_arguments(arguments: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A history outlives the call that brought it, and is encoded once: who made it may go on changing its tables."""
+    try:
+        return copied(arguments) if isinstance(arguments, Mapping) else arguments
+    except RecursionError:
+        return arguments  # refused where it is checked, encoded or kept, each in its own words
+
+
 @attrs.frozen(kw_only=True)
 class ToolCall:
     """A model's wish to run a tool. Made with ``from_text`` or ``from_object``.
@@ -96,7 +105,7 @@ class ToolCall:
     """
 
     name: str = attrs.field(converter=scrub)
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, Any] | None = attrs.field(converter=_own_arguments)
     raw_arguments: str | None = None
     error: str | None = None
     wire_id: str | None = None

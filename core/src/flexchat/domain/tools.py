@@ -34,7 +34,7 @@ class ToolDefinition:
 
     Raises:
         ToolDefinitionError: Name or description missing, an illegal name, or parameters that are not an
-            object schema (requirements TC-27, TC-29).
+            object schema (requirements TC-27, TC-29); or a timeout_ms that is not a whole number from 1.
 
     Attributes:
         name: 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _. A model may be told another name:
@@ -42,7 +42,8 @@ class ToolDefinition:
         parameters: JSON Schema (2020-12 or draft-07) whose root type is "object". Arguments are always
             checked against this, even where a provider is sent a weaker form.
         handler: The specification's handler identifier; used where implementation.handler is absent.
-        timeout_ms: Milliseconds this tool may take; None for tools.default_timeout_ms.
+        timeout_ms: Milliseconds this tool may take; None for that of the implementation's settings, where the
+            specification writes it, else tools.default_timeout_ms.
         exclusive: Never runs beside another call of the same answer.
         repeatable: Asking it the same thing again and again is how it is meant to be used (polling).
         effect: What running it does to the world: "read" nothing, "idempotent" the same however often it runs,
@@ -71,6 +72,14 @@ class ToolDefinition:
             )
         if not isinstance(self.parameters, Mapping) or self.parameters.get("type") != "object":
             raise ToolDefinitionError("Tool parameters must be an object schema")
+        settings = self.implementation.settings
+        if isinstance(settings, Mapping) and "timeout_ms" in settings:
+            rest = {key: value for key, value in settings.items() if key != "timeout_ms"}
+            object.__setattr__(self, "implementation", attrs.evolve(self.implementation, settings=rest))
+            if self.timeout_ms is None:
+                object.__setattr__(self, "timeout_ms", settings["timeout_ms"])
+        if self.timeout_ms is not None and (type(self.timeout_ms) is not int or self.timeout_ms < 1):
+            raise ToolDefinitionError(f"Tool {self.name}: timeout_ms must be a whole number from 1")
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

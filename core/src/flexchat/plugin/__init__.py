@@ -62,6 +62,7 @@ from ..domain.message_json import (
     turn_to_dict,
     turn_to_json,
 )
+from ..domain.stream import CharacterJoiner
 from ..domain.text import storable
 from ..errors import (
     ContentFilterError,
@@ -113,6 +114,7 @@ __all__ = [
     "AnyOf",
     "AssistantMessage",
     "AssistantPart",
+    "CharacterJoiner",
     "ChatEvent",
     "ChatOptions",
     "ChatProvider",

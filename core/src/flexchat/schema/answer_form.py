@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from ..domain import ResponseFormat
+from ..domain.copies import with_own_tables
 from ..errors import ChatRequestError
 from .annotations import UnsayableError, form_of
 from .check import ArgumentChecker
@@ -85,10 +86,12 @@ def answer_form(wanted: Any) -> AnswerForm:
     """
     if isinstance(wanted, AnswerForm):
         return wanted
-    if isinstance(wanted, ResponseFormat):
-        return _of_format(wanted)
-    if isinstance(wanted, Mapping):
-        return _of_format(_format_of(wanted))
+    if isinstance(wanted, ResponseFormat | Mapping):
+        try:
+            wanted = with_own_tables(wanted)  # the caller may go on changing its schema
+        except RecursionError:
+            raise ChatRequestError("response_format: the schema is nested too deeply") from None
+        return _of_format(wanted if isinstance(wanted, ResponseFormat) else _format_of(wanted))
     return _of_class(wanted) if isinstance(wanted, Hashable) else _class_form(wanted)
 
 

@@ -65,9 +65,9 @@ class ToolExecutor:
         error_detail: Literal["message", "incident"] = "message",
     ) -> None:
         self._registry = registry
-        self._types = implementation_types
-        self._handlers = handlers or {}
-        self._retrievers = retrievers or {}
+        self._types = dict(implementation_types)
+        self._handlers = dict(handlers or {})
+        self._retrievers = dict(retrievers or {})
         self._events = events or EventHooks()
         self._default_timeout_ms = default_timeout_ms
         self._mask = mask or Mask()

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 
-from ..config.document import copied
 from ..domain import ToolDefinition
+from ..domain.copies import copied, with_own_tables
 from ..errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
@@ -45,7 +45,9 @@ class ToolRegistry:
         if problems:
             raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
         # The caller may go on changing its tables; what is checked, sent and run must not change with them.
-        self._tools[tool.name] = attrs.evolve(tool, parameters=copied(tool.parameters))
+        self._tools[tool.name] = attrs.evolve(
+            tool, parameters=copied(tool.parameters), implementation=with_own_tables(tool.implementation)
+        )
         self._encoded.clear()
         self._sent = None
         log.debug("tool %s registered", tool.name)

@@ -159,8 +159,8 @@ def _failed(file: Path, text: str) -> ConfigError:
 
 def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[Flaw]:
     """Yield what else is wrong with a case that cannot be read: what is, without the parts that keep it from that."""
-    from ..config.document import copied
     from ..config.structure import structure
+    from ..domain.copies import copied
 
     rest = copied(row)
     wrong = [flaw.at or flaw.place for flaw in flaws]

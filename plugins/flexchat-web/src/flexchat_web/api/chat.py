@@ -22,6 +22,7 @@ from .shapes import (
     TEXT,
     TEXTS,
     TURN,
+    VARIABLES,
     listed,
     record,
     taken,
@@ -33,8 +34,8 @@ _ASKED = {
     "previousMessages": MESSAGES,
     "selectedCollections": {**COLLECTIONS, "type": ["array", "null"]},
     "topic": NULLABLE_TEXT,
+    "variables": VARIABLES,
 }
-_VARIABLES = {**TABLE, "description": "What prompts may show as {{name}}, beside the profile's fields."}
 _PROMPT = {"prompt": {"type": "string", "pattern": "\\S"}}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
@@ -101,6 +102,7 @@ def _asked(body: dict[str, Any]) -> dict[str, Any]:
         "message": body["prompt"],
         "history": read_history(body.get("previousMessages", ()), "previousMessages"),
         "topic": body.get("topic"),
+        "variables": body.get("variables"),
         "collections": None
         if chosen is None
         else [CollectionChoice(service=item["service"], collection=item.get("name") or None) for item in chosen],
@@ -111,7 +113,6 @@ def _kept(call: Call) -> dict[str, Any]:
     return {
         "conversation": call.body.get("conversation"),
         "tenant": call.tenant,
-        "variables": call.body.get("variables"),
     }
 
 
@@ -133,7 +134,6 @@ OPERATIONS = (
                 _PROMPT,
                 **_ASKED,
                 conversation=CONVERSATION_ID,
-                variables=_VARIABLES,
                 stream=SWITCH,
                 retryCount={"description": "Not read."},
                 selectedModels={"description": "Not read."},

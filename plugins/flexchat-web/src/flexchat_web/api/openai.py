@@ -20,7 +20,7 @@ from ..problems import ApiError
 from .openai_chunks import chunks, completion
 from .openai_messages import read_messages, unread_part
 from .records import named_models
-from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, listed, record
+from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, VARIABLES, listed, record
 
 PHASES = "flexchat"
 """The model whose answers the six phases give: the rules choose who it is."""
@@ -83,6 +83,7 @@ async def _asked(call: Call) -> AsyncIterator[Asked]:
         "message": message,
         "history": history,
         "response_format": None if form is None or form["type"] == "text" else form,
+        "variables": body.get("variables"),
     }
     warnings = [f"{name} is not used by this server" for name in _UNREAD if body.get(name)]
     async with call.serving.chat() as chat:
@@ -90,6 +91,8 @@ async def _asked(call: Call) -> AsyncIterator[Asked]:
             given = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
             warnings += [f"{name} is not used: the rule that answers decides; name a model to set it" for name in given]
         else:
+            if body.get("variables"):
+                warnings.append("variables are not used: a model that is named is asked without a prompt of the rules")
             chat = chat.with_rule(_rule(chat, body))
         yield Asked(chat=chat, request=request, warnings=tuple(warnings))
 
@@ -226,6 +229,7 @@ _COMPLETIONS = {
         "tool_choice": {"enum": [None, "auto", "none", "required"]},
         "parallel_tool_calls": {"type": ["boolean", "null"]},
         "logprobs": {"enum": [None, False]},
+        "variables": VARIABLES,
     },
     "required": ["model", "messages"],
     "examples": [{"model": PHASES, "messages": [{"role": "user", "content": "What is 2 + 2?"}]}],

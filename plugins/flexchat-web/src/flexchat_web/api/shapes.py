@@ -13,6 +13,10 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}
 SWITCH: Schema = {"type": "boolean"}
 TABLE: Schema = {"type": "object"}
+VARIABLES: Schema = {
+    "type": ["object", "null"],
+    "description": "What prompts show as {{name}}, beside the profile's fields; before the configuration's variables.",
+}
 TEXTS: Schema = {"type": "array", "items": TEXT}
 
 

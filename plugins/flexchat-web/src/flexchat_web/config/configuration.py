@@ -12,7 +12,8 @@ from typing import Any
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
 from flexchat.assembly import config_schema
-from flexchat.config.document import Document, copied, document_of
+from flexchat.config.document import Document, document_of
+from flexchat.domain.copies import copied
 from flexchat.errors import PluginError
 from flexchat.validation.model_ids import wrong_models
 
