@@ -541,3 +541,13 @@ def test_of_several_candidates_without_a_number_the_first_counts() -> None:
 
     assert found.content == "a"
     assert "several answers" in found.warnings[0]
+
+
+@pytest.mark.parametrize("finish", [7, True, [1], {"a": 1}])
+def test_an_unreadable_end_may_have_cut_off_a_call_that_is_being_written(finish: Any) -> None:
+    """A call that came whole runs."""
+    (cut,) = streamed(candidate(BEGIN, finish=None), candidate(partial("$.a", "Ro"), finish=finish)).tool_calls
+    (ran,) = streamed(candidate({"functionCall": {"name": "f", "args": {}}}, finish=finish)).tool_calls
+
+    assert (cut.arguments, cut.raw_arguments, ran.arguments) == (None, '{"a":"Ro"}', {})
+    assert "may have been cut off" in (cut.error or "")

@@ -864,3 +864,15 @@ def test_any_json_gives_an_answer_or_an_error_of_ours(values: list[Any], as_stre
     except ProviderError:
         return
     assert isinstance(events[-1], StreamEnd)
+
+
+@pytest.mark.parametrize("finish", [7, True, [], {"a": 1}])
+@pytest.mark.parametrize("arguments", ["", '{"a": '])
+def test_an_unreadable_end_may_have_cut_off_the_last_call(finish: Any, arguments: str) -> None:
+    """Only the last, and only without whole arguments."""
+    first, last = fragment(0, "a", "f", ""), fragment(1, "b", "g", arguments)
+    ran, refused = streamed({"tool_calls": [first]}, {"tool_calls": [last]}, finish=finish).tool_calls
+
+    assert (ran.arguments, refused.arguments) == ({}, None)
+    assert "may have been cut off" in (refused.error or "")
+    assert streamed({"tool_calls": [fragment(0, "a", "g", "{}")]}, finish=finish).tool_calls[0].arguments == {}

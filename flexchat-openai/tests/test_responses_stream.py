@@ -464,3 +464,21 @@ def test_an_item_that_cannot_be_told_from_another_is_an_error() -> None:
 
     with pytest.raises(ProviderProtocolError, match="output_index"):
         events_of(added(call(), None), added(second, None), delta("function_call_arguments", "{}", None), completed())
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"status": 7},
+        {"status": []},
+        {"status": "incomplete"},
+        {"status": "incomplete", "incomplete_details": 7},
+        {"status": "incomplete", "incomplete_details": {"reason": 7}},
+    ],
+)
+def test_an_unreadable_end_may_have_cut_off_the_last_call(end: dict[str, Any]) -> None:
+    """It does not run without arguments; one whose arguments are there does."""
+    first, last = call("{}"), call("", id="fc_2", call_id="c2")
+
+    assert [c.arguments for c in whole(output=[first, last], **end).tool_calls] == [{}, None]
+    assert [c.arguments for c in whole(output=[call('{"a": 1}')], **end).tool_calls] == [{"a": 1}]

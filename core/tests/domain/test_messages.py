@@ -94,3 +94,18 @@ def test_a_name_that_is_given_twice_is_noted():
     assert call.arguments == {"a": 2, "b": {"c": 2}}
     assert call.notes == tuple(f"'{name}' was given more than once; the last value counts" for name in "ca")
     assert ToolCall.from_text("t", '{"a": 1}').notes == ()
+
+
+@pytest.mark.parametrize("text", ["", " ", '{"a": ', '{"a": "Ro'])
+def test_a_call_that_may_have_been_cut_off_is_refused_and_says_so(text):
+    """Its text stays."""
+    call = ToolCall.from_text("f", text, id="ours", wire_id="w").if_whole()
+
+    assert (call.arguments, call.raw_arguments, call.id, call.wire_id) == (None, text, "ours", "w")
+    assert "may have been cut off" in call.error
+
+
+@pytest.mark.parametrize("call", [ToolCall.from_text("f", "{}"), ToolCall.from_object("f", {"a": 1})])
+def test_a_call_with_whole_arguments_has_not_been_cut_off(call):
+    """An empty object that was written is whole."""
+    assert call.if_whole() is call

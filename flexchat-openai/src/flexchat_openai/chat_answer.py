@@ -319,7 +319,7 @@ class AnswerDraft:
         is_cut = finish == "length" or not self.is_over
         if is_cut and (call.arguments is None or (is_last and not text.strip())):
             return ToolCall.from_text(draft.name, text, truncated=True, id=call.id, **rest)
-        return call
+        return call.if_whole() if is_last and self.raw_finish is None else call
 
     def _part(self, kind: str) -> TextPart | ReasoningPart | RefusalPart:
         ours = ProviderData(scope=SCOPE, origin=self._origin, data={})

@@ -137,15 +137,18 @@ class ResponseDraft:
             if not draft.is_done:  # a server that says neither that an item is done nor what it has said in all
                 yield from self._finish(draft, draft.item)
         finish, raw = self._finish_reason(response)
-        calls = [draft for draft in self._items if draft.kind == "function_call"]
+        last = next((draft for draft in reversed(self._items) if draft.kind == "function_call"), None)
+        # "incomplete" without a reason, or no word at all: see ToolCall.if_whole.
+        is_unclear = raw == "incomplete" or not isinstance(response.get("status"), str | None)
         parts: list[tuple[int, AssistantPart]] = []
         used: set[object] = set()
         for draft in self._items:
-            made = self._made(draft, used, is_cut=finish == "length" and bool(calls) and draft is calls[-1])
+            made = self._made(draft, used, is_cut=finish == "length" and draft is last)
             for position, part in made:
                 if isinstance(part, ToolCall):
+                    part = part.if_whole() if is_unclear and draft is last else part
                     yield ToolCallEnd(position, part)
-            parts += made
+                parts.append((position, part))
         parts.sort(key=lambda made: made[0])
         yield StreamEnd(
             ChatResult(

@@ -544,3 +544,15 @@ def test_what_becomes_of_a_message_is_kept_with_it() -> None:
 def test_deep_arguments_do_not_run() -> None:
     """Too deep to be read is too deep to be run; nothing is raised."""
     assert called("[" * 100_000).arguments is None
+
+
+@pytest.mark.parametrize("reason", [7, True, [], {"a": 1}])
+def test_an_unreadable_end_may_have_cut_off_the_last_call(reason: Any) -> None:
+    """Only the last, and only without whole arguments."""
+    first = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+    last = {"type": "tool_use", "id": "b", "name": "g", "input": {}}
+    ran, refused = whole([first, last], reason).tool_calls
+
+    assert (ran.arguments, refused.arguments) == ({}, None)
+    assert "may have been cut off" in (refused.error or "")
+    assert [c.arguments for c in whole([{**last, "input": {"a": 1}}], reason).tool_calls] == [{"a": 1}]

@@ -160,9 +160,22 @@ class ToolCall:
         except RecursionError:
             return cls(name=name, arguments=None, error=_TOO_DEEP, **rest)
 
+    def if_whole(self) -> ToolCall:
+        """Return the last call of an answer that does not say why it ends; refused if it may have been cut off.
+
+        A call that begins has no arguments yet, and looks like one of a tool that takes none: it is not run on a guess.
+        """
+        if self.arguments or (self.arguments is not None and (self.raw_arguments or "").strip()):
+            return self
+        return attrs.evolve(self, arguments=None, raw_arguments=self.raw_arguments or "", error=PERHAPS_CUT_OFF)
+
 
 _TOO_DEEP = "the JSON is nested too deeply"
 CUT_OFF = "the output limit was reached while the call was being written, so it was not executed"
+PERHAPS_CUT_OFF = (
+    "the call may have been cut off (its arguments are missing or incomplete, and why the answer ends cannot be read), "
+    "so it was not executed"
+)
 
 
 def _not_json(error: ValueError) -> str:

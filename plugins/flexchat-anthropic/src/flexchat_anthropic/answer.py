@@ -204,7 +204,8 @@ class AnswerDraft:
         for block in [*self._open]:
             yield from self._stop(block)
         is_last = self._ending is not None and self._ending.at == len(self._parts) - 1
-        yield from self._end_call(is_cut=is_last and cuts_off(self.raw_finish))
+        is_cut = is_last and cuts_off(self.raw_finish)
+        yield from self._end_call(is_cut=is_cut, is_unclear=is_last and self.raw_finish is None)
         parts = [part for part in self._parts if not isinstance(part, _Block)]
         has_calls = any(isinstance(part, ToolCall) for part in parts)
         has_text = any(type(part) is TextPart for part in parts)
@@ -265,8 +266,12 @@ class AnswerDraft:
             block.at = len(self._parts)
             self._parts.append(block)
 
-    def _end_call(self, *, is_cut: bool) -> Iterator[ChatEvent]:
-        """Make the call that has ended, if one has: the service says only afterwards that it cut one off."""
+    def _end_call(self, *, is_cut: bool, is_unclear: bool = False) -> Iterator[ChatEvent]:
+        """Make the call that has ended, if one has: the service says only afterwards that it cut one off.
+
+        Args:
+            is_unclear: It is the last one, and why the answer ends cannot be read.
+        """
         block, self._ending = self._ending, None
         if block is None:
             return
@@ -292,6 +297,7 @@ class AnswerDraft:
                 call = ToolCall.from_object(name, given, **rest)
             else:
                 call = ToolCall.from_text(name, text, truncated=is_cut, **rest)
+        call = call.if_whole() if is_unclear else call
         self._parts[block.at] = call
         yield ToolCallEnd(block.at, call)
 

@@ -116,6 +116,13 @@ def thought_beside(answer: AIMessage) -> str:
     return next((beside[key] for key in _THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
 
 
+def has_unreadable_end(answer: AIMessage) -> bool:
+    """Say whether the integration told why the answer ends, and not in a word."""
+    told = _table(answer.response_metadata)
+    ends = [told.get(key) for key in _FINISH_KEYS]
+    return raw_finish(answer) is None and any(end is not None and end != "" for end in ends)
+
+
 def raw_finish(answer: AIMessage) -> str | None:
     """Return the integration's word for the end of the answer; None if it gave none."""
     for key in _FINISH_KEYS:
@@ -159,6 +166,7 @@ def _count(table: object, key: str) -> int | None:
 def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
     ours = ProviderData(scope=SCOPE, origin=origin, data={})
     is_cut = finish_reason(answer, has_calls=True) == "length"
+    is_unclear = has_unreadable_end(answer)
 
     def rest(call: Mapping[str, Any]) -> dict[str, Any]:
         id = known_text(call.get("id"))
@@ -167,7 +175,7 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
     if isinstance(answer, AIMessageChunk) and answer.tool_call_chunks:
         # Read strictly, as LangChain is lenient here: of a text that was cut it makes a shorter object.
         chunks: Any = answer.tool_call_chunks
-        return [
+        streamed = [
             ToolCall.from_text(
                 text_in(chunk, "name", path),
                 text_in(chunk, "args", path),
@@ -176,11 +184,12 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
             )
             for path, chunk in objects_of(chunks, "tool_call_chunks")
         ]
+        return [*streamed[:-1], streamed[-1].if_whole()] if is_unclear else streamed
     calls = [ToolCall.from_object(call["name"], finite(call["args"]), **rest(call)) for call in answer.tool_calls]
     calls += [_unread(call, rest(call)) for call in answer.invalid_tool_calls]
     if is_cut and calls:
         calls[-1] = ToolCall.from_text(calls[-1].name, calls[-1].raw_arguments, truncated=True, **_same(calls[-1]))
-    return calls
+    return [*calls[:-1], calls[-1].if_whole()] if is_unclear and calls else calls
 
 
 def _check_calls(answer: AIMessage) -> None:
