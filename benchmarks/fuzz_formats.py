@@ -2,8 +2,10 @@
 
 A format is data: ``carriers`` are the paths of what carries text or calls, or says where they belong (lists as ``[]``);
 what stands on the way to one carries it too. ``free`` is what a model may fill as it likes: the arguments of a call.
-``allowed`` are other types that are right in a place: null where services write it for "nothing", a list of parts for a
-text. Everything else may hold anything, and must not cost the answer.
+``ends`` are the paths of what says why the answer ends: where that cannot be read, the last call may have been cut off,
+and one without arguments is kept and not run. ``allowed`` are other types that are right in a place: null where
+services write it for "nothing", a list of parts for a text. Everything else may hold anything, and must not cost the
+answer.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ class WireFormat:
     Attributes:
         recordings: Glob below the folder of recordings; empty for none.
         reading: Reads the bytes of an answer, whole or streamed, into events.
-        kits: Conformance kits, whose replies are answers of our own writing.
-        carriers, free, allowed: See the module. allowed: path to the types, "null" for none.
+        kits: Conformance kits, whose replies are answers of our own writing; samples: more of these.
+        carriers, free, ends, allowed: See the module. allowed: path to the types, "null" for none.
         is_sse: Whether its streams are server-sent events; else lines of JSON.
     """
 
@@ -69,8 +71,10 @@ class WireFormat:
     recordings: str = ""
     reading: Callable[[bytes, bool], Sequence[ChatEvent]]
     kits: Sequence[Any] = ()
+    samples: Sequence[Answer] = ()
     carriers: Sequence[str] = ()
     free: Sequence[str] = ()
+    ends: Sequence[str] = ()
     allowed: Mapping[str, tuple[type | None, ...]] = attrs.field(factory=dict)
     is_sse: bool = True
 
@@ -99,7 +103,7 @@ class WireFormat:
 
     def own(self) -> list[Answer]:
         """Return answers of our own writing, whole and streamed: text, calls, what goes back as it came."""
-        found = []
+        found = [*self.samples]
         for number, kit in enumerate(self.kits):
             calls = [("kit_first", {"n": 1, "text": "é"}), ("kit_second", {})]
             replies = [kit.text_reply("Grüße, world"), kit.tool_reply(calls, text="Let me see")]
@@ -182,6 +186,7 @@ CHAT = WireFormat(
         "choices[].delta": (None,),
         "choices[].finish_reason": (None,),  # says nothing: the end has not come
     },
+    ends=("choices[].finish_reason",),
 )
 
 _ITEM_SAYS = (
@@ -200,6 +205,7 @@ RESPONSES = WireFormat(
         **dict.fromkeys(_each(_ITEM_PLACES, ("arguments",)), (None, dict)),
         **dict.fromkeys(_each(_ITEM_PLACES, ("content",)), (str,)),
     },
+    ends=("status", "response.status", "incomplete_details", "response.incomplete_details"),
 )
 
 
@@ -239,6 +245,7 @@ GEMINI = WireFormat(
         "candidates[].finishReason": (None,),  # says nothing: the end has not come
         "[].candidates[].finishReason": (None,),
     },
+    ends=("candidates[].finishReason", "[].candidates[].finishReason"),
 )
 
 _BLOCKS = ("content[].", "content_block.")
@@ -256,6 +263,7 @@ ANTHROPIC = WireFormat(
     allowed={
         "delta.stop_reason": (None,),  # says nothing: the end has not come
     },
+    ends=("delta.stop_reason", "stop_reason", "delta"),
 )
 
 FORMATS: tuple[WireFormat, ...] = (CHAT, RESPONSES, OLLAMA, GEMINI, ANTHROPIC)
