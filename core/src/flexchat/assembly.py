@@ -157,8 +157,9 @@ def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
     """Return a host with every installed plugin but the blocked ones.
 
     Args:
-        block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with
-            commas) adds to them; FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
+        block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with commas)
+            adds to them, and a warning in the log names those of its names that no plugin has.
+            FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
 
     Raises:
         PluginError: In strict mode only.
@@ -167,6 +168,15 @@ def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
     blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
     host = PluginHost(block={**blocked, **(block or {})}, strict=os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1")
     host.load_installed()
+    known = [report.name for report in host.reports]
+    for name in blocked:
+        if name not in known:
+            log.warning(
+                "FLEXCHAT_BLOCK_PLUGINS: no plugin is called '%s'%s (installed: %s)",
+                name,
+                did_you_mean(name, known),
+                ", ".join(known) or "none",
+            )
     for report in host.reports:
         if report.load_ms > SLOW_LOAD_MS:
             log.warning("plugin %s took %.1f s to load", report.name, report.load_ms / 1000)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from flexchat.assembly import installed_plugins
 from flexchat.cli import plugins as plugins_module
 from flexchat.plugin import hookimpl
@@ -56,3 +57,15 @@ def test_plugins_as_json(run):
 
     assert {report["status"] for report in reports} == {"active"}
     assert {"name", "package", "provides", "reason"} <= reports[0].keys()
+
+
+@pytest.mark.parametrize(("name", "hint"), [("opnai", "did you mean 'openai'?"), ("no-such", "installed: ")])
+def test_a_plugin_to_leave_out_that_is_not_there_is_told(run, monkeypatch, name, hint):
+    """A typing error in FLEXCHAT_BLOCK_PLUGINS leaves the unwanted one on; one that is there is not told of."""
+    monkeypatch.setenv("FLEXCHAT_BLOCK_PLUGINS", f"openai, {name}" if name == "no-such" else name)
+
+    ran = run("plugins")
+
+    assert f"note: FLEXCHAT_BLOCK_PLUGINS: no plugin is called '{name}'" in ran.err
+    assert hint in ran.err
+    assert "called 'openai'" not in ran.err
