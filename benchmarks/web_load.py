@@ -107,9 +107,18 @@ def words() -> str:
 
 
 def old_records(models: int, tests: int) -> Any:
-    test = {"success": True, "timestamp": "2026-01-01T00:00:00Z", "details": "x" * 20}
-    record = {"totalTests": tests, "successCount": tests, "testHistory": [test] * tests}
-    return {"records": {f"robot/m{i}": record for i in range(models)}}
+    """Return as many tests as a body may have values for: all different, or they would be one."""
+    return {
+        "records": {
+            f"robot/m{i}": {
+                "history": [
+                    {"success": True, "timestamp": f"2026-01-01T00:{j // 60:02}:{j % 60:02}Z", "details": "x" * 20}
+                    for j in range(tests)
+                ]
+            }
+            for i in range(models)
+        }
+    }
 
 
 ATTACKS = (
@@ -195,7 +204,7 @@ ATTACKS = (
         "explain: patterns over 100,000", "/api/explain", lambda: {"prompt": "hello", "topic": "a" * 99_000}, 4, regexps
     ),
     Attack("chat: patterns over 100,000", "/chat/api", lambda: {"prompt": "hello", "topic": "a" * 99_000}, 4, regexps),
-    Attack("validation: import of 100 × 500", "/api/validation/import", lambda: old_records(100, 500), 4),
+    Attack("validation: import of 80 × 300", "/api/validation/import", lambda: old_records(80, 300), 4),
     Attack("validation: matrix", "/api/validation/matrix", lambda: None, 8),
     Attack("service: SSE without empty lines", "/v1/chat/completions", completion("sse/m"), 4, lying),
     Attack("service: 15 MB unpacked", "/v1/chat/completions", completion("plain/m"), 2, lying),
@@ -399,7 +408,7 @@ def measure(attack: Attack, liar: str, seconds: float) -> str:
                 import urllib.request
 
                 for _ in range(1):
-                    body = json.dumps(old_records(40, 500)).encode()
+                    body = json.dumps(old_records(80, 300)).encode()
                     request = urllib.request.Request(
                         f"{url}/api/validation/import", body, {"content-type": "application/json"}
                     )

@@ -19,7 +19,7 @@ from .domain.masking import Mask
 from .errors import ProviderRequestError, StorageError
 from .phases.citations import citations_of
 from .phases.exchange import Generation
-from .phases.phase5_matching import RuleVerdict, verdicts
+from .phases.phase5_matching import RuleVerdict, each_verdict
 from .phases.phase6_generation import ResponseGenerator
 from .phases.routing import PhaseRecords, Router
 from .phases.template import shows_documents
@@ -28,6 +28,8 @@ from .plugin.events import EventHooks, current_turn
 from .schema.answer_form import AnswerForm
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE = 100  # rules that are explained before others are served
 
 KEEPING_S = 2.5
 """How long a turn that is stopped waits for its being kept; then the store goes on by itself."""
@@ -64,6 +66,7 @@ class Conversation:
         self._generator = generator
         self._events = events
         self._mask = mask or Mask()
+        self._explaining = asyncio.Lock()
 
     async def explain(self, request: ChatRequest) -> Explanation:
         """Run the phases up to the choice of a rule, and say why it is chosen.
@@ -79,12 +82,22 @@ class Conversation:
         with _Turn(request, self._events) as turn:
             records = turn.records
             profile, _ = await self._router.profile(request, records)
-            found = verdicts(profile, self._router.rules)
+            found = await self._verdicts(profile)
             fitting = next((verdict.rule for verdict in found if verdict.fits), None)
             if fitting is not None:
                 await self._router.rule(profile, records)
         tools = self._generator.offered_to(self._router.rules[fitting]) if fitting is not None else ()
         return Explanation(profile=profile, rule=fitting, verdicts=found, phases=tuple(records.records), tools=tools)
+
+    async def _verdicts(self, profile: Profile) -> tuple[RuleVerdict, ...]:
+        """Return what is said of each rule; others are served meanwhile, and of many who ask one at a time."""
+        found: list[RuleVerdict] = []
+        async with self._explaining:
+            for verdict in each_verdict(profile, self._router.rules):
+                found.append(verdict)
+                if len(found) % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        return tuple(found)
 
     async def respond(self, request: ChatRequest, form: AnswerForm | None = None, keep: Keep | None = None) -> Turn:
         """Answer a message.

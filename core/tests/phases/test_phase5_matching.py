@@ -6,7 +6,7 @@ import pytest
 from flexchat.config.model import ResponseRule
 from flexchat.domain import Profile
 from flexchat.errors import NoMatchingRuleError
-from flexchat.phases.phase5_matching import match_response_rule, verdicts
+from flexchat.phases.phase5_matching import MOST_TOLD, match_response_rule, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,3 +168,18 @@ def test_all_patterns_together_have_a_time():
 
     assert time.thread_time() - started < 1.5
     assert all("took too long" in verdict.failed[0] for verdict in found[-100:])
+
+
+def test_a_turn_keeps_of_the_first_thousand_rules_why_they_did_not_fit():
+    rules = [*(rule(topic=f"t{n}") for n in range(3_000)), rule()]
+    index, _, passed_over = match_response_rule(Profile(topic="x"), rules)
+    assert (index, len(passed_over)) == (3_000, MOST_TOLD)
+    assert len(verdicts(Profile(topic="x"), rules)) == 3_001
+
+
+def test_thousands_of_rules_are_matched_in_time_to_their_number(cpu_growth):
+    def work(size):
+        rules = [*(rule(topic=f"t{n}") for n in range(size)), rule()]
+        match_response_rule(Profile(topic="x"), rules)
+
+    assert cpu_growth(work, 2_000, 20_000) < 25

@@ -268,3 +268,31 @@ async def test_a_whole_number_may_be_written_with_a_point(cases, sse):
     assert events[-1][1]["planned"] == 1
     asked = {"model": "robot/r1", "max_tokens": 5.0, "seed": 1.0, "messages": [{"role": "user", "content": "x"}]}
     assert (await client.post("/v1/chat/completions", json=asked)).status_code == 200
+
+
+@pytest.mark.slow
+async def test_many_results_are_read_and_told_of_apart_with_the_same_answers(cases, sse, monkeypatch, tmp_path):
+    """What is long is imported and summed up in another process, as in this one; the server only keeps rows."""
+    from flexchat_web import checking
+    from flexchat_web.api import records
+
+    client = await cases.client()
+    await finished(client, sse, runs=2)
+    tests = [{"success": n % 3 > 0, "timestamp": f"2026-01-01T00:00:{n:02}Z", "details": "x"} for n in range(40)]
+    old = {"records": {f"robot/m{m}": {"history": tests, "totalTests": 50, "successCount": 30} for m in range(9)}}
+    paths = ["tools/validation", "validation/matrix", "validation/attempts?limit=500", "validation/export"]
+
+    async def answers():
+        found = [await client.post("/api/validation/import", json=old), *[await client.get(f"/api/{p}") for p in paths]]
+        return [(answer.status_code, {**answer.json(), "saved_at": 0}) for answer in found]
+
+    monkeypatch.setattr(checking, "QUICK_MARKS", 10)
+    assert (await client.post("/api/validation/import", json=old)).json() == {"imported": 9 * 41}
+    apart = await answers()
+    monkeypatch.setattr(checking, "QUICK_MARKS", 10**9)
+    monkeypatch.setattr(records, "QUICK", 10**9)
+    assert apart == await answers()
+    assert [status for status, _ in apart] == [200] * 5
+    monkeypatch.setattr(checking, "QUICK_MARKS", 0)
+    assert (await client.post("/api/validation/import", json={"format": "x"})).status_code == 422
+    assert (await client.post("/api/validation/import", content=b"{,")).status_code == 415

@@ -14,6 +14,9 @@ from ..config.wording import spoken_literal
 from ..domain import Profile
 from ..errors import NoMatchingRuleError
 
+MOST_TOLD = 1_000
+"""Rules of which a turn keeps why they did not fit; ``explain`` says it of all."""
+
 _SHOWN = 60
 _LEAST_S = 0.001  # what a pattern gets when others have used the time up: enough for one that is not slow
 _MOST_GIVEN_UP = 50  # searches that took too long, after which none is begun
@@ -85,7 +88,9 @@ class Conditions:
 
 
 def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule, tuple[str, ...]]:
-    """Return the first rule that fits, its index, and of each rule before it the first condition that fails.
+    """Return the first rule that fits, its index, and of the rules before it the first condition that fails.
+
+    That is told of the first thousand rules.
 
     A rule without conditions fits always. ``FIELD`` compares, ``FIELD_contains`` looks for a part of the text,
     ``FIELD_regexp`` searches with a pattern (``/body/flags`` or the body alone), and ``rag_results = "any"`` means a
@@ -98,6 +103,10 @@ def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tupl
     """
     conditions, passed_over = Conditions(profile), list[str]()
     for index, rule in enumerate(rules):
+        if index >= MOST_TOLD:
+            if all(conditions.hold(key, wanted) for key, wanted in rule.match.items()):
+                return index, rule, tuple(passed_over)
+            continue
         failed = next(conditions.failures(rule), None) if rule.match else None
         if failed is None:
             return index, rule, tuple(passed_over)
@@ -107,8 +116,14 @@ def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tupl
 
 def verdicts(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[RuleVerdict, ...]:
     """Return for each rule every condition that fails."""
+    return tuple(each_verdict(profile, rules))
+
+
+def each_verdict(profile: Profile, rules: Sequence[ResponseRule]) -> Iterator[RuleVerdict]:
+    """Yield for each rule every condition that fails."""
     conditions = Conditions(profile)
-    return tuple(RuleVerdict(index, tuple(conditions.failures(rule))) for index, rule in enumerate(rules))
+    for index, rule in enumerate(rules):
+        yield RuleVerdict(index, tuple(conditions.failures(rule)))
 
 
 def _shown(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +24,8 @@ FILE_NAME = "validation.db"
 APPLICATION_ID = 0x666C7876  # "flxv"
 QUIET_S = 900.0
 """Seconds after which a run of another machine counts as interrupted if nothing was heard of it."""
+
+_PIECE = 500  # attempts
 
 RunState = Literal["running", "finished", "cancelled", "failed", "interrupted"]
 
@@ -103,6 +106,29 @@ class Tally:
         return self.passed + self.failed + self.errors
 
 
+@attrs.frozen
+class Rows:
+    """Attempts and runs as they are kept, made ready for ValidationStore.add_rows; they can be sent to a process.
+
+    Attributes:
+        attempts: Some hundred attempts each, pickled: what is sent is then read little by little.
+    """
+
+    attempts: tuple[bytes, ...]
+    runs: tuple[tuple[Any, ...], ...]
+
+
+def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
+    """Return attempts and runs as they are kept.
+
+    Raises:
+        StorageError: One cannot be kept.
+    """
+    rows = _rows(attempts)
+    pieces = (rows[start : start + _PIECE] for start in range(0, len(rows), _PIECE))
+    return Rows(tuple(map(pickle.dumps, pieces)), tuple(map(_run_row, runs)))
+
+
 class ValidationStore:
     """Keeps tries and runs. What a method that writes has returned from survives ``kill -9`` and a loss of power.
 
@@ -127,8 +153,19 @@ class ValidationStore:
 
     async def add(self, *attempts: Attempt) -> int:
         """Add attempts, all or none; return how many are new: one whose id is there already is left as it is."""
-        rows = self._rows(attempts)
+        rows = _rows(attempts)
         return await self._database.write(lambda database: _insert(database, rows))
+
+    async def add_rows(self, rows: Rows) -> int:
+        """Add what rows_of has made ready, all or none; return how many attempts are new."""
+        return await self._database.write(lambda database: _insert_rows(database, rows))
+
+    async def count(self) -> int:
+        """Return how many attempts there are."""
+        found: int = await self._database.read(
+            lambda database: database.execute("SELECT count(*) FROM attempts").fetchone()[0]
+        )
+        return found
 
     async def attempts(self, *, run: str | None = None, model_id: str | None = None) -> Sequence[Attempt]:
         """Return attempts in the order they were added: all, or those of a run, of a model."""
@@ -184,14 +221,8 @@ class ValidationStore:
 
     def add_blocking(self, attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> int:
         """Do as add does, for code that is not asynchronous; runs that are not there yet are added in the same step."""
-        rows, run_rows = self._rows(attempts), [_run_row(run) for run in runs]
-
-        def write(database: sqlite3.Connection) -> int:
-            for row in run_rows:
-                _insert_run(database, row)
-            return _insert(database, rows)
-
-        return self._database.write_blocking(write)
+        rows = rows_of(attempts, runs)
+        return self._database.write_blocking(lambda database: _insert_rows(database, rows))
 
     def attempts_blocking(self, *, model_id: str | None = None) -> Sequence[Attempt]:
         """Do as attempts does, for code that is not asynchronous."""
@@ -204,28 +235,6 @@ class ValidationStore:
     def close(self) -> None:
         """Do as aclose does, for code that is not asynchronous."""
         self._database.close()
-
-    def _rows(self, attempts: Iterable[Attempt]) -> list[tuple[Any, ...]]:
-        rows = []
-        for attempt in attempts:
-            data = attempt_to_dict(attempt)
-            try:
-                kept = attempt_from_dict(data)
-            except ValueError as error:
-                raise StorageError(f"validation results: this attempt cannot be kept: {error}") from None
-            rows.append(
-                (
-                    kept.id,
-                    kept.run,
-                    kept.key.model_id,
-                    kept.case,
-                    kept.repetition,
-                    kept.outcome,
-                    kept.cost,
-                    json.dumps(data, ensure_ascii=False, separators=(",", ":")),
-                )
-            )
-        return rows
 
     def _attempts(self, written: Iterable[tuple[str, str]]) -> Sequence[Attempt]:
         found = []
@@ -295,16 +304,43 @@ _RUN = "id, state, owner, heard_at, run"
 _INSERT_RUN = "INSERT INTO runs (id, tenant, state, owner, heard_at, run) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO"
 
 
+def _rows(attempts: Iterable[Attempt]) -> list[tuple[Any, ...]]:
+    rows = []
+    for attempt in attempts:
+        data = attempt_to_dict(attempt)
+        try:
+            kept = attempt_from_dict(data)
+        except ValueError as error:
+            raise StorageError(f"validation results: this attempt cannot be kept: {error}") from None
+        rows.append(
+            (
+                kept.id,
+                kept.run,
+                kept.key.model_id,
+                kept.case,
+                kept.repetition,
+                kept.outcome,
+                kept.cost,
+                json.dumps(data, ensure_ascii=False, separators=(",", ":")),
+            )
+        )
+    return rows
+
+
+def _insert_rows(database: sqlite3.Connection, rows: Rows) -> int:
+    for row in rows.runs:
+        _insert_run(database, row)
+    return sum(_insert(database, pickle.loads(piece)) for piece in rows.attempts)
+
+
 def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
-    new = 0
-    for row in rows:
-        new += database.execute(
-            "INSERT INTO attempts (id, run, model_id, case_name, repetition, outcome, cost, attempt) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            row,
-        ).rowcount
+    new = database.executemany(
+        "INSERT INTO attempts (id, run, model_id, case_name, repetition, outcome, cost, attempt) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        rows,
+    ).rowcount
     _hear(database, {row[1] for row in rows if row[1]})
-    return new
+    return max(0, new)  # -1: there were no rows
 
 
 def _hear(database: sqlite3.Connection, runs: Iterable[str]) -> None:

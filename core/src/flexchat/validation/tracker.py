@@ -160,8 +160,16 @@ class ModelValidationTracker:
         Raises:
             ValueError: It is no such data; says where and why.
         """
+        return self._store.add_blocking(*self.read(data))
+
+    def read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
+        """Return what merge would add of JSON data; some of it may be there already.
+
+        Raises:
+            ValueError: It is no such data; says where and why.
+        """
         try:
-            return self._merge(data)
+            return self._read(data)
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
 
@@ -170,7 +178,7 @@ class ModelValidationTracker:
         if self._is_own:
             self._store.close()
 
-    def _merge(self, data: Any) -> int:
+    def _read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
         if not isinstance(data, Mapping) or "format" not in data:
             attempts = [
                 attempt
@@ -180,8 +188,8 @@ class ModelValidationTracker:
                     *record.beyond(self._store.attempts_blocking(model_id=record.model_id)),
                 )
             ]
-            return self._store.add_blocking(attempts)
-        return self._store.add_blocking(*read_exported(data))
+            return attempts, ()
+        return read_exported(data)
 
     def _save(self, path: Path) -> None:
         if self._store.path is not None and path.absolute() == self._store.path.absolute():

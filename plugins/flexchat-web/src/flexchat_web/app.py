@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from .apart import Apart
-from .checking import Bodies, Checker, GoneError, is_quick, read_body
+from .checking import Checker, GoneError, Unread, read_body
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
 from .operations import Call, Event, Operation, Reply
@@ -176,11 +176,9 @@ class WebApp:
         query = route.checker.query(scope.get("query_string", b""))
         most = min(operation.max_body_bytes, settings.max_body_bytes)
         raw = await read_body(headers, receive, max_bytes=most, seconds=settings.body_seconds)
-        kind, bodies = headers.get("content-type", ""), route.checker.bodies
-        if is_quick(raw):
-            body = bodies.checked(raw, kind)
-        else:
-            body = await Apart.of(self.serving).run(Bodies.checked, bodies, raw, kind)
+        body: Any = Unread(route.checker.bodies, raw, headers.get("content-type", ""))
+        if not operation.unread:
+            body = body.read() if body.is_quick else await Apart.of(self.serving).run(Unread.read, body)
         return Call(
             serving=self.serving,
             body=body,

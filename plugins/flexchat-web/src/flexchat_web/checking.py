@@ -112,6 +112,28 @@ class Bodies:
         return data
 
 
+@attrs.frozen
+class Unread:
+    """A body as it came; see Bodies.checked."""
+
+    bodies: Bodies
+    raw: bytes
+    content_type: str
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is read and checked in a few milliseconds."""
+        return is_quick(self.raw)
+
+    def read(self) -> Any:
+        """Return it as JSON data that fits the schema; None without one.
+
+        Raises:
+            ApiError: 400, 413, 415.
+        """
+        return self.bodies.checked(self.raw, self.content_type)
+
+
 class Checker:
     """Checks the requests of one operation."""
 

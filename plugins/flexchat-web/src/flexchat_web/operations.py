@@ -18,7 +18,7 @@ class Call:
     """A request that has passed every check.
 
     Attributes:
-        body: JSON data that fits the operation's schema; None without a body.
+        body: JSON data that fits the operation's schema; None without a body. See Operation.unread, too.
         query: The query's parameters, converted as their schemas say; defaults filled in.
         path: The path's parameters.
         tenant: Whose request it is.
@@ -44,6 +44,15 @@ class Json:
     """An answer in JSON."""
 
     data: Any
+    status: int = 200
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Written:
+    """An answer in JSON that is written already: another process made it."""
+
+    body: bytes
     status: int = 200
     headers: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -77,7 +86,7 @@ class Stream:
     headers: Mapping[str, str] = attrs.field(factory=dict)
 
 
-Reply = Json | Text | Stream
+Reply = Json | Written | Text | Stream
 
 
 @attrs.frozen(kw_only=True)
@@ -89,6 +98,7 @@ class Operation:
         name: The operationId.
         body: JSON Schema of the body; None takes none.
         body_required: Whether there must be one.
+        unread: Whether its handler gets the body as it came, checking.Unread, to have it read where it is worked on.
         max_body_bytes: Of a body; Settings.max_body_bytes may allow less.
         query: JSON Schema of each parameter; "string", "integer" and "boolean" are known.
         answers: JSON Schema of each status it answers with, beside problems; None: no JSON.
@@ -111,6 +121,7 @@ class Operation:
     answers: Mapping[int, Schema | None]
     body: Schema | None = None
     body_required: bool = True
+    unread: bool = False
     max_body_bytes: int = 1024 * 1024
     query: Mapping[str, Schema] = attrs.field(factory=dict)
     problems: tuple[int, ...] = ()

@@ -9,7 +9,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .operations import Event, Json, Reply, Stream
+from .operations import Event, Json, Reply, Stream, Written
 from .problems import ApiError
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -44,6 +44,11 @@ def _finite(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [_finite(item) for item in data]
     return data
+
+
+def written(reply: Reply) -> Reply:
+    """Return an answer as it can be sent without further work."""
+    return Written(encoded(reply.data), reply.status, reply.headers) if isinstance(reply, Json) else reply
 
 
 def event_bytes(event: Event) -> bytes:
@@ -99,6 +104,8 @@ async def send_reply(
             await _Streaming(reply, send, failed).run(stopped, head_only=head_only)
     elif isinstance(reply, Json):
         await _send(send, reply.status, "application/json", encoded(reply.data), reply.headers, head_only=head_only)
+    elif isinstance(reply, Written):
+        await _send(send, reply.status, "application/json", reply.body, reply.headers, head_only=head_only)
     else:
         media = f"{reply.media_type}; charset=utf-8" if reply.media_type.startswith("text/") else reply.media_type
         kind = "" if reply.status == 204 else media

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flexchat.validation.attempt_json import attempt_to_dict
 from flexchat.validation.attempts import Attempt
-from flexchat.validation.fingerprint import case_hashes
 from flexchat.validation.summary import stale_attempt
 
 from ..operations import Call, Json, Operation, Reply
-from . import cases as case_files
-from .records import Records, validation_table
+from .records import Records, Results
 from .runs import ATTEMPT, WANTED, plan_of
 from .shapes import COUNT, SWITCH, TEXTS, listed, record
 
@@ -22,26 +19,26 @@ _CHOICE = {"type": "string", "default": "", "maxLength": 300}
 
 
 async def _list(call: Call) -> Reply:
-    records = Records.of(call.serving)
     async with call.serving.chat() as chat:
-        store, keys = records.store(chat), await records.keys(chat)
-        found, _ = await case_files.readable(call.serving, chat)
-        kept = await store.attempts(model_id=call.query["model_id"] or None)
-        own = {run.id for run in await store.runs(-1, tenant=call.tenant)}
-        tools, table = chat.tools.get_registry().list(), validation_table(chat)
+        return await Records.of(call.serving).told(chat, _newest, call.tenant, call.query)
 
-    def made() -> list[dict[str, Any]]:
-        wanted = [attempt for attempt in kept if attempt.run is None or attempt.run in own]
-        if call.query["case"]:
-            wanted = [attempt for attempt in wanted if attempt.case == call.query["case"]]
-        hashes = case_hashes(found.cases, tools, table)
-        newest = wanted[: -call.query["limit"] - 1 : -1]
-        return [
-            {**attempt_to_dict(one), "stale": bool(stale_attempt(one, keys(one.key.model_id), hashes))}
-            for one in newest
+
+def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
+    own = {run.id for run in results.store.runs_blocking() if run.tenant == tenant}
+    wanted = [
+        attempt
+        for attempt in results.store.attempts_blocking(model_id=query["model_id"] or None)
+        if (attempt.run is None or attempt.run in own) and query["case"] in ("", attempt.case)
+    ]
+    return {
+        "attempts": [
+            {
+                **attempt_to_dict(one),
+                "stale": bool(stale_attempt(one, results.keys(one.key.model_id), results.cases or {})),
+            }
+            for one in wanted[: -query["limit"] - 1 : -1]
         ]
-
-    return Json({"attempts": await asyncio.to_thread(made)})
+    }
 
 
 async def _plan(call: Call) -> Reply:

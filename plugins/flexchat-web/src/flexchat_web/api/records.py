@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import attrs
 from flexchat import FlexChat, ModelInfo, ProviderError
 from flexchat.config.cases import ValidationTable
 from flexchat.errors import UnknownNameError, did_you_mean
@@ -17,6 +19,9 @@ from flexchat.validation.fingerprint import Keys
 from flexchat.validation.store import ValidationStore
 from flexchat.validation.tracker import ModelValidationTracker
 
+from ..apart import Apart
+from ..operations import Written
+from ..sending import encoded
 from . import cases as case_files
 
 if TYPE_CHECKING:
@@ -29,6 +34,28 @@ FRESH_S = 60.0
 """Seconds for which a list of models is not asked for again."""
 
 Lists = Mapping[str, tuple[ModelInfo, ...] | ProviderError]
+
+
+QUICK = 300
+"""Attempts that are told of in this process."""
+
+
+@attrs.frozen
+class Results:
+    """What work on all results is given; see Records.told.
+
+    Attributes:
+        keys: What the results of a model are valid for now.
+        cases: The cases that count now; see ModelValidationTracker.
+    """
+
+    store: ValidationStore
+    keys: Keys
+    cases: Mapping[str, str] | None
+
+    def tracker(self) -> ModelValidationTracker:
+        """Return a tracker over the store."""
+        return ModelValidationTracker(self.store, current=self.keys, cases=lambda: self.cases)
 
 
 class Records:
@@ -61,6 +88,19 @@ class Records:
         keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, validation_table(chat))
         return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
+    async def told(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Written:
+        """Return as an answer what a function of a module says of all results: in another process if they are many.
+
+        Args:
+            work: Takes the Results and the args, and returns JSON data.
+        """
+        store, keys = self.store(chat), await self.keys(chat)
+        cases = await case_files.hashes(self._serving, chat, validation_table(chat))
+        if await store.count() <= QUICK:
+            return Written(await asyncio.to_thread(_told, Results(store, keys, cases), work, args))
+        run = Apart.of(self._serving).run
+        return Written(await run(_told_elsewhere, store.path, keys, cases, work, args))
+
     async def lists(self, chat: FlexChat, *, refresh: bool = False) -> Lists:
         """Return the models of each service, or why it does not list them; a minute old at most."""
         async with self._listing:
@@ -77,6 +117,17 @@ class Records:
         """Close the stores."""
         while self._stores:
             await self._stores.popitem()[1].aclose()
+
+
+def _told(results: Results, work: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+    return encoded(work(results, *args))
+
+
+def _told_elsewhere(
+    path: Path, keys: Keys, cases: Mapping[str, str] | None, work: Callable[..., Any], args: tuple[Any, ...]
+) -> bytes:
+    with closing(ValidationStore(path)) as store:
+        return _told(Results(store, keys, cases), work, args)
 
 
 def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:

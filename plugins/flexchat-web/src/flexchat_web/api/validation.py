@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import attrs
 from flexchat.validation.fingerprint import case_hashes
+from flexchat.validation.store import Rows, ValidationStore, rows_of
 from flexchat.validation.summary import matrix, summarise
+from flexchat.validation.tracker import ModelValidationTracker
 
+from ..apart import Apart
+from ..checking import Unread
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
 from . import cases as case_files
-from .records import Records, chosen_model, named_models, shown_status, validation_table
+from .records import Records, Results, chosen_model, named_models, shown_status, validation_table
 from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
 
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
@@ -20,9 +28,11 @@ _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["intege
 
 async def _validations(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        tracker = await Records.of(call.serving).tracker(chat)
-        found = await asyncio.to_thread(tracker.get_all_validations)
-    return Json({"validations": [status.to_dict() for status in found]})
+        return await Records.of(call.serving).told(chat, _all_validations)
+
+
+def _all_validations(results: Results) -> Any:
+    return {"validations": [status.to_dict() for status in results.tracker().get_all_validations()]}
 
 
 async def _validate(call: Call) -> Reply:
@@ -62,39 +72,59 @@ async def _matrix(call: Call) -> Reply:
     records = Records.of(call.serving)
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)
-        cases, store, keys = _tagged(call, found), records.store(chat), await records.keys(chat)
         tools, table = chat.tools.get_registry().list(), validation_table(chat)
-        named = named_models(chat)
-        attempts, runs = await store.attempts(), await store.runs(-1)
+        hashes = await asyncio.to_thread(case_hashes, _tagged(call, found), tools, table)
+        flaws = case_files.told(problems, call.serving)
+        return await records.told(chat, _whole_matrix, hashes, bool(found.cases), [*named_models(chat)], flaws)
 
-    def made() -> dict[str, Any]:
-        hashes = case_hashes(cases, tools, table)
-        ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
-        counting = hashes if found.cases else None  # as for a model's record
-        return matrix(summarise(attempts, {id: keys(id) for id in ids}, counting, runs=runs), hashes)
 
-    return Json({**await asyncio.to_thread(made), "problems": case_files.told(problems, call.serving)})
+def _whole_matrix(
+    results: Results, shown: Mapping[str, str], has_cases: bool, named: Sequence[str], problems: Any
+) -> Any:
+    attempts, runs = results.store.attempts_blocking(), results.store.runs_blocking()
+    ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
+    counting = shown if has_cases else None  # as for a model's record
+    found = summarise(attempts, {id: results.keys(id) for id in ids}, counting, runs=runs)
+    return {**matrix(found, shown), "problems": problems}
 
 
 async def _export(call: Call) -> Reply:
+    tenant = call.tenant if call.serving.settings.tokens else None
     async with call.serving.chat() as chat:
-        tracker = await Records.of(call.serving).tracker(chat)
-        data = await asyncio.to_thread(tracker.export)
-    if call.serving.settings.tokens:  # what a model answered in a run belongs to the run's tenant
-        own = {run["id"] for run in data["runs"] if run["tenant"] == call.tenant}
+        made = await Records.of(call.serving).told(chat, _exported, tenant)
+    return attrs.evolve(made, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
+
+
+def _exported(results: Results, tenant: str | None) -> Any:
+    data = results.tracker().export()
+    if tenant is not None:  # what a model answered in a run belongs to the run's tenant
+        own = {run["id"] for run in data["runs"] if run["tenant"] == tenant}
         data["runs"] = [run for run in data["runs"] if run["id"] in own]
         for model in data["records"]:
             model["attempts"] = [made for made in model["attempts"] if made["run"] is None or made["run"] in own]
-    return Json(data, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
+    return data
 
 
 async def _import(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        tracker = await Records.of(call.serving).tracker(chat)
+        store = Records.of(call.serving).store(chat)
         try:
-            return Json({"imported": await asyncio.to_thread(tracker.merge, call.body)})
+            if call.body.is_quick:
+                made = await asyncio.to_thread(_rows_in, store, call.body)
+            else:
+                made = await Apart.of(call.serving).run(_rows_elsewhere, store.path, call.body)
         except ValueError as error:
             raise ApiError(422, f"nothing was imported: {error}", kind="import") from None
+        return Json({"imported": await store.add_rows(made)})
+
+
+def _rows_in(store: ValidationStore, body: Unread) -> Rows:
+    return rows_of(*ModelValidationTracker(store).read(body.read()))
+
+
+def _rows_elsewhere(path: Path, body: Unread) -> Rows:
+    with closing(ValidationStore(path)) as store:
+        return _rows_in(store, body)
 
 
 def _tagged(call: Call, found: Any) -> Any:
@@ -206,6 +236,7 @@ OPERATIONS = (
         summary="Add results that were exported, here or by the Node original; what is there already is not added.",
         tag="validation",
         handle=_import,
+        unread=True,
         body={
             "type": ["object", "array"],
             "description": "What the export answers, or a file of the Node original.",

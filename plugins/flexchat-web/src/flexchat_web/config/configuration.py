@@ -20,6 +20,7 @@ from flexchat.validation.model_ids import wrong_models
 from ..apart import Apart
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError
+from ..sending import written
 from ..serving import Serving
 from .answers import FLAWS, FORMAT, STATUS, TEXT, an_object, flaws_as_data, status_of
 from .differences import unified_diff
@@ -58,7 +59,11 @@ async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Re
     if facts is None:
         return await asyncio.to_thread(work, call)
     alike: Any = facts  # what the work asks of a server it is told by the facts
-    return await Apart.of(call.serving).run(work, attrs.evolve(call, serving=alike))
+    return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, serving=alike))
+
+
+def _written_by(work: Callable[[Call], Reply], call: Call) -> Reply:
+    return written(work(call))
 
 
 def _size(call: Call) -> int:
@@ -166,7 +171,7 @@ async def replace(call: Call) -> Reply:
     if file.version != call.body["version"]:
         raise changed_meanwhile(file.name)
     try:
-        posted = _posted(call, {"text": call.body["text"]})
+        posted = await asyncio.to_thread(_posted, call, {"text": call.body["text"]})
         # Shielded: who goes away while the file is replaced leaves the old one or the new one in force, not both.
         await asyncio.shield(
             serving.replace(posted.document, lambda: save(path, posted.text, version=call.body["version"]))
@@ -188,7 +193,8 @@ async def reload(call: Call) -> Reply:
     serving = call.serving
     try:
         if call.body:
-            await asyncio.shield(serving.reload(_usable(call, call.body)))
+            tables = await asyncio.to_thread(_usable, call, call.body)
+            await asyncio.shield(serving.reload(tables))
             message = "the configuration serves until the server ends or reloads; it is in no file"
         else:
             await asyncio.shield(serving.reload())
