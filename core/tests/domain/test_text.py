@@ -1,7 +1,7 @@
 """Text from outside holds whole characters."""
 
 from flexchat.domain import ReasoningPart, RefusalPart, TextPart, ToolCall
-from flexchat.domain.text import scrub, scrub_json
+from flexchat.domain.text import counted, scrub, scrub_json
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +47,7 @@ def test_an_object_that_is_nested_too_deeply_is_a_call_that_cannot_be_read():
 
     assert call.arguments is None
     assert call.error == "the JSON is nested too deeply"
+
+
+def test_a_count_agrees_with_its_noun():
+    assert [counted(n, "tool") for n in (0, 1, 2, 1440)] == ["0 tools", "1 tool", "2 tools", "1,440 tools"]

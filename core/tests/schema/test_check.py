@@ -348,3 +348,10 @@ def test_whatever_a_model_sends_gets_an_answer(params):
     assert all(problem.encode() for problem in checked.problems)
     if not checked.problems:
         assert checker.check(checked.params).params is checked.params
+
+
+@pytest.mark.parametrize(("wrong", "end"), [(21, "and 1 more problem"), (22, "and 2 more problems")])
+def test_the_problems_that_are_not_told_are_counted(wrong, end):
+    schema = {"type": "object", "properties": {f"p{n}": {"type": "integer"} for n in range(wrong)}}
+    found = ArgumentChecker(schema).check({f"p{n}": [] for n in range(wrong)}).problems
+    assert found[-1] == end

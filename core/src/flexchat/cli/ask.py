@@ -9,6 +9,7 @@ import sys
 
 from ..app import FlexChat
 from ..domain import ChatRequest
+from ..domain.text import counted
 from ..plugin.contracts import Command
 from . import standard_input
 from .arguments import spoken
@@ -90,7 +91,7 @@ def _beside(terminal: Terminal) -> str:
     text = standard_input.read_text(terminal).strip()
     if text:
         lines = text.count("\n") + 1
-        size = f"{lines:,} line{'' if lines == 1 else 's'}, {len(text):,} characters"
+        size = f"{counted(lines, 'line')}, {counted(len(text), 'character')}"
         terminal.say(f"standard input: {size} behind the message (--no-stdin leaves it out)", "dim")
     return text
 

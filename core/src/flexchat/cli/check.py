@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..assembly import check_config
+from ..domain.text import counted
 from ..errors import ConfigError, Problem, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     for problem in problems:
         terminal.out(str(problem))
     if problems:
-        terminal.out(f"{file} cannot be used: {_count(len(problems), 'problem')}", "red")
+        terminal.out(f"{file} cannot be used: {counted(len(problems), 'problem')}", "red")
         return UNUSABLE
     terminal.out(f"{file} is fine: {_contents(load_config(file), notes)}", "bold")
     return OK
@@ -117,10 +118,10 @@ def _has_search(table: ToolsTable, host: PluginHost) -> bool:
 
 def _contents(config: Config, notes: list[Problem]) -> str:
     parts = [
-        _count(len(config.llms), "llm"),
+        counted(len(config.llms), "llm"),
         _tools(config, _left_out(notes)),
-        _count(len(config.responses), "rule"),
-        *([_count(len(config.rag_services), "document store")] if config.rag_services else ()),
+        counted(len(config.responses), "rule"),
+        *([counted(len(config.rag_services), "document store")] if config.rag_services else ()),
         *(["conversations are kept"] if config.conversations is not None else ()),
     ]
     return ", ".join(parts)
@@ -135,11 +136,7 @@ def _tools(config: Config, left_out: set[str]) -> str:
     if unused:
         more = f" and {len(unused) - _MOST_NAMED} more" if len(unused) > _MOST_NAMED else ""
         remarks.append(f"no rule offers {', '.join(unused[:_MOST_NAMED])}{more}")
-    return _count(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return counted(entries - len(left_out), "tool") + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def _as_data(problem: Problem) -> dict[str, Any]:

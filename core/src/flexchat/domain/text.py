@@ -35,6 +35,11 @@ def scrub_json(value: Any) -> Any:
     return value
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: "1 tool", "1,440 tools"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def storable(text: str) -> str:
     """Return the text as every database takes it: without lone surrogates and NUL."""
     return scrub(text).replace("\0", "")

@@ -24,6 +24,7 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.history import repair_history
+from ..domain.text import counted
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
 from ..schema.answer_form import AnswerForm, answer_form
@@ -216,9 +217,7 @@ class ResponseGenerator:
             turn.wrote, turn.loop = loop.wrote, None
             if loop.exhausted:
                 break
-        at_limit = self._at_limit(
-            turn, options, loop.exhausted or f"{limit} answer{'' if limit == 1 else 's'} asked for tools"
-        )
+        at_limit = self._at_limit(turn, options, loop.exhausted or f"{counted(limit, 'answer')} asked for tools")
         async with contextlib.aclosing(at_limit):
             async for last in at_limit:
                 yield last

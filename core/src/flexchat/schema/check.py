@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from ..domain.text import scrub
+from ..domain.text import counted, scrub
 from .fast import Check, compile_fast
 from .size import has_whole_floats, is_small, not_finite, size_problems
 from .wording import Finding, finding, with_type
@@ -122,7 +122,7 @@ def _findings(errors: list[Any], params: Mapping[str, Any]) -> tuple[Finding, ..
     found = [*dict.fromkeys(finding(error) for error in ordered[: 2 * MAX_SENTENCES])]
     more = max(len(found), len(errors)) - MAX_SENTENCES
     kept = tuple(found.scrubbed() for found in found[:MAX_SENTENCES])
-    return (*kept, Finding(f"and {more} more problems")) if more > 0 else kept
+    return (*kept, Finding(f"and {counted(more, 'more problem')}")) if more > 0 else kept
 
 
 def _rank(error: Any) -> int:
@@ -136,4 +136,4 @@ def _plain(problems: tuple[str, ...]) -> tuple[Finding, ...]:
 def _few_notes(texts: list[str]) -> tuple[str, ...]:
     more = len(texts) - MAX_SENTENCES
     kept = tuple(scrub(text) for text in texts[:MAX_SENTENCES])
-    return (*kept, f"and {more} more texts") if more > 0 else kept
+    return (*kept, f"and {counted(more, 'more text')}") if more > 0 else kept

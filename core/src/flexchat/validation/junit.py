@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from xml.etree import ElementTree
@@ -49,7 +50,8 @@ def _fill(case: ElementTree.Element, attempt: Attempt | None) -> None:
 def _calls(attempt: Attempt) -> Iterable[str]:
     for call in attempt.calls:
         params: Mapping[str, object] = call.params
-        yield f"called: {call.tool}({', '.join(f'{name}={value!r}' for name, value in params.items())})"
+        given = (f"{name}={json.dumps(value, ensure_ascii=False, default=str)}" for name, value in params.items())
+        yield f"called: {call.tool}({', '.join(given)})"
 
 
 def _answer(attempt: Attempt) -> Iterable[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -93,7 +94,9 @@ def _count(params: Mapping[str, Any]) -> int:
     count = params.get("max_results", DEFAULT_RESULTS)
     whole = isinstance(count, int) or (isinstance(count, float) and count.is_integer())
     if isinstance(count, bool) or not whole or not 1 <= count <= MOST_RESULTS:
-        raise RagQueryError(f"max_results must be a whole number from 1 to {MOST_RESULTS}, got {count!r}")
+        raise RagQueryError(
+            f"max_results must be a whole number from 1 to {MOST_RESULTS}, got {json.dumps(count, default=str)}"
+        )
     return int(count)
 
 

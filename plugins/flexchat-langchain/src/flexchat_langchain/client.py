@@ -13,6 +13,7 @@ from flexchat import FlexChat, ToolCall, ToolCallRecord
 from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatResult
 from flexchat.domain.masking import Mask
+from flexchat.domain.text import counted
 from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, did_you_mean
 from flexchat.phases.next_step import NextStep, calls_to_run, next_step, why_no_answer
 from flexchat.phases.phase6_generation import TOO_MANY_CALLS
@@ -177,7 +178,7 @@ class LangChainClient:
                     yield result
             if loop.exhausted:
                 break
-        why = loop.exhausted or f"{self._max_iterations} answers asked for tools"
+        why = loop.exhausted or f"{counted(self._max_iterations, 'answer')} asked for tools"
         log.warning("the tool loop was ended: %s", why)
         messages.append(AIMessage(content=TOO_MANY_CALLS))
         yield ClientAnswer(

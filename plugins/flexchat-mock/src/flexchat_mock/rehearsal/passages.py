@@ -75,7 +75,8 @@ def from_passages(question: str, passages: Sequence[Passage]) -> str:
         scores.append(own * places[id(passage)])
     best = max(range(len(scores)), key=scores.__getitem__, default=None)
     if best is None or not scores[best]:
-        return f"None of the {len(passages)} passages found shares a word with the question."
+        few = "The only passage" if len(passages) == 1 else f"None of the {len(passages)} passages"
+        return f"{few} found shares {'no' if len(passages) == 1 else 'a'} word with the question."
     passage, text = sentences[best]
     said = [text]
     beside = best + 1
