@@ -41,6 +41,7 @@ from __future__ import annotations
 import difflib
 import heapq
 import itertools
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -50,6 +51,11 @@ import attrs
 def with_hint(text: str, hint: str | None) -> str:
     """Return a text with its hint behind it, in parentheses: for those who show one text."""
     return f"{text} ({hint})" if hint else text
+
+
+def said_of_json(error: json.JSONDecodeError) -> str:
+    """Return what is wrong with a text that is not JSON, to put a place behind: "Unterminated string"."""
+    return error.msg.removesuffix(" starting at")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -326,4 +326,6 @@ def test_with_demo_the_rehearsal_model_answers_whatever_is_configured(run, scrip
     path = script('{ text = "ok" }')
 
     assert "rehearsal" in run("ask", "--demo", "hello").out
+    assert "no config found" not in run("ask", "--demo", "hello").err
+    assert "--demo: the rehearsal model answers" in run("chat", "--demo", stdin="hello\n").err
     assert run("ask", "--demo", "--config", str(path), "hello").status == 2

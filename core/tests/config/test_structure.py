@@ -199,3 +199,16 @@ def test_any_table_either_fits_or_has_problems(table):
     assert (value is None) == bool(found)
     if value is not None:
         assert all(getattr(value, name) == table[name] for name in ("name", "on", "count", "mode") if name in table)
+
+
+def test_a_key_error_of_a_plugins_settings_is_told_with_its_class():
+    """Its text alone is just the key, which looks like a value of the configuration."""
+
+    @attrs.frozen
+    class Unlucky:
+        unit: str
+
+        def __attrs_post_init__(self) -> None:
+            {}[self.unit]
+
+    assert structure_mapping({"unit": "km"}, Unlucky) == (None, ["KeyError: 'km'"])

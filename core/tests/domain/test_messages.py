@@ -31,6 +31,13 @@ def test_any_text_is_arguments_or_an_explained_error(text):
     assert call.raw_arguments == text
 
 
+def test_a_text_that_is_not_json_is_told_with_one_place():
+    """Python's own words for a text cut in two end with "starting at", as if a place followed."""
+    error = ToolCall.from_text("f", '{"city": "Berl').error
+
+    assert error.startswith("not valid JSON (Unterminated string at character 9)")
+
+
 def test_no_text_means_no_arguments():
     """Empty text is {} (C5)."""
     assert [ToolCall.from_text("f", t).arguments for t in ("", None, "  \n")] == [{}, {}, {}]

@@ -118,3 +118,19 @@ async def test_a_config_may_name_a_function():
     for reference, words in (("nowhere:x", "nowhere"), ("textwrap:nothing", "nothing"), ("textwrap", "module:name")):
         problem = PYTHON.check(PythonSettings(function=reference), definition, PluginHost().handlers.by_name)
         assert words in problem
+
+
+def test_a_module_that_fails_without_a_word_is_told_by_its_exceptions_class(tmp_path, monkeypatch):
+    (tmp_path / "wordless_module.py").write_text("raise ValueError\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    settings = PythonSettings(function="wordless_module:f")
+    described = ToolDefinition(
+        name="f",
+        description="-",
+        parameters={"type": "object"},
+        implementation=Implementation(type="python", settings=settings),
+    )
+    trouble = PYTHON.check(settings, described, {})
+
+    assert trouble == "function 'wordless_module:f' cannot be used: ValueError"

@@ -14,7 +14,7 @@ from ..plugin.contracts import Command
 from . import standard_input
 from .arguments import spoken
 from .conversations_store import add_keeping_arguments, open_kept, say_continued
-from .opening import add_demo_argument, config_file, introduce, open_chat, require_config
+from .opening import add_demo_argument, introduce, open_chat, require_config
 from .prompt_variables import add_variables_argument, read_variables
 from .terminal import Terminal
 from .transcript import show_turn
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     request = ChatRequest(user_message=message, variables=read_variables(args))
     chat = open_chat(args)
     require_config(args)
-    introduce(chat, config_file(args), args.terminal)
+    introduce(chat, args)
     asyncio.run(_ask(chat, request, args))
     return OK
 

@@ -15,7 +15,7 @@ from ..domain import ChatRequest, Message, Turn
 from ..errors import FlexChatError, StorageError, did_you_mean
 from ..plugin.contracts import Command
 from .conversations_store import KeptChat, add_keeping_arguments, conversation_store, open_kept, say_continued
-from .opening import add_demo_argument, config_file, introduce, open_chat, require_config
+from .opening import add_demo_argument, introduce, open_chat, require_config
 from .prompt_variables import add_variables_argument, read_variables
 from .standard_input import expect_utf8, saying_what_is_waited_for
 from .terminal import StreamError, Terminal
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     variables = read_variables(args)
     chat = open_chat(args)
     require_config(args)
-    introduce(chat, config_file(args), terminal)
+    introduce(chat, args)
     interactive = terminal.interactive()
     if interactive:
         _edit_lines()

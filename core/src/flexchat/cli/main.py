@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from .. import __version__
 from ..errors import ConfigError, FlexChatError, did_you_mean
 from ..plugin.contracts import Command
+from ..plugin.foreign import named
 from ..plugin.records import FIRST_PARTY
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
@@ -72,7 +73,7 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
         text = f"{error.filename or 'the system'}: {error.strerror or error}; run again with -v for the details"
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status, trouble = FAILED, error
-        text = f"internal error: {type(error).__name__}: {error}; run again with -v for the details"
+        text = f"internal error: {named(error)}; run again with -v for the details"
     terminal.end_line()
     if terminal.verbose:
         terminal.say("".join(traceback.format_exception(trouble)).rstrip(), "dim")

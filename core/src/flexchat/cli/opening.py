@@ -120,19 +120,20 @@ def require_config(args: argparse.Namespace) -> None:
         )
 
 
-def introduce(chat: FlexChat, file: Path | None, terminal: Terminal) -> None:
+def introduce(chat: FlexChat, args: argparse.Namespace) -> None:
     """Say on standard error what an answer must not hide: that no model is behind it, that tools were left out."""
-    if file is None:
-        terminal.say(NO_CONFIG, "dim")
+    terminal: Terminal = args.terminal
+    file = config_file(args)
+    if getattr(args, "demo", False):
+        terminal.say(f"--demo: {_REHEARSED}", "dim")
+    elif file is None:
+        terminal.say(f"no config found: {_REHEARSED}; flexchat init openai connects a real one", "dim")
     elif chat.notes:
         count = "1 note" if len(chat.notes) == 1 else f"{len(chat.notes)} notes"
         terminal.say(f"{file}: {count}; flexchat check shows them", "dim")
 
 
-NO_CONFIG = (
-    "no config found: the rehearsal model answers (it matches words and understands nothing); "
-    "flexchat init openai connects a real one"
-)
+_REHEARSED = "the rehearsal model answers (it matches words and understands nothing)"
 
 
 def _blocked_by(file: Path | None) -> dict[str, str]:

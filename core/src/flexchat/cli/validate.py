@@ -125,7 +125,7 @@ async def _validate(args: argparse.Namespace) -> int:
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not args.json:
-                introduce(chat, file, terminal)
+                introduce(chat, args)
             interrupted = False
             try:
                 await watch(run, terminal)

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from ..domain.copies import copied
-from ..errors import ConfigError, Problem, did_you_mean
+from ..errors import ConfigError, Problem, did_you_mean, said_of_json
 from ..files import is_there, read_file
 from .positions import Place, locate_json, locate_toml
 from .wording import printable, spoken_kind, spoken_path, spoken_value
@@ -183,7 +183,9 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
             hint = '; JSON has no comments, a "comment" key takes them'
         elif rest.startswith(("]", "}")):
             hint = "; is there a comma too many before it?"
-        raise _failed(source, f"this is not JSON: {error.msg} (column {error.colno}){hint}", error.lineno) from None
+        raise _failed(
+            source, f"this is not JSON: {said_of_json(error)} (column {error.colno}){hint}", error.lineno
+        ) from None
     except ValueError:
         raise _failed(source, "a number is too long to be read") from None
     except RecursionError:

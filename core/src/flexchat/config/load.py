@@ -121,7 +121,7 @@ class Draft:
             return make()
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
             own = isinstance(error, (FlexChatError, TypeError, ValueError)) and str(error)
-            self.problem(place, own or f"{type(error).__name__}: {error}")
+            self.problem(place, own or f"{type(error).__name__}: {error}".removesuffix(": "))
             return None
 
     def finish(self) -> Config:

@@ -105,6 +105,8 @@ class _FlawFinder:
                 self._add(place, f"unknown key '{shortened(key)}'{hint}", at=(*place, key))
         else:
             text = error.args[0] if error.args and isinstance(error.args[0], str) else str(error)
+            if isinstance(error, KeyError):  # its text is just the key
+                text = f"KeyError: {error}"
             self._add(place, printable(text) or type(error).__name__)
 
     def _fields(self, error: ClassValidationError, place: Place, secret: bool) -> None:

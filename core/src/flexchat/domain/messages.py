@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import attrs
 
+from ..errors import said_of_json
 from .copies import copied
 from .text import scrub, scrub_json
 
@@ -180,7 +181,7 @@ PERHAPS_CUT_OFF = (
 
 def _not_json(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"not valid JSON ({error.msg} at character {error.pos}); write the arguments again as one JSON object"
+        error = ValueError(f"{said_of_json(error)} at character {error.pos}")
     return f"not valid JSON ({error}); write the arguments again as one JSON object"
 
 

@@ -12,7 +12,7 @@ import attrs
 
 from ..domain import ResponseFormat
 from ..domain.copies import with_own_tables
-from ..errors import ChatRequestError
+from ..errors import ChatRequestError, said_of_json
 from .annotations import UnsayableError, form_of
 from .check import ArgumentChecker
 from .limits import schema_problems
@@ -54,7 +54,7 @@ class AnswerForm:
         except RecursionError:
             raise ValueError("the JSON is nested too deeply") from None
         except json.JSONDecodeError as error:
-            raise ValueError(f"it is not valid JSON ({error.msg} at character {error.pos})") from None
+            raise ValueError(f"it is not valid JSON ({said_of_json(error)} at character {error.pos})") from None
         if self._key is not None and not (isinstance(value, dict) and self._key in value):
             value = {self._key: value}
         if not isinstance(value, dict):

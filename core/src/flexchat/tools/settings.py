@@ -12,6 +12,7 @@ from ..config.model import ImplementationEntry, own_keys
 from ..domain import Implementation, ToolDefinition
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType
+from ..plugin.foreign import named
 from ..plugin.host import PluginHost
 from .python_function import PYTHON
 from .registry import ToolRegistry
@@ -139,7 +140,7 @@ def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host
     try:
         refusal = kind.check(settings, tool, host.handlers.by_name) if kind.check is not None else None
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything, and the tool cannot be used
-        return f"its check failed: {type(error).__name__}: {error}"
+        return f"its check failed: {named(error)}"
     if refusal:
         # Who is named goes by C9; a handler that two plugins offer is held by neither, so that its type found none.
         handler = (kind.name, getattr(settings, "handler", None) or tool.handler or tool.name)

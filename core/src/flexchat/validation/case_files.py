@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..config.cases import Case, CaseFile
-from ..errors import ConfigError, Problem
+from ..errors import ConfigError, Problem, said_of_json
 from ..files import read_file
 from .checking import Flaw, Offered, Place, flaws_of
 
@@ -150,7 +150,7 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _json_problem(error: Exception) -> str:
-    return f"{error.msg} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
+    return f"{said_of_json(error)} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
 
 
 def _failed(file: Path, text: str) -> ConfigError:

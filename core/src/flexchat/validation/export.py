@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..errors import StorageError
+from ..errors import StorageError, said_of_json
 from ..files import read_file as read_bytes
 from ..storage import replacing
 from .attempt_json import attempt_from_dict, attempt_to_dict
@@ -104,7 +104,7 @@ def read_file(path: Path) -> Any:
         raise
     except json.JSONDecodeError as error:
         raise StorageError(
-            f"validation results: '{path}', line {error.lineno}, is no JSON: {error.msg}; nothing was loaded"
+            f"validation results: '{path}', line {error.lineno}, is not JSON: {said_of_json(error)}; nothing was loaded"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error

@@ -22,6 +22,7 @@ from ..errors import (
     ModelNotFoundError,
     ProviderRequestError,
 )
+from ..plugin.foreign import named
 from .attempts import Attempt, CallMade, Judgement, ModelKey
 from .fingerprint import case_hash
 from .judging import judge
@@ -162,7 +163,7 @@ def is_the_models(error: Exception) -> bool:
 def _sentence(error: Exception) -> str:
     if isinstance(error, FlexChatError):
         return str(error) or type(error).__name__
-    return f"internal error: {type(error).__name__}: {error}"
+    return f"internal error: {named(error)}"
 
 
 def _sum(usages: Iterable[Usage | None]) -> Usage | None:

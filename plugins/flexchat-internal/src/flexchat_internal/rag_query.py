@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import Document, Implementation, RetrievalHits, Retriever, ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin.foreign import told
 
 DEFAULT_RESULTS = 5
 MOST_RESULTS = 20
@@ -112,7 +113,7 @@ def _entry(result: Result) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return told(error)
 
 
 RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)

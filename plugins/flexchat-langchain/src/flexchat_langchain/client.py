@@ -18,6 +18,7 @@ from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, d
 from flexchat.phases.next_step import NextStep, calls_to_run, next_step, why_no_answer
 from flexchat.phases.phase6_generation import TOO_MANY_CALLS
 from flexchat.phases.tool_loop import ToolLoop, ToolRound
+from flexchat.plugin.foreign import told
 from flexchat.tools.manager import ToolLike, ToolManager
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -356,5 +357,5 @@ def _chat_model(class_path: str, extra: str, model: str, settings: dict[str, Any
     try:
         return make_model(load_class(class_path, settings), model, {}, settings)
     except Exception as error:  # noqa: BLE001  an SDK may refuse them too, and its error may show a key
-        text = Mask(secrets_of(settings))(str(error))
+        text = Mask(secrets_of(settings))(told(error))
     raise ValueError(text)

@@ -14,6 +14,7 @@ from typing import Any
 
 from flexchat.domain.masking import secrets_of_environment
 from flexchat.errors import did_you_mean
+from flexchat.plugin.foreign import named
 from langchain_core.language_models import BaseChatModel
 from pydantic import AliasChoices, SecretStr, ValidationError
 
@@ -43,7 +44,7 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
             todo = did_you_mean(package, packages_distributions()) or f": pip install {package.replace('_', '-')}"
         raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
     except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
-        raise ValueError(f"class_path: importing {module_name} failed: {type(error).__name__}: {error}") from None
+        raise ValueError(f"class_path: importing {module_name} failed: {named(error)}") from None
     found = getattr(module, name, None)
     if found is None:
         raise ValueError(f"class_path: {module_name} has no {name}{did_you_mean(name, dir(module))}")

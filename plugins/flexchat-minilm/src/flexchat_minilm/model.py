@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ProviderRequestError, storable
+from flexchat.plugin.foreign import named
 
 from .config import MODEL
 
@@ -102,7 +103,7 @@ def _load() -> Model:
     except ProviderRequestError:
         raise
     except Exception as error:  # ONNX Runtime's errors have no common class but this
-        raise _failed(f"ONNX Runtime cannot load the model ({type(error).__name__}: {error})") from error
+        raise _failed(f"ONNX Runtime cannot load the model ({named(error)})") from error
 
 
 def model_file() -> Path:

@@ -20,6 +20,7 @@ from flexchat.plugin import (
     ProviderTimeoutError,
     Usage,
 )
+from flexchat.plugin.foreign import named
 
 from .config import DIMENSIONS, LONGEST, MODEL
 from .model import Encoded, loaded_model
@@ -108,7 +109,7 @@ def _read(text: str) -> Encoded:
         raise
     except Exception as error:
         raise ProviderRequestError(
-            f"minilm: ONNX Runtime failed ({type(error).__name__}: {error})", provider="minilm", model=MODEL
+            f"minilm: ONNX Runtime failed ({named(error)})", provider="minilm", model=MODEL
         ) from error
 
 

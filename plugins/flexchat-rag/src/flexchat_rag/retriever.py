@@ -22,6 +22,7 @@ from flexchat.plugin import (
     reranked,
     storable,
 )
+from flexchat.plugin.foreign import told
 from flexchat.storage import data_folder
 
 from .config import SqliteConfig
@@ -242,8 +243,8 @@ class SqliteStore:
             rows = await asyncio.to_thread(_checked, vectors, 1, self._embedder.name)
         except Exception as error:  # whatever an embedder raises
             if self._config.search == "vector" or not terms_of(text):
-                raise RetrievalError(f"{self._name}: no vector could be made of the question: {error}") from error
-            _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, error)
+                raise RetrievalError(f"{self._name}: no vector could be made of the question: {told(error)}") from error
+            _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, told(error))
             return None
         vector: Floats = rows[0]
         return vector

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flexchat.plugin.foreign import named
+
 from .problems import ApiError
 
 if TYPE_CHECKING:
@@ -155,5 +157,5 @@ def _told(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  a plugin's error may be anything
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        return RuntimeError(named(error))
     return error

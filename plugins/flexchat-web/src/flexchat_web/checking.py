@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 import attrs
 from flexchat import Problem
+from flexchat.errors import said_of_json
 from flexchat.schema.engine import Engine, TooMuchWorkError
 from flexchat.schema.wording import label, sentence
 
@@ -195,7 +196,9 @@ def read_json(raw: bytes) -> Any:
     except RecursionError:
         raise _too_deep() from None
     except json.JSONDecodeError as error:
-        raise ApiError(400, f"the body is not JSON: {error.msg} (line {error.lineno}, column {error.colno})") from None
+        raise ApiError(
+            400, f"the body is not JSON: {said_of_json(error)} (line {error.lineno}, column {error.colno})"
+        ) from None
     _check_size(data)
     return _scrubbed(data) if "\\ud" in text or "\\uD" in text else data
 

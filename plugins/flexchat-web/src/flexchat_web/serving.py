@@ -17,6 +17,7 @@ from flexchat import ConfigError, FlexChat, Problem
 from flexchat.assembly import installed_plugins
 from flexchat.config.document import MAX_BYTES, Document, read_document
 from flexchat.files import read_file
+from flexchat.plugin.foreign import named
 
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost
@@ -243,7 +244,7 @@ class Serving:
                 log.warning("the changed configuration has %s, the old one goes on serving: %s", count, first)
             except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
                 self._seen = seen
-                problem = self.mask(f"{type(error).__name__}: {error}")
+                problem = self.mask(named(error))
                 log.error("the changed configuration cannot be used, the old one goes on serving: %s", problem)
             else:
                 log.warning("the changed configuration serves")

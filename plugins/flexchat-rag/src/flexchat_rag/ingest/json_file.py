@@ -134,7 +134,9 @@ class _Window:
             try:
                 parsed = parse(self._text, self._at)
             except ValueError as error:
-                problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+                problem = (
+                    error.msg.removesuffix(" starting at") if isinstance(error, json.JSONDecodeError) else str(error)
+                )
                 if problem.startswith("it is nested"):
                     self.refuse(problem)
             else:

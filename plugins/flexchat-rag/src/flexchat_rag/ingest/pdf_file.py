@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flexchat.plugin.foreign import told
+
 from .sections import Piece, Reading, Section, Trouble, UnreadableFileError
 
 if TYPE_CHECKING:
@@ -174,4 +176,4 @@ def _title(reader: PdfReader) -> str:
 
 
 def _short(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:120]
+    return told(error)[:120]

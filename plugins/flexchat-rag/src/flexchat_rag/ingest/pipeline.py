@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import attrs
 from flexchat.plugin import Document, DocumentStore, FlexChatError, Source, UnknownCollectionError
+from flexchat.plugin.foreign import named
 from flexchat.plugin.threads import run_in_thread
 
 from .chunk import CHUNK_CHARS, OVERLAP_CHARS, documents_of
@@ -337,7 +338,7 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
     except (FlexChatError, OSError):
         raise
     except Exception as error:
-        raise UnreadableFileError(f"cannot be read ({type(error).__name__}: {str(error)[:200]})") from error
+        raise UnreadableFileError(f"cannot be read ({named(error)[:230]})") from error
     return batch
 
 

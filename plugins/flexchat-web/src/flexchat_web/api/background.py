@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 from flexchat import FlexChat
+from flexchat.plugin.foreign import named
 from flexchat.validation.attempts import Attempt
 from flexchat.validation.running import ValidationRun
 from flexchat.validation.store import Run, ValidationStore
@@ -104,7 +105,7 @@ class Runs:
             if not begun.done():
                 begun.set_exception(error)
             else:
-                log.error("validation run: %s", self._serving.mask(f"{type(error).__name__}: {error}"))
+                log.error("validation run: %s", self._serving.mask(named(error)))
         finally:
             begun.cancel()
             live.over = True
