@@ -412,7 +412,9 @@ class FlexChat:
         request = read_request(
             message, history, topic, collections, message_chars=limit, stores=stores, variables=variables
         )
-        return attrs.evolve(request, variables={**self.config.variables, **request.variables})
+        if self.config.variables:
+            request = attrs.evolve(request, variables={**self.config.variables, **request.variables})
+        return request
 
     def _keeping(self) -> Keeper:
         if self._keeper is None:

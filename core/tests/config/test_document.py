@@ -27,6 +27,7 @@ def refused(path) -> str:
         ("a.json", b"[1]", ":1: a configuration is one table: {…}, not a list"),
         ("a.json", b"", ":1: this is not JSON: Expecting value (column 1)"),
         ("a.json", b'{"a": ' + b"9" * 5000 + b"}", ": a number is too long to be read"),
+        ("a.toml", b"a = " + b"9" * 5000, ": a number is too long to be read"),
         ("a.json", b'{"a": ' + b"[" * 65 + b"]" * 65 + b"}", ": tables and lists are nested more than 64 deep"),
         ("a.json", b"[" * 100_000, ": tables and lists are nested more than 64 deep"),
         ("a.toml", b"a = " + b"[" * 70 + b"]" * 70, ": tables and lists are nested more than 64 deep"),

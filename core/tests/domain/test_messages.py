@@ -116,3 +116,47 @@ def test_a_call_that_may_have_been_cut_off_is_refused_and_says_so(text):
 def test_a_call_with_whole_arguments_has_not_been_cut_off(call):
     """An empty object that was written is whole."""
     assert call.if_whole() is call
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "12:30"}',
+        '{"a": {"x": 1}, "b": {"x": 2}}',
+        '{"rows": [{"x": 1}, {"x": 2}], "b" : ":"}',
+        '{"a": "{\\"b\\": 1, \\"b\\": 2}"}',
+    ],
+)
+def test_names_of_several_objects_are_not_given_twice(text):
+    """Nor those that are part of a text, whatever stands in it."""
+    call = ToolCall.from_text("t", text)
+
+    assert call.arguments == json.loads(text)
+    assert call.notes == ()
+
+
+@given(st.recursive(st.integers() | st.text(':"a{', max_size=4), lambda inner: st.lists(st.tuples(
+    st.sampled_from("ab:"), inner), max_size=4), max_leaves=12))  # fmt: skip
+def test_whatever_is_given_twice_is_noted(written):
+    """Wherever it stands, also beside texts that look like names."""
+    twice = []
+
+    def as_text(value):
+        if not isinstance(value, list):
+            return json.dumps(value)
+        names = [name for name, _ in value]
+        twice.extend(name for name in names if names.count(name) > 1)
+        return "{" + ", ".join(f"{json.dumps(name)} : {as_text(inner)}" for name, inner in value) + "}"
+
+    call = ToolCall.from_text("t", as_text([("outer", written)]))
+
+    assert {note[1] for note in call.notes} == set(twice)
+
+
+def test_an_integer_too_long_to_be_read_is_explained():
+    """In words for a model: Python's own name one of its functions."""
+    call = ToolCall.from_text("t", '{"a": ' + "9" * 5000 + "}")
+
+    assert call.arguments is None
+    assert "more digits than can be read" in call.error
+    assert "sys." not in call.error

@@ -355,3 +355,72 @@ def test_the_problems_that_are_not_told_are_counted(wrong, end):
     schema = {"type": "object", "properties": {f"p{n}": {"type": "integer"} for n in range(wrong)}}
     found = ArgumentChecker(schema).check({f"p{n}": [] for n in range(wrong)}).problems
     assert found[-1] == end
+
+
+LONG = 10**5000
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "name"),
+    [
+        ({"type": "integer"}, LONG, "x"),
+        ({"type": "integer"}, -LONG, "x"),
+        ({"type": "string"}, LONG, "x"),
+        ({"enum": ["a"]}, LONG, "x"),
+        ({"type": "number", "multipleOf": 3}, LONG, "x"),
+        ({"type": "array"}, [1, LONG], "x[1]"),
+        ({"type": "object"}, {"a": {"b": LONG}}, "x.a.b"),
+    ],
+    ids=["integer", "negative", "string", "enum", "multiple", "array", "object"],  # pytest's own would write them
+)
+def test_an_integer_that_cannot_be_written_is_refused(schema, value, name):
+    """Wherever it hides: no JSON of it could be sent, kept or shown."""
+    assert problem_of_value(schema, value) == f"{name} must be an integer of at most 4,300 digits"
+
+
+def test_a_long_integer_that_can_be_written_is_one():
+    """JSON knows no limit of 64 bits."""
+    assert problems({"properties": {"x": {"type": "integer"}}}, {"x": 10**4000}) == []
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "9" * 5000])
+@pytest.mark.parametrize("schema", [{"type": "number"}, {"type": "integer"}, {"anyOf": [{"type": "number"}]}])
+def test_a_text_beyond_all_numbers_is_not_read_as_one(schema, text):
+    """1e400 is infinite to Python, and JSON has no such number."""
+    assert "must be" in problem_of_value(schema, text)
+
+
+@pytest.mark.parametrize(
+    ("items", "are_unique"),
+    [
+        ([1, 1.0], False),
+        ([0, -0.0], False),
+        ([1, True], True),
+        ([0, False], True),
+        ([[1], [True]], True),
+        ([[1], [1.0]], False),
+        ([{"a": 1}, {"a": True}], True),
+        ([{"a": 1, "b": 2}, {"b": 2.0, "a": 1}], False),
+        (["1", 1], True),
+        ([None, False], True),
+        (["a", ["a"], {"a": "a"}], True),
+    ],
+)
+def test_items_are_equal_as_json_says(items, are_unique):
+    """1 and 1.0 are one number; true is not a number."""
+    schema = {"properties": {"x": {"type": "array", "uniqueItems": True, "maxItems": 9}}}
+
+    assert (problems(schema, {"x": items}) == []) is are_unique
+
+
+@pytest.mark.parametrize(
+    ("allowed", "value"),
+    [(1, True), (0, False), (True, 1), (False, 0), (True, 1.0), ([1], [True]), ({"a": 1}, {"a": True})],
+)
+@pytest.mark.parametrize("keyword", ["const", "enum"])
+def test_true_is_not_one(keyword, allowed, value):
+    """Python takes them for equal, JSON does not; nested in what is compared, too."""
+    schema = {keyword: allowed if keyword == "const" else [allowed]}
+
+    assert problem_of_value(schema, value)
+    assert problems({"properties": {"x": schema}}, {"x": allowed}) == []

@@ -180,15 +180,19 @@ class AnswerDraft:
             for kind, text in self._think_tags.end():
                 yield self._add_reasoning(text) if kind == "thought" else self._add_text(text)
         for at, draft in enumerate(self._calls.calls):
-            draft.check(f"tool_calls[{at}]")
-            if not draft.announced:
-                yield from self._announce(draft)
+            if not draft.is_named:
+                raise WrongShape(f"tool_calls[{at}].function.name", "text", None)
         finish = self._finish_reason()
         if finish == "tool_calls" and not self._calls.calls:
             if not self._text:
                 raise WrongShape("tool_calls", "the calls that the finish reason speaks of", None)
             self.warn("the answer ends as one with tool calls, and has none")
         calls = [self._call(draft, finish, draft is self._calls.calls[-1]) for draft in self._calls.calls]
+        for at, (draft, call) in enumerate(zip(self._calls.calls, calls, strict=True)):
+            if call.arguments is None:
+                draft.check_single(f"tool_calls[{at}]")
+            if not draft.announced:
+                yield from self._announce(draft)
         for draft, call in zip(self._calls.calls, calls, strict=True):
             yield ToolCallEnd(draft.position, call)
         if self.raw_finish is None:

@@ -71,17 +71,15 @@ class CallDraft:
         else:
             self.name += name
 
-    def check(self, path: str) -> None:
-        """Check, at the end, that this is one call.
+    def check_single(self, path: str) -> None:
+        """Check, at the end, that this is one call, if its arguments cannot be read as one object.
 
         Raises:
-            WrongShape: It has no name, or its arguments are those of several calls.
+            WrongShape: Its arguments are those of several calls.
         """
-        if not self.is_named:
-            raise WrongShape(f"{path}.function.name", "text", None)
-        if not self.is_open():
-            return
         text = self.arguments.lstrip()
+        if not text.startswith("{"):
+            return
         try:
             end = _decoder.raw_decode(text)[1]
         except (ValueError, RecursionError):

@@ -53,6 +53,11 @@ class ChatStream(AnswerStream):
         draft = self._draft
         if draft.model is None or chunk.get("usage") or "x_groq" in chunk:
             draft.take_frame(chunk)
+        if self._is_plain and (text := _only_text(chunk)) is not None:
+            self._has_begun = True
+            if text:
+                yield draft.add_text(text)
+            return
         for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
             index = choice.get("index")
             if (index != 0 or index is False) and not self._first.includes(index, f"{where}.index"):
@@ -66,12 +71,7 @@ class ChatStream(AnswerStream):
                 draft.take_usage(choice["usage"])
             if delta is not None:
                 self._has_begun = True
-                text = delta.get("content")
-                if len(delta) == 1 and type(text) is str and self._is_plain:
-                    if text:
-                        yield draft.add_text(text)
-                else:
-                    yield from draft.take(delta, f"{where}.delta")
+                yield from draft.take(delta, f"{where}.delta")
             elif not self._has_begun and (message := object_in(choice, "message", where)) is not None:
                 self._has_begun = True
                 yield from draft.take(message, f"{where}.message", whole=True)
@@ -106,6 +106,20 @@ class ChatStream(AnswerStream):
         self.is_done = self._is_over = True
         self._draft.fail(error)
         yield from self._draft.end()
+
+
+def _only_text(chunk: dict[str, Any]) -> str | None:
+    """Return the text of an event that brings nothing else, as nearly every one does; None for any other."""
+    choices = chunk.get("choices")
+    if type(choices) is not list or len(choices) != 1 or type(choice := choices[0]) is not dict:
+        return None
+    if type(choice.get("index")) is not int or choice["index"] or choice.get("finish_reason") or "usage" in choice:
+        return None
+    delta = choice.get("delta")
+    if type(delta) is not dict or len(delta) != 1:
+        return None
+    text = delta.get("content")
+    return text if type(text) is str else None
 
 
 def _first(choices: list[tuple[str, dict[str, Any]]]) -> tuple[str, dict[str, Any]]:

@@ -21,6 +21,7 @@ from .wording import printable, spoken_kind, spoken_path, spoken_value
 MAX_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
+_TOO_LONG_A_NUMBER = "a number is too long to be read"
 MOST_PROBLEMS = 100
 """Problems that are told, and notes: who has more mends these first."""
 
@@ -160,6 +161,8 @@ def _parse_toml(text: str, source: str) -> dict[str, Any]:
     try:
         data: dict[str, Any] = toml.loads(text)
     except ValueError as error:
+        if "set_int_max_str_digits" in str(error):  # the only trouble Python's reader has no place for
+            raise _failed(source, _TOO_LONG_A_NUMBER) from None
         message, line = str(error), None
         found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
         if found:
@@ -187,7 +190,7 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
             source, f"this is not JSON: {said_of_json(error)} (column {error.colno}){hint}", error.lineno
         ) from None
     except ValueError:
-        raise _failed(source, "a number is too long to be read") from None
+        raise _failed(source, _TOO_LONG_A_NUMBER) from None
     except RecursionError:
         raise _too_deep(source) from None
     if not isinstance(data, dict):

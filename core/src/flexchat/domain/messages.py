@@ -126,17 +126,10 @@ class ToolCall:
         raw = scrub(text or "")
         if truncated:
             return cls(name=name, arguments=None, raw_arguments=raw, error=CUT_OFF, **rest)
-        twice: list[str] = []
-
-        def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            read = dict(pairs)
-            if len(read) < len(pairs):
-                times = Counter(name for name, _ in pairs)
-                twice.extend(name for name in read if times[name] > 1)
-            return read
-
         try:
-            value = json.loads(raw, parse_constant=_no_constant, object_pairs_hook=read) if raw.strip() else {}
+            value = _read_json(raw) if raw.strip() else {}
+            # Every name has its colon: only where there are more of them than names, one may have been given twice.
+            twice = _given_twice(raw) if raw.count(":") != _count_names(value) else []
             if "\\u" in raw:  # half a surrogate pair may be written as an escape
                 value = scrub_json(value)
         except RecursionError:
@@ -181,12 +174,44 @@ PERHAPS_CUT_OFF = (
 
 def _not_json(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        error = ValueError(f"{said_of_json(error)} at character {error.pos}")
-    return f"not valid JSON ({error}); write the arguments again as one JSON object"
+        said = f"{said_of_json(error)} at character {error.pos}"
+    else:  # Python's own words for an integer that it does not read name a function of Python
+        said = "an integer has more digits than can be read" if "digits" in str(error) else str(error)
+    return f"not valid JSON ({said}); write the arguments again as one JSON object"
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
+
+
+# Made once: making a decoder takes longer than reading the arguments of a usual call.
+_read_json = json.JSONDecoder(parse_constant=_no_constant).decode
+
+
+def _count_names(value: Any) -> int:
+    """Return how many names the objects in JSON data have."""
+    count, waiting = 0, [value]
+    for each in waiting:
+        if type(each) is dict:
+            count += len(each)
+            each = each.values()
+        elif type(each) is not list:
+            continue
+        waiting.extend([inner for inner in each if type(inner) is dict or type(inner) is list])
+    return count
+
+
+def _given_twice(raw: str) -> list[str]:
+    """Return the names that an object in a JSON text has more than once."""
+    twice: list[str] = []
+
+    def read(pairs: list[tuple[str, Any]]) -> None:
+        if len({name for name, _ in pairs}) < len(pairs):
+            times = Counter(name for name, _ in pairs)
+            twice.extend(name for name, count in times.items() if count > 1)
+
+    json.loads(raw, object_pairs_hook=read)
+    return twice
 
 
 def _json_type(value: object) -> str:

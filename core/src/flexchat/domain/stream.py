@@ -99,6 +99,9 @@ def result_of(events: Iterable[ChatEvent]) -> ChatResult:
     return last.result
 
 
+_DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
+
+
 class CharacterJoiner:
     """Joins what a stream cut in the middle of a character; one for each answer.
 
@@ -112,10 +115,12 @@ class CharacterJoiner:
     def joined(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
         """Yield the events that come next, every delta in whole characters."""
         for event in events:
-            if isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
-                text = event.arguments if type(event) is ToolCallDelta else event.text  # type: ignore[union-attr]
-                if not text.isascii() or event.index in self._held:
-                    yield from self._whole(event, text)
+            kind = type(event)
+            if kind in _DELTAS:
+                text = event.arguments if kind is ToolCallDelta else event.text  # type: ignore[union-attr]
+                is_cut = not text.isascii() and scrub(text) is not text
+                if is_cut or (self._held and event.index in self._held):  # type: ignore[union-attr]
+                    yield from self._whole(event, text)  # type: ignore[arg-type]
                     continue
             elif self._held:
                 yield from self._ended(event)

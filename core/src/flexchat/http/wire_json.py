@@ -65,7 +65,17 @@ def from_bytes(data: bytes) -> Any:
         pass
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except ValueError:
+        pass  # said below, or an integer that Python does not read
     try:
-        return json.loads(text.removeprefix("\ufeff"))
+        return json.loads(text.removeprefix("\ufeff"), parse_int=_integer)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer; one of more than 4,300 digits is as infinite as 1e400, and must not cost the answer."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)

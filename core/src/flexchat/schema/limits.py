@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import did_you_mean
 from .patterns import problem_of
 from .references import Where, follow_references
+from .size import MAX_DIGITS
 from .wording import cut, quoted
 
 MAX_BYTES = 64 * 1024
@@ -59,8 +60,11 @@ def schema_problems(schema: Mapping[str, Any]) -> list[str]:
 
 def _too_long(schema: dict[str, Any]) -> str | None:
     # A character of the repr is at most 6 bytes of JSON: the exact length is needed in doubt only.
-    if len(repr(schema)) * 6 <= MAX_BYTES:
-        return None
+    try:
+        if len(repr(schema)) * 6 <= MAX_BYTES:
+            return None
+    except ValueError:
+        return f"the schema holds an integer of more than {MAX_DIGITS:,} digits; write a shorter one"
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError) as error:

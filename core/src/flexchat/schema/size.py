@@ -14,6 +14,11 @@ from .wording import Path, label, quoted
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
 MAX_ITEMS = 10_000
+MAX_DIGITS = 4_300
+"""Longest integer that Python writes as text, and so the longest one that is JSON."""
+
+_LONG = 10**300  # more than any float, and far fewer digits than MAX_DIGITS
+_TOO_LONG = 10**MAX_DIGITS
 
 
 def is_small(params: Mapping[str, Any]) -> bool:
@@ -34,7 +39,10 @@ def is_small(params: Mapping[str, Any]) -> bool:
         elif kind is float:
             if value - value != 0.0:
                 return False
-        elif kind is not int and kind is not bool and value is not None:
+        elif kind is int:
+            if not -_LONG < value < _LONG:
+                return False
+        elif kind is not bool and value is not None:
             return False
     return True
 
@@ -57,15 +65,14 @@ def size_problems(params: Mapping[str, Any]) -> tuple[str, ...]:
                 strange.append(f"{label(path)} has a name that is not a string")
         elif value is not None and not isinstance(value, (str, int, float)):
             strange.append(f"{label(path)} is not JSON data (got {type(value).__name__})")
+        elif isinstance(value, int) and not -_TOO_LONG < value < _TOO_LONG:
+            strange.append(f"{label(path)} must be an integer of at most {MAX_DIGITS:,} digits")
     if strange:
         return tuple(strange[:-21:-1])  # the walk goes backwards
-    try:
-        # ASCII, as escapes, is never shorter than UTF-8: the exact length is needed in doubt only.
-        text = json.dumps(dict(params))
-        if len(text) > MAX_BYTES:
-            text = json.dumps(dict(params), ensure_ascii=False)
-    except ValueError as error:  # an integer of more than 4,300 digits
-        return (f"the arguments cannot be written as JSON: {error}",)
+    # ASCII, as escapes, is never shorter than UTF-8: the exact length is needed in doubt only.
+    text = json.dumps(dict(params))
+    if len(text) > MAX_BYTES:
+        text = json.dumps(dict(params), ensure_ascii=False)
     return (_too_long(),) if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES else ()
 
 

@@ -35,7 +35,9 @@ def as_json(value: Any) -> tuple[Any, str]:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=convert)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the tool returned something that is not JSON: {told(error)}") from error
+        # Python's own words for an integer that it does not write name a function of Python.
+        why = "an integer has too many digits" if "set_int_max_str_digits" in str(error) else told(error)
+        raise ValueError(f"the tool returned something that is not JSON: {why}") from error
     return (json.loads(text) if converted else value), text
 
 
