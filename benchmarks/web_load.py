@@ -41,7 +41,9 @@ store = "validation.db"
 """
 LAST_RULE = '[[responses]]\nllm = "robot"\nmodel = "r1"\nprompt = "Answer."\n'
 TOOLS = '[tools]\nenabled = true\n[[tools.registry]]\nname = "calculator"\n'
-STORE = '[rag_services.documents]\nprovider = "sqlite"\npath = "documents.db"\ncollection = "notes"\n'
+STORE = (
+    '[rag_services.documents]\nprovider = "sqlite"\npath = "documents.db"\ncollection = "notes"\nsearch = "keyword"\n'
+)
 
 
 LONGEST_S = 30.0
@@ -303,6 +305,16 @@ def adder(folder: Path) -> list[str]:
     return [program(), "rag", "add", "wide.csv", "--collection", "notes"]
 
 
+def added(pid: int, folder: Path) -> str:
+    """Wait for that command to end, and return what it took and how large it left the store."""
+    _, _, used = os.wait4(pid, 0)
+    size = sum(each.stat().st_size for each in folder.glob("documents.db*"))
+    return (
+        f"rag add: {used.ru_utime + used.ru_stime:.1f} s of CPU, {used.ru_maxrss / 1024:.0f} MiB; "
+        f"store {size / 2**20:.1f} MiB, the file {(folder / 'wide.csv').stat().st_size / 2**20:.1f}"
+    )
+
+
 # --- services that lie ---
 
 
@@ -429,7 +441,9 @@ def measure(attack: Attack, liar: str, seconds: float) -> str:
                 other.stdin.flush()
             disturbed = asyncio.run(light_user(url, seconds))
             try:
-                statuses = other.communicate(timeout=2 * seconds)[0].strip() if attack.path else ""
+                statuses = (
+                    other.communicate(timeout=2 * seconds)[0].strip() if attack.path else added(other.pid, folder)
+                )
             except subprocess.TimeoutExpired:
                 statuses = "not answered in time"
             other.kill()
