@@ -150,7 +150,7 @@ def test_slash_commands_do_not_go_to_the_model(talk, script):
     assert "did you mean '/tools'?" in ran.err
 
 
-@pytest.mark.parametrize("word", ["exit", "quit", "/quit"])
+@pytest.mark.parametrize("word", ["exit", "quit", "/quit", "/exit"])
 def test_a_conversation_ends_at_a_word(talk, script, word):
     """Alone on its line; in a sentence it is a word like others."""
     script('{ text = "one" }')

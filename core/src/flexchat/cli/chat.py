@@ -27,10 +27,10 @@ _HELP = {
     "/tools": "list the tools",
     "/new": "begin a new conversation",
     "/help": "show this",
-    "/quit": "end (so do exit, quit and Ctrl-D)",
+    "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
 }
 _NO_KEEP = "FLEXCHAT_NO_KEEP"
-_ENDS = ("/quit", "quit", "exit", None)
+_ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -160,10 +160,10 @@ class RetryingProvider:
         if self._health.breaker.is_open:
             raise error
         if not self._health.budget.take():
-            log.warning("%s: %s; not tried again, too many requests have been repeated already", self._service, error)
+            log.warning("%s: %s (not tried again: too many requests have been repeated already)", self._service, error)
             raise error
         when = "at once" if wait_s < 0.05 else f"in {wait_s:.1f} s"
-        log.warning("%s: %s; trying again %s", self._service, error, when)
+        log.warning("%s: %s (trying again %s)", self._service, error, when)
         await asyncio.sleep(wait_s)
         return None if deadline is None else deadline - self._health.clock()
 

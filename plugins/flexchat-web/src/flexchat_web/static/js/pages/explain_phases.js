@@ -3,6 +3,7 @@
 import { h, icon } from "../dom.js";
 import { alert, badge, counted, ms } from "../elements.js";
 import { jsonView } from "../json_view.js";
+import { ruleName } from "../rule_words.js";
 
 const MEANING = {
   "topic detection": "What is the conversation about?",
@@ -62,7 +63,7 @@ function outcome({ phase, outcome: found }) {
     const hits = [found.data ?? []].flat();
     return [h("strong", {}, found.result), hits.map((hit) => h("span", { class: "hit" }, [hit.service, hit.collection].filter(Boolean).join("/"), hit.distance !== undefined && ` at distance ${hit.distance.toFixed(3)}`, hit.documents?.length && `: ${[hit.documents].flat().join(", ")}`))];
   }
-  if (phase === "response matching") return h("strong", {}, `rule ${found.rule} (${found.llm})`);
+  if (phase === "response matching") return h("strong", {}, `${ruleName(found.rule, found.name)} (${found.llm})`);
   const known = Object.entries(found).filter(([, value]) => value !== null && value !== 0 && value !== "");
   return known.map(([key, value]) => [badge(`${key} ${typeof value === "object" ? JSON.stringify(value) : value}`), " "]);
 }
