@@ -347,13 +347,14 @@ class HttpStream:
 
     def _broken(self, error: httpx.TransportError) -> ProviderError:
         client, answered = self._client, self._response is not None
-        received = self._size > 0 and not self._whole
+        received = self._size > 0
         found = connection_trouble(
             error,
             client.host,
             client.timeouts.connect_s,
             answered=answered,
             received=received,
+            passed_on=received and not self._whole,
         )
         found.args = (client.mask(str(found)),)
         found.provider, found.status = client.provider, self.status if answered else None

@@ -12,15 +12,16 @@ from ..errors import ProviderConnectionError, ProviderError, ProviderProtocolErr
 
 
 def connection_trouble(
-    error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool
+    error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool, passed_on: bool
 ) -> ProviderError:
     """Return the ProviderError for a transport's error. Its text may hold what the system or a proxy said.
 
     Args:
         connect_s: The deadline for connections, for the text.
         answered: Whether an answer had begun.
-        received: Whether some of its body was passed on already, so that asking again would repeat it. Of an answer
-            that is read whole nothing is.
+        received: Whether some of its body had come.
+        passed_on: Whether the caller has some of it, so that asking again would repeat it. Of an answer that is read
+            whole he has nothing.
     """
     causes = list(_causes(error))
     why = " ".join(str(error).split())[:200]
@@ -29,10 +30,10 @@ def connection_trouble(
             text = f"no connection to {host} within {connect_s:g} s (connect_timeout_s)"
             return ProviderTimeoutError(text, retryable=True)
         case httpx.TimeoutException():
-            return ProviderTimeoutError(f"{host} did not answer in time", retryable=not received)
+            return ProviderTimeoutError(f"{host} did not answer in time", retryable=not passed_on)
         case httpx.RemoteProtocolError():
             text = f"{host} does not answer in HTTP: is base_url right?"
-            return ProviderProtocolError(text, retryable=answered and not received)
+            return ProviderProtocolError(text, retryable=answered and not passed_on)
         case httpx.UnsupportedProtocol():
             return ProviderConnectionError(f"{host} cannot be asked: {why}", retryable=False)
     for cause in causes:
@@ -57,7 +58,7 @@ def connection_trouble(
         text = f"{host} closed the connection before its answer began"
     else:
         text = f"{host} closed the connection without an answer"
-    return ProviderConnectionError(text, retryable=not received)
+    return ProviderConnectionError(text, retryable=not passed_on)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
