@@ -37,7 +37,7 @@ def test_each_kind_has_its_class_and_sentence(
     error: httpx.TransportError, kind: type[ProviderError], text: str, retryable: bool
 ) -> None:
     """The sentence names the host; only what may pass is repeated."""
-    found = connection_trouble(error, "h.example", 5.0, answered=False, received=False)
+    found = connection_trouble(error, "h.example", 5.0, answered=False, received=False, passed_on=False)
 
     assert type(found) is kind
     assert "h.example" in str(found)
@@ -47,7 +47,7 @@ def test_each_kind_has_its_class_and_sentence(
 
 def test_what_was_passed_on_is_not_asked_for_again() -> None:
     """Once some of the body has arrived, repeating would say it twice."""
-    found = connection_trouble(httpx.ReadError("x"), "h.example", 5.0, answered=True, received=True)
+    found = connection_trouble(httpx.ReadError("x"), "h.example", 5.0, answered=True, received=True, passed_on=True)
 
     assert not found.retryable
     assert "in the middle" in str(found)

@@ -124,7 +124,7 @@ async def test_whatever_a_model_or_a_tool_wrote_can_be_kept(store):
     await store.add(hostile)
     (kept,) = await store.attempts()
 
-    assert kept.content == "?x"
+    assert kept.content == "\ufffdx"
     assert kept.calls[0].params["big"] == 2**70
     assert kept.calls[0].params["7"] == [1, 2]
     json.dumps(attempt_to_dict(kept), allow_nan=False).encode()

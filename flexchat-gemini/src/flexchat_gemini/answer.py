@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.domain.messages import CUT_OFF, PERHAPS_CUT_OFF
 from flexchat.http.answer_shape import (
     FirstAnswer,
     WireIds,
@@ -76,16 +75,16 @@ class _Calling:
     rest: dict[str, Any]
     partial: PartialArgs = attrs.field(factory=PartialArgs)
 
-    def made(self, cut_off: str) -> tuple[ToolCall, str]:
-        """Return the call, and its arguments as JSON text. cut_off: Why it is not whole; empty if it is."""
+    def made(self, *, is_cut: bool) -> tuple[ToolCall, str]:
+        """Return the call, and its arguments as JSON text."""
         try:
             args = self.args or self.partial.made()
             text = to_text(finite(args))
         except (ValueError, RecursionError) as error:
             why = "the arguments are nested too deeply" if isinstance(error, RecursionError) else str(error)
             return ToolCall(name=self.name, arguments=None, error=why, **self.rest), ""
-        if cut_off:
-            return ToolCall(name=self.name, arguments=None, raw_arguments=text, error=cut_off, **self.rest), text
+        if is_cut:
+            return ToolCall.from_text(self.name, text, truncated=True, **self.rest), text
         return ToolCall.from_object(self.name, args, **self.rest), text
 
 
@@ -152,8 +151,7 @@ class AnswerDraft:
             raise self._wrong_feedback
         if self.raw_finish in FAULTS:
             raise self._failed({"error": {"status": self.raw_finish, "message": self._message or self.raw_finish}})
-        why = "" if self.raw_finish == "STOP" else CUT_OFF if self.raw_finish else PERHAPS_CUT_OFF
-        yield from self._end_call(cut_off=why)
+        yield from self._end_call(is_cut=self.raw_finish != "STOP")
         parts = [self._part(part) for part in self._parts]
         self._cite(parts)
         blocked = None if self._has_ended else self._block_reason
@@ -246,14 +244,16 @@ class AnswerDraft:
         if not call.get("willContinue"):
             yield from self._end_call()
 
-    def _end_call(self, *, cut_off: str = "") -> Iterator[ChatEvent]:
+    def _end_call(self, *, is_cut: bool = False) -> Iterator[ChatEvent]:
         """End the call that is being written, if one is: not every service says that it has ended."""
         at, self._calling_at = self._calling_at, -1
         if at < 0:
             return
         calling = self._parts[at]
         assert isinstance(calling, _Calling)
-        made, text = calling.made(cut_off)
+        made, text = calling.made(is_cut=is_cut)
+        if is_cut and self.raw_finish is None:  # nobody says so
+            made = attrs.evolve(made, error=None).if_whole()
         self._parts[at] = made
         yield ToolCallStart(at, made.name)
         yield ToolCallDelta(at, text)
