@@ -143,7 +143,7 @@ LANGCHAIN = WireFormat(
     allowed={
         "content": (list, str),
         "content[]": (str,),
-        "tool_call_chunks[].name": (None,),
+        "tool_call_chunks[].name": (None, str),
         "tool_call_chunks[].args": (None,),
         "additional_kwargs.refusal": (None,),
         "additional_kwargs": (None,),

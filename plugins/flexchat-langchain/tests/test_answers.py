@@ -2,10 +2,11 @@
 
 import pytest
 from flexchat.http.answer_shape import WrongShape
-from flexchat.plugin import ChatOptions, ProviderProtocolError, StreamEnd, TextDelta, UserMessage
+from flexchat.plugin import ChatOptions, ProviderProtocolError, StreamEnd, TextDelta, TextPart, UserMessage
 from flexchat_langchain.answers import assistant_message, finish_reason, raw_finish, usage_of
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
+from flexchat_langchain.streaming import ChunkDraft
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -45,12 +46,17 @@ def provider(answer):
     "place",
     [
         "content", "content[0]", "content[0].type", "content[0].text", "content[0].refusal", "tool_calls",
-        "tool_calls[0]", "tool_calls[0].name", "additional_kwargs.refusal",
+        "tool_calls[0]", "tool_calls[0].name", "tool_calls[0].args", "additional_kwargs.refusal",
     ],
 )  # fmt: skip
 def test_a_wrong_type_where_text_or_calls_may_stand_is_an_error(place, wrong):
     """It names the place; what is right there, or nothing, is read."""
-    right = {"content": (str,), "content[0]": (str,), "additional_kwargs.refusal": (str, type(None))}
+    right = {
+        "content": (str,),
+        "content[0]": (str,),
+        "additional_kwargs.refusal": (str, type(None)),
+        "tool_calls[0].args": (dict,),
+    }
     if isinstance(wrong, right.get(place, str if place.endswith(("type", "text", "refusal", "name")) else ())):
         pytest.skip("right")
     answer = {
@@ -62,6 +68,7 @@ def test_a_wrong_type_where_text_or_calls_may_stand_is_an_error(place, wrong):
         "tool_calls": lambda: changed(tool_calls=wrong),
         "tool_calls[0]": lambda: changed(tool_calls=[wrong]),
         "tool_calls[0].name": lambda: changed(tool_calls=[{**CALL, "name": wrong}]),
+        "tool_calls[0].args": lambda: changed(tool_calls=[{**CALL, "args": wrong}]),
         "additional_kwargs.refusal": lambda: changed(additional_kwargs={"refusal": wrong}),
     }[place]()
     if place == "content" and wrong == [1]:
@@ -124,3 +131,49 @@ async def test_a_character_cut_in_two_is_joined():
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a\U0001f600b\ufffd"
     assert isinstance(events[-1], StreamEnd)
     assert events[-1].result.content == "a\U0001f600b\ufffd"
+
+
+def streamed(*pieces):
+    """The message of chunks whose fields are these."""
+    draft = ChunkDraft("")
+    for fields in pieces:
+        list(draft.add(AIMessageChunk(content="").model_copy(update=fields)))
+    return draft.message()
+
+
+@pytest.mark.parametrize("wrong", [True, 7, 1.5, [1], {"a": 1}])
+@pytest.mark.parametrize("place", ["id", "usage_metadata", "response_metadata", "reasoning", "call id", "block id"])
+def test_a_wrong_type_beside_a_piece_costs_neither_text_nor_calls(place, wrong):
+    """LangChain cannot add such chunks."""
+    call = {"name": None, "args": "{}", "id": wrong if place == "call id" else None, "index": 1}
+    block = {"type": "text", "text": "Hi ", "index": 0, **({"id": wrong} if place == "block id" else {})}
+    odd = (
+        {"additional_kwargs": {"reasoning_content": wrong}}
+        if place == "reasoning"
+        else {}
+        if " " in place
+        else {place: wrong}
+    )
+    result = streamed(
+        {"content": [block], "additional_kwargs": {"reasoning_content": "Hm"}, "id": "a"},
+        {"tool_call_chunks": [{"name": "f", "args": "", "id": "c", "index": 1}], "content": []},
+        {"content": [{"type": "text", "text": "you", "index": 0}], "tool_call_chunks": [call], **odd},
+    )
+
+    assert "".join(part.text for part in result.parts if isinstance(part, TextPart)) == "Hi you"
+    assert [(call.name, call.arguments) for call in result.tool_calls] == [("f", {})]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        {"content": 7}, {"content": None}, {"content": [{"type": "text", "text": None}]}, {"tool_call_chunks": None},
+        {"tool_call_chunks": [{"name": 7, "args": "", "id": "c", "index": 1}]}, {"additional_kwargs": {"refusal": 7}},
+        {"tool_call_chunks": [{"name": "f", "args": [], "id": "c", "index": 1}]},
+        {"tool_call_chunks": [{"name": None, "args": "{}", "id": "c", "index": 1}]},
+    ],
+)  # fmt: skip
+def test_a_wrong_type_in_a_piece_is_an_error(piece):
+    """Where text or calls may stand; so is a call that never gets a name."""
+    with pytest.raises(WrongShape, match="expected "):
+        streamed({"content": "We must "}, piece, {"content": "pay."})

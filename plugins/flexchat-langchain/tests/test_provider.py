@@ -12,6 +12,7 @@ from flexchat.plugin import (
     AssistantMessage,
     ChatOptions,
     OpaquePart,
+    ProviderError,
     ProviderRequestError,
     ProviderTimeoutError,
     Reasoning,
@@ -123,15 +124,19 @@ async def test_an_invalid_call_that_parses_is_still_not_run():
 
 
 @pytest.mark.parametrize("args", ['{"n": 1}', [1], None, 7])
-async def test_a_call_whose_arguments_are_no_object_is_not_run(args):
-    """LangChain's class checks what it is made with, not what is assigned later."""
+async def test_a_call_whose_arguments_are_not_an_object_is_an_error(args):
+    """LangChain's class checks what it is made with, not what is assigned later; other odd types cost nothing."""
     said = AIMessage(content="", tool_calls=[{"name": "f", "args": {}, "id": "c1"}])
-    said.tool_calls = [{"name": "f", "args": args, "id": 7}, {"name": "f", "args": {}, "id": "c2"}]
+    said.tool_calls = [{"name": "f", "args": {}, "id": 7}, {"name": "f", "args": {}, "id": "c2"}]
     said.usage_metadata = {"input_tokens": "many", "output_tokens": 5, "output_token_details": []}
     made, _ = provider(said)
     result = await made.generate_chat(HI, "m", ChatOptions())
-    assert {call.wire_id: call.arguments for call in result.tool_calls} == {"7": None, "c2": {}}
+    assert {call.wire_id: call.arguments for call in result.tool_calls} == {"7": {}, "c2": {}}
     assert (result.usage.input_tokens, result.usage.output_tokens) == (None, 5)
+
+    said.tool_calls[0]["args"] = args
+    with pytest.raises(ProviderError, match=r"tool_calls\[0\].args: expected an object"):
+        await provider(said)[0].generate_chat(HI, "m", ChatOptions())
 
 
 @pytest.mark.parametrize("word", ["length", "max_tokens", "MAX_TOKENS"])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_text, list_in, objects_of, text_in
+from flexchat.http.answer_shape import WrongShape, known_text, list_in, object_in, objects_of, text_in
 from flexchat.http.wire_json import finite
 from flexchat.plugin import (
     AssistantMessage,
@@ -26,7 +26,7 @@ NOT_READ = "not valid JSON; write the arguments again as one JSON object"
 
 # Beside content and calls, what integrations want back: Gemini's signatures, the thoughts of Ollama and DeepSeek …
 _KEPT_METADATA = ("model_provider", "output_version")
-_THOUGHTS = ("reasoning_content", "reasoning")
+THOUGHTS = ("reasoning_content", "reasoning")
 _RAW_CALLS = ("tool_calls", "function_call")  # ChatOpenAI's copy of the calls, which we have
 
 # Words of the integrations for the end of an answer, in lower case.
@@ -92,6 +92,8 @@ def assistant_message(
         raise WrongShape("content", "text or a list", content)
     refusal = text_in(_table(answer.additional_kwargs), "refusal", "additional_kwargs")  # ChatOpenAI's place for it
     parts += [RefusalPart(text=refusal)] if refusal else []
+    if not (parts or left or isinstance(answer.additional_kwargs, dict)):  # where a refusal may stand
+        raise WrongShape("additional_kwargs", "an object", answer.additional_kwargs)
     beside = _beside(answer)
     data = ProviderData(scope=SCOPE, origin=origin, data=beside) if beside else None
     return AssistantMessage(parts=(*parts, *left), provider_data=data)
@@ -113,7 +115,7 @@ def sound(answer: AIMessage) -> AIMessage:
 def thought_beside(answer: AIMessage) -> str:
     """Return what a model thought, where its integration keeps that beside the content; empty for nothing."""
     beside = _table(answer.additional_kwargs)
-    return next((beside[key] for key in _THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
+    return next((beside[key] for key in THOUGHTS if isinstance(beside.get(key), str) and beside[key]), "")
 
 
 def has_unreadable_end(answer: AIMessage) -> bool:
@@ -175,15 +177,11 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
     if isinstance(answer, AIMessageChunk) and answer.tool_call_chunks:
         # Read strictly, as LangChain is lenient here: of a text that was cut it makes a shorter object.
         chunks: Any = answer.tool_call_chunks
-        streamed = [
-            ToolCall.from_text(
-                text_in(chunk, "name", path),
-                text_in(chunk, "args", path),
-                truncated=is_cut and chunk is chunks[-1],
-                **rest(chunk),
-            )
-            for path, chunk in objects_of(chunks, "tool_call_chunks")
-        ]
+        streamed = []
+        for path, chunk in objects_of(chunks, "tool_call_chunks"):
+            _check_name(chunk, path)
+            text, is_last = text_in(chunk, "args", path), chunk is chunks[-1]
+            streamed.append(ToolCall.from_text(chunk["name"], text, truncated=is_cut and is_last, **rest(chunk)))
         return [*streamed[:-1], streamed[-1].if_whole()] if is_unclear else streamed
     calls = [ToolCall.from_object(call["name"], finite(call["args"]), **rest(call)) for call in answer.tool_calls]
     calls += [_unread(call, rest(call)) for call in answer.invalid_tool_calls]
@@ -195,8 +193,14 @@ def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
 def _check_calls(answer: AIMessage) -> None:
     for key in ("tool_calls", "invalid_tool_calls"):
         for path, call in objects_of(list_in(vars(answer), key, needed=True), key):
-            if key == "tool_calls" and not isinstance(call.get("name"), str):
-                raise WrongShape(f"{path}.name", "text", call.get("name"))
+            _check_name(call, path)
+            if key == "tool_calls":
+                object_in(call, "args", path, needed=True)
+
+
+def _check_name(call: Mapping[str, Any], path: str) -> None:
+    if not isinstance(call.get("name"), str):
+        raise WrongShape(f"{path}.name", "text", call.get("name"))
 
 
 def _with_text_id(call: Mapping[str, Any]) -> dict[str, Any]:

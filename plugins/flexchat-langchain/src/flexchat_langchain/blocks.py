@@ -29,7 +29,7 @@ CALL_BLOCKS = frozenset({"tool_use", "tool_call", "tool_call_chunk", "function_c
 """Types of the blocks that repeat, inside the content, a call that stands in tool_calls too."""
 
 # A block's type, and the key of its text: langchain-core's own blocks, and those of the integrations.
-_TEXTS = {"text": "text", "output_text": "text", "text-plain": "text"}
+TEXTS = {"text": "text", "output_text": "text", "text-plain": "text"}
 _THOUGHTS = {"reasoning": "reasoning", "thinking": "thinking", "reasoning_content": "reasoning_content"}
 _REDACTED = frozenset({"redacted_thinking"})
 _KINDS: Mapping[str, Literal["image", "audio", "video", "document"]] = {
@@ -77,7 +77,7 @@ def text_of(content: Any) -> str:
 def _read(block: Any) -> str:
     if isinstance(block, str):
         return block
-    text = block.get(_TEXTS.get(block.get("type", "text"), "")) if isinstance(block, Mapping) else None
+    text = block.get(TEXTS.get(block.get("type", "text"), "")) if isinstance(block, Mapping) else None
     return text if isinstance(text, str) else json.dumps(block, ensure_ascii=False, default=str)
 
 
@@ -162,13 +162,13 @@ def part_of(block: Any, origin: str, calls: list[ToolCall], path: str = "content
     data = ProviderData(scope=SCOPE, origin=origin, data={"block": plain(block)})
     if isinstance(block, str):
         return TextPart(text=block, provider_data=data)
-    kind = block.get("type", "")
+    kind = block.get("type", "text" if "text" in block else None)
     if not isinstance(kind, str):
         raise WrongShape(f"{path}.type", "text", kind)
     if kind in CALL_BLOCKS or kind in _CALL_END:
         return _call(block, calls, data) or OpaquePart(kind=kind, provider_data=attrs.evolve(data, data={}))
-    if kind in _TEXTS:
-        return TextPart(text=text_in(block, _TEXTS[kind], path, needed=True), provider_data=data)
+    if kind in TEXTS:
+        return TextPart(text=text_in(block, TEXTS[kind], path, needed=True), provider_data=data)
     if kind in _THOUGHTS:
         return ReasoningPart(text=_thought(block, kind), provider_data=data)
     if kind in _REDACTED:

@@ -37,6 +37,7 @@ from .options import Prepared, combines_tools_and_format, prepared
 from .streaming import ChunkDraft
 
 _TURNS_TO_CLOSE = 10
+_OVER = object()
 _UNFINISHED = "the answer ended without a finish reason; it may be incomplete"
 
 
@@ -122,8 +123,8 @@ class LangChainProvider:
         async with contextlib.aclosing(chunks):
             while True:
                 with self._in_time(deadline, retryable=draft.answer is None):
-                    chunk = await anext(chunks, None)
-                if chunk is None:
+                    chunk = await anext(chunks, _OVER)
+                if chunk is _OVER:
                     break
                 if not isinstance(chunk, AIMessage):
                     raise self._unreadable(f"gave a {type(chunk).__name__} for a piece of an answer")
@@ -135,7 +136,7 @@ class LangChainProvider:
         for event in draft.end(message):
             yield event
         unfinished = () if raw_finish(draft.answer) else (_UNFINISHED,)
-        yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *unfinished)))
+        yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *draft.warnings, *unfinished)))
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the models that are known: LangChain cannot ask a service which it has."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape, known_text, list_in, objects_of, text_in
 from flexchat.plugin import (
     AssistantMessage,
     ChatEvent,
@@ -18,10 +20,13 @@ from flexchat.plugin import (
     ToolCallEnd,
     ToolCallStart,
 )
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AIMessageChunk
 
-from .answers import assistant_message, thought_beside
-from .blocks import part_of
+from .answers import THOUGHTS, assistant_message, thought_beside
+from .blocks import TEXTS, part_of
+
+# What tells about an answer.
+_BESIDE = ("id", "usage_metadata", "response_metadata", "additional_kwargs")
 
 
 class ChunkDraft:
@@ -29,6 +34,7 @@ class ChunkDraft:
 
     Attributes:
         answer: The sum; None before the first chunk.
+        warnings: What was left out.
     """
 
     def __init__(self, origin: str) -> None:
@@ -36,16 +42,84 @@ class ChunkDraft:
         self._sent: dict[int, int] = {}
         self._thinks: bool | None = None  # whether thoughts came first; what came behind the text is no part
         self.answer: AIMessage | None = None
+        self.warnings: list[str] = []
+        self._begun: set[object] = set()
+        self._wrong_beside: WrongShape | None = None
 
     def add(self, chunk: AIMessage) -> Iterator[ChatEvent]:
         """Take a chunk; yield what it brings."""
-        self.answer = chunk if self.answer is None else self.answer + chunk  # type: ignore[assignment]
+        chunk = self._checked(chunk)
+        self.answer = chunk if self.answer is None else self._sum(self.answer, chunk)
         yield from self._new_text()
+
+    def _checked(self, chunk: AIMessage) -> AIMessage:
+        """Return a chunk that can be added: LangChain checks nothing there, and adds what has the wrong type wrongly.
+
+        Raises:
+            WrongShape: Something of a wrong type stands where text or calls may stand.
+        """
+        changes: dict[str, Any] = {}
+        content: Any = chunk.content
+        if not isinstance(content, str | list):
+            raise WrongShape("content", "text or a list", content)
+        if isinstance(content, list):
+            changes["content"] = [_checked_block(block, f"content[{at}]") for at, block in enumerate(content)]
+        if isinstance(chunk, AIMessageChunk) and chunk.tool_call_chunks != []:
+            changes["tool_call_chunks"] = self._checked_calls(chunk)
+        if not isinstance(chunk.id, str | None):
+            changes["id"] = None
+        if not isinstance(chunk.response_metadata, dict):
+            changes["response_metadata"] = {}
+        beside: Any = chunk.additional_kwargs
+        if not isinstance(beside, dict):
+            self._wrong_beside = WrongShape("additional_kwargs", "an object", beside)
+            changes["additional_kwargs"] = {}
+        elif beside:
+            text_in(beside, "refusal", "additional_kwargs")
+            if wrong := [key for key in THOUGHTS if not isinstance(beside.get(key), str | None)]:
+                self._leave_out(f"additional_kwargs.{wrong[0]}")
+                changes["additional_kwargs"] = {key: value for key, value in beside.items() if key not in wrong}
+        return chunk.model_copy(update=changes) if changes else chunk
+
+    def _checked_calls(self, chunk: AIMessageChunk) -> list[Any]:
+        """Return the pieces of calls; a number tells better than a new id which call a piece without a name is of."""
+        calls: Any = list_in(vars(chunk), "tool_call_chunks", needed=True)
+        checked = []
+        for path, call in objects_of(calls, "tool_call_chunks"):
+            _check_index(call, path)
+            text_in(call, "args", path)
+            index, id = call.get("index"), known_text(call.get("id"))
+            if not text_in(call, "name", path) and index is not None and index in self._begun:
+                id = None
+            self._begun.add(index)
+            checked.append({**call, "id": id})
+        return checked
+
+    def _sum(self, before: AIMessage, chunk: AIMessage) -> AIMessage:
+        """Add a chunk. What stands beside text and calls, and cannot be added, is left out of both."""
+        try:
+            return before + chunk  # type: ignore[return-value]
+        except Exception as error:  # noqa: BLE001  LangChain raises what its operations on the values raise
+            failure = error
+        for names in (*((name,) for name in _BESIDE), _BESIDE):
+            with contextlib.suppress(Exception):
+                whole: Any = _without(before, names) + _without(chunk, names)
+                self._leave_out(" and ".join(names))
+                return whole  # type: ignore[no-any-return]
+        raise failure
+
+    def _leave_out(self, what: str) -> None:
+        text = f"{what}: left out, as its pieces have types that do not fit"
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     def message(self) -> AssistantMessage:
         """Return the whole message."""
         assert self.answer is not None
-        return assistant_message(self.answer, self._origin, with_thoughts=self._thinks is not False)
+        message = assistant_message(self.answer, self._origin, with_thoughts=self._thinks is not False)
+        if self._wrong_beside is not None and not message.parts:  # where a refusal may have stood
+            raise self._wrong_beside
+        return message
 
     def end(self, message: AssistantMessage) -> Iterator[ChatEvent]:
         """Yield what is left of the texts, and the calls of the whole message.
@@ -82,6 +156,36 @@ class ChunkDraft:
             self._thinks = bool(thought)
         thoughts = [ReasoningPart(text=thought)] if thought and self._thinks else []
         return [*thoughts, TextPart(text=content)]
+
+
+def _check_index(piece: dict[str, Any], path: str) -> None:
+    """Check what says where a piece belongs; LangChain has numbers and texts."""
+    index = piece.get("index")
+    if isinstance(index, bool) or not isinstance(index, int | str | None):
+        raise WrongShape(f"{path}.index", "a number", index)
+
+
+def _checked_block(block: Any, path: str) -> Any:
+    if not isinstance(block, dict):
+        return block
+    _check_index(block, path)
+    key = TEXTS.get(block["type"]) if isinstance(block.get("type"), str) else None
+    if key is not None:
+        text_in(block, key, path, needed=True)
+    return block if isinstance(block.get("id"), str | None) else {**block, "id": None}
+
+
+def _without(chunk: AIMessage, names: tuple[str, ...]) -> AIMessage:
+    """Return a chunk without some of what stands beside it; thoughts and refusals stay."""
+    changes: dict[str, Any] = dict.fromkeys(names)
+    if "response_metadata" in changes:
+        changes["response_metadata"] = {}
+    if "additional_kwargs" in changes:
+        kept = (*THOUGHTS, "refusal")
+        changes["additional_kwargs"] = {
+            key: chunk.additional_kwargs[key] for key in kept if key in chunk.additional_kwargs
+        }
+    return chunk.model_copy(update=changes)
 
 
 def _seen(block: Any, origin: str) -> Any:
