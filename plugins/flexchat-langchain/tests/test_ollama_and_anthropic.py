@@ -66,6 +66,10 @@ class TestChatOllama(OllamaConformance):
     def test_the_wait_a_service_asks_for_is_told(self):
         super().test_the_wait_a_service_asks_for_is_told()
 
+    @pytest.mark.xfail(reason="ChatOllama refuses the answer: LangChain's messages take no half character", strict=True)
+    def test_a_character_cut_in_two_is_one(self):
+        super().test_a_character_cut_in_two_is_one()
+
     @pytest.mark.xfail(reason="Ollama's SDK sends an empty list of tools", strict=True)
     def test_without_tools_nothing_is_said_of_tools(self):
         super().test_without_tools_nothing_is_said_of_tools()
@@ -173,6 +177,10 @@ class TestChatAnthropic(ProviderConformance):
     def read_tool_results(self, body):
         blocks = [block for message in body["messages"] for block in blocks_of(message)]
         return [(b["tool_use_id"], text_of(b["content"])) for b in blocks if b["type"] == "tool_result"]
+
+    @pytest.mark.xfail(reason="Anthropic's SDK passes over events of a type it does not know", strict=True)
+    def test_a_wrong_type_loses_nothing_silently(self):
+        super().test_a_wrong_type_loses_nothing_silently()
 
     @pytest.mark.xfail(reason="ChatAnthropic shares its connections in the process; nobody may close them", strict=True)
     def test_closing_gives_everything_back(self):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from flexchat.http.answer_shape import WrongShape
+from flexchat.http.answer_stream import wrong_shape
 from flexchat.http.refusal import shortened
 from flexchat.http.retry_after import retry_after_s
 from flexchat.plugin import (
@@ -79,6 +81,10 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
         service: Whose exception it is, for the text: the class of the model.
         mask: Takes keys out of a text.
     """
+    if isinstance(error, WrongShape):
+        made = wrong_shape(error, lambda what: ProviderProtocolError(f"{service} {what}", provider="langchain"))
+        made.model = model
+        return made
     response = getattr(error, "response", None)
     status = _status(error) or _status(response)
     headers = _headers(response)

@@ -9,8 +9,7 @@ from typing import Any
 
 import attrs
 from flexchat.domain.masking import Mask
-from flexchat.http.answer_shape import WrongShape, known_text
-from flexchat.http.answer_stream import wrong_shape
+from flexchat.http.answer_shape import known_text
 from flexchat.http.deadline import Deadline
 from flexchat.plugin import (
     ChatEvent,
@@ -197,8 +196,6 @@ class LangChainProvider:
 
     def _failure(self, error: Exception, model: str) -> ProviderError:
         """Return the error to raise; not from the exception, which may quote a key."""
-        if isinstance(error, WrongShape):
-            error = wrong_shape(error, self._unreadable)
         if not isinstance(error, ProviderError):
             return provider_error(error, service=self._class.__name__, model=model, mask=self._mask)
         error.model = model
