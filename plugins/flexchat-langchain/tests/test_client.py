@@ -120,9 +120,8 @@ def test_every_streamed_call_is_answered_once(script):
 
     try:
         *events, answer = asyncio.run(run())
-    except ProviderProtocolError as error:  # a call without a name is an error of the answer
-        assert "tool_call_chunks" in str(error)
-        assert any(not call["name"] for chunks in script for chunk in chunks for call in chunk.tool_call_chunks)
+    except ProviderProtocolError:  # a call without a name is an error of the answer
+        assert any(call["name"] is None for chunks in script for chunk in chunks for call in chunk.tool_call_chunks)
         return
     assert type(answer) is ClientAnswer
     check(answer)
