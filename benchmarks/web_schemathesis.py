@@ -99,6 +99,7 @@ AS_OTHERS_DO = {
     "testConnection": "answers 400 where the service does not answer: the Node original's",
     "discoverModels": "answers 400 where the service does not answer: the Node original's",
     "listProviderModels": "the same operation under another name",
+    "create_chat_completion": "answers 400 where a role holds what is not its own: OpenAI's",
 }
 """Operations that may answer 400 to a request that fits, and why."""
 

@@ -48,7 +48,7 @@ def test_tools(visit, demo_server):
     expect(result).to_contain_text("failed")
     dialog.get_by_role("textbox").fill("{")
     dialog.get_by_role("button", name="Run").click()
-    expect(dialog.get_by_text("is no JSON")).to_be_visible()
+    expect(dialog.get_by_text("is not JSON")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Try calculator")).to_be_focused()
 

@@ -91,7 +91,7 @@ def test_cases_are_run_to_a_verdict(visit, serve, tmp_path):
     page.locator("input[type=file]").set_input_files(kept)
     expect(page.locator(".toast", has_text="imported from results.json")).to_be_visible()
     page.locator("input[type=file]").set_input_files({"name": "x.json", "mimeType": "text/json", "buffer": b"{"})
-    expect(page.locator(".toast", has_text="x.json is no JSON")).to_be_visible()
+    expect(page.locator(".toast", has_text="x.json is not JSON")).to_be_visible()
 
     narrow = visit(server.url + "#/validation", size=NARROW, theme="dark")
     expect(narrow.locator(".matrix")).to_be_visible()

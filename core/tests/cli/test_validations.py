@@ -94,7 +94,7 @@ def test_records_of_the_node_original_are_imported(run, tmp_path):
     ("content", "status", "text"),
     [
         (None, 2, "'x.json' cannot be read: there is no such file"),
-        ("{", 1, "'x.json', line 1, is no JSON"),
+        ("{", 1, "'x.json', line 1, is not JSON"),
         ("[3]", 1, "x.json"),
     ],
 )

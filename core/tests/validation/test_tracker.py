@@ -107,7 +107,7 @@ def test_a_record_shows_the_last_fifty_and_counts_all(tracker):
 
 @pytest.mark.parametrize("error", [None, "", {"code": 1}, ["\ud800"], float("nan"), ValueError("x")])
 def test_any_error_can_be_recorded(tracker, error):
-    """Also one that is no JSON data."""
+    """Also one that is not JSON data."""
     record = tracker.record_failure(M, error)
 
     assert record.success_count == 0
@@ -333,8 +333,8 @@ def broken(**changes):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ('[\n["m", {"test_count": 1,}]\n]', "line 2, is no JSON"),
-        ("", "line 1, is no JSON"),
+        ('[\n["m", {"test_count": 1,}]\n]', "line 2, is not JSON"),
+        ("", "line 1, is not JSON"),
         ("[" * 100_000, "cannot be read"),
         ("null", "no validation records"),
         ("{}", "no validation records"),

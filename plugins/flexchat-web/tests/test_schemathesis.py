@@ -16,7 +16,9 @@ FITTING = ["2xx", "401", "403", "404", "409", "413", "422", "429"]
 """Answers to what fits. 422: it can be read and makes no sense; 404: a name of nothing."""
 
 MAY_BE_400 = ("validateConfig", "reloadConfig", "testConnection", "discoverModels", "listProviderModels")
-"""As the Node original answers where nothing is wrong with the request: the same body as 200, or a failure's."""
+MAY_BE_400 += ("create_chat_completion",)
+"""As others answer where nothing is wrong with the request's form. The Node original: the same body as 200, or a
+failure's. OpenAI: a message that cannot be read, since JSON Schema does not say which role may hold what."""
 
 LAST_WORD = {"role": "user", "content": "Hello!"}
 """What JSON Schema cannot say of messages: the last is the user's."""

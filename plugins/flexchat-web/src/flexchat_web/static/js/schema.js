@@ -56,7 +56,7 @@ export function emptyOf(schema) {
 
 /** Return what is wrong with a value itself (not with its parts), or "". */
 export function flaw(value, schema, required) {
-  if (value instanceof Error) return `is no JSON: ${value.message}`;
+  if (value instanceof Error) return `is not JSON: ${value.message}`;
   if (value === undefined) return required ? "is required" : "";
   if (schema.enum && !schema.enum.some((option) => JSON.stringify(option) === JSON.stringify(value))) {
     return `must be one of: ${schema.enum.join(", ")}`;

@@ -187,7 +187,7 @@ function transfer(server, onImported) {
       toast(`${imported} ${imported === 1 ? "result" : "results"} imported from ${file.name}.`, { kind: "ok" });
       onImported();
     } catch (error) {
-      toast(error instanceof SyntaxError ? `${file.name} is no JSON: ${error.message}` : error.message, { kind: "bad", seconds: 10 });
+      toast(error instanceof SyntaxError ? `${file.name} is not JSON: ${error.message}` : error.message, { kind: "bad", seconds: 10 });
     }
   }
   return [input, importing, h("a", { class: "button", href: "api/validation/export", download: "flexchat-validations.json" }, icon("download"), h("span", {}, "Export"))];
