@@ -73,3 +73,15 @@ def test_json_has_everything():
 
     assert turn_from_dict(data["turns"][0]) == TURN
     assert data["title"] == "Sums"
+
+
+def test_markdown_tells_a_failed_tool_in_words_and_times_to_the_minute():
+    failure = json.dumps({"success": False, "error": "Division by zero.", "hint": "Change the divisor."})
+    message = ToolMessage(tool_call_id="x", name="calculator", content=failure, is_error=True)
+    turn = ConversationTurn(id="1", messages=(UserMessage(content="1/0"), message), at="2026-11-22T17:27:31.696+00:00")
+
+    text = to_markdown(INFO, [turn])
+
+    assert "calculator failed: Division by zero.\nChange the divisor.\n" in text
+    assert "## user, 2026-11-22 17:27\n" in text
+    assert "success" not in text

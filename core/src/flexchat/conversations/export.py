@@ -35,7 +35,7 @@ def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> st
 
     What a model thought, and what only its provider can read, is left out.
     """
-    blocks = [f"# {info.title or info.id}", f"{info.started_at} to {info.used_at}"]
+    blocks = [f"# {info.title or info.id}", f"{_minute(info.started_at)} to {_minute(info.used_at)}"]
     for turn in turns:
         blocks += _blocks(turn)
     return "\n\n".join(blocks) + "\n"
@@ -46,7 +46,7 @@ def _blocks(turn: ConversationTurn) -> Iterator[str]:
     spoke = False
     for message in turn.messages:
         if isinstance(message, UserMessage):
-            yield f"## user{f', {turn.at}' if turn.at else ''}"
+            yield f"## user{f', {_minute(turn.at)}' if turn.at else ''}"
             yield from filter(None, [message.content.strip(), *map(_medium, message.media)])
         elif isinstance(message, AssistantMessage):
             if not spoke:
@@ -54,7 +54,7 @@ def _blocks(turn: ConversationTurn) -> Iterator[str]:
             spoke = True
             yield from filter(None, map(_part, message.parts))
         elif isinstance(message, ToolMessage):
-            yield _fenced(f"{message.name}{' failed' if message.is_error else ''}: {_shortened(message.content)}")
+            yield _fenced(_result(message))
     if turn.status != "done":
         yield "*(stopped before it was done)*" if turn.status == "cancelled" else f"*(failed: {_line(turn.error)})*"
     if turn.citations:
@@ -70,6 +70,29 @@ def _part(part: Any) -> str:
         case MediaPart():
             return _medium(part)
     return ""
+
+
+def _result(message: ToolMessage) -> str:
+    if message.is_error:
+        return f"{message.name} failed: {_shortened(_failure(message.content))}"
+    return f"{message.name}: {_shortened(message.content)}"
+
+
+def _failure(content: str) -> str:
+    """Return the error and the hint of a failed tool's JSON, or the content where it is something else."""
+    try:
+        failure = json.loads(content)
+    except (ValueError, RecursionError):
+        return content
+    if not isinstance(failure, dict) or not isinstance(failure.get("error"), str):
+        return content
+    hint = failure.get("hint")
+    return f"{failure['error']}\n{hint}" if isinstance(hint, str) and hint else failure["error"]
+
+
+def _minute(at: str) -> str:
+    """Return an ISO 8601 time to the minute: 2026-11-22 17:27."""
+    return at[:16].replace("T", " ")
 
 
 def _arguments(call: ToolCall) -> str:
