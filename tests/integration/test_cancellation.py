@@ -11,6 +11,8 @@ import pytest
 import wire_dialects as wire
 from flexchat.plugin import ChatOptions, UserMessage
 
+pytestmark = pytest.mark.slow
+
 COUNT = int(os.environ.get("FLEXCHAT_STORM", "1200"))
 """Requests for each dialect; more with the environment variable FLEXCHAT_STORM."""
 AT_ONCE = 100

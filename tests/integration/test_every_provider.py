@@ -79,6 +79,7 @@ async def test_two_tool_rounds_unstreamed_and_streamed_are_the_same(name, server
     assert text == "Let me look." + streamed.response.content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(DIALECTS, 2)])
 async def test_a_conversation_begun_at_one_provider_continues_at_another_and_comes_back(first, second, servers):
     """Neither sees the other's opaque data; the first gets its own back byte for byte."""

@@ -50,6 +50,7 @@ def eventful():
     return chat(first, calls(("steps", {"n": 2})), says("It is done."))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_turn_can_be_cancelled_at_every_step(streamed, recwarn):
     """After k steps of the event loop, whatever k: no task is left, and no variable is set."""
@@ -205,6 +206,7 @@ def test_one_callers_exit_is_not_the_others(error):
         assert sync.respond("x").content == "ok"
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_forgotten_ends():
     """By its reader, before or after closing; nothing is reported as ignored."""
     seen = []
@@ -336,6 +338,7 @@ def test_a_limit_below_one_is_refused():
         FlexChat.from_model("rehearsal", "any", max_iterations=-1)
 
 
+@pytest.mark.slow
 async def test_a_thousand_turns_at_once():
     """Each with a tool in a thread; nothing is left of them."""
     model = ScriptedProvider(

@@ -15,6 +15,8 @@ from flexchat_openai.dialects import LOOSE, STRICT
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 ALL = (LOOSE, STRICT, PARAMETERS, JSON_SCHEMA, TOOLS, anthropic.LOOSE, anthropic.STRICT)
 DIALECTS = {dialect.name: dialect for dialect in ALL}
 

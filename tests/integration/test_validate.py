@@ -9,6 +9,8 @@ from collections import Counter
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 [llms.slow]
 provider = "openai"

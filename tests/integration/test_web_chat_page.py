@@ -92,6 +92,7 @@ def ask(page, text):
     page.keyboard.press("Enter")
 
 
+@pytest.mark.slow
 def test_chat_with_tools(visit, demo_server):
     """A message is answered with tools that show what they got and gave; the conversation is kept, renamed, deleted."""
     page = visit(demo_server.url)
@@ -144,6 +145,7 @@ def test_chat_with_tools(visit, demo_server):
     expect(again.get_by_role("heading", level=1, name="New conversation")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_streams_and_sessions(visit, serve, slow_model):
     """An answer goes on in its own session while another is shown; Stop ends it; unsent text stays; errors are told."""
     server = serve(CONFIG.format(url=slow_model.url))
@@ -221,6 +223,7 @@ def test_streams_and_sessions(visit, serve, slow_model):
     expect(page.get_by_role("heading", name="This conversation is not kept")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_was_stopped_or_failed_looks_the_same_after_a_reload(visit, serve, slow_model):
     """The question, what was said and why it ended; "Why this rule?" tells of that turn, and asks for nothing anew."""
     server = serve(CONFIG.format(url=slow_model.url))
@@ -273,6 +276,7 @@ def look_again(page):
     page.evaluate("dispatchEvent(new Event('focus'))")
 
 
+@pytest.mark.slow
 def test_two_windows(visit, serve, slow_model):
     """What one does with a conversation, the other shows when it is looked at: another turn, a title, its end."""
     slow_model.go.set()

@@ -153,6 +153,7 @@ def shell(line, **rest):
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False, **rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "status", "text"),
     [
@@ -178,6 +179,7 @@ def test_a_message_needs_no_standard_input_and_an_answer_no_standard_error(scrip
     assert shell("flexchat ask hello <&- 2>&-").stdout == "here\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
 @pytest.mark.parametrize("words", ["tools list", "ask --json hello", "ask --help", "--version", "config schema"])
 def test_a_full_disk_is_told_in_a_sentence(words):

@@ -6,6 +6,8 @@ from flexchat.config.document import MAX_VALUES, MOST_PROBLEMS, parse_document
 from flexchat.config.load import read_config
 from flexchat.errors import ConfigError, closest, did_you_mean
 
+pytestmark = pytest.mark.slow
+
 LLM = '[llms.robot]\nprovider = "rehearsal"\ndefault_model = "r"\n'
 RULE = '[[responses]]\nllm = "robot"\n'
 

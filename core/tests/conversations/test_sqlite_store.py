@@ -367,6 +367,7 @@ async def test_two_processes_that_begin_one_file_together_lose_no_turn(tmp_path)
         assert [id for id in kept if id in ids] == ids  # each in its own order
 
 
+@pytest.mark.slow
 async def test_kill_9_loses_no_acknowledged_turn(tmp_path):
     """FLEXCHAT_KILLS sets how often."""
     path = tmp_path / "c.db"

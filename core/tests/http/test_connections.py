@@ -55,6 +55,7 @@ async def test_a_connection_is_used_again(serve: Serve) -> None:
     assert len(connections) == 1
 
 
+@pytest.mark.slow
 async def test_a_storm_of_cancellations_does_no_harm(serve: Serve) -> None:
     """2,000 requests cancelled at random points; then 10 of 10 plain ones work and no descriptor is left."""
 

@@ -54,6 +54,7 @@ def some_of(inner):
 schemas = st.recursive(st.booleans() | some_of(st.just({})), some_of, max_leaves=5)
 
 
+@pytest.mark.slow
 @given(schemas, values)
 @settings(max_examples=600, deadline=None)
 def test_what_is_fast_said_to_be_valid_is_valid(schema, value):

@@ -235,6 +235,7 @@ def schemas_over(inner):
 schemas = st.recursive(st.booleans() | schemas_over(st.just({})), schemas_over, max_leaves=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", [None, "http://json-schema.org/draft-07/schema#"])
 def test_the_walk_agrees_with_the_meta_schema(dialect):
     """On the common vocabulary a schema has problems exactly if check_schema refuses it (differential)."""
@@ -260,6 +261,7 @@ def test_the_walk_agrees_with_the_meta_schema(dialect):
     law()
 
 
+@pytest.mark.slow
 @given(
     schemas_over(schemas), st.lists(junk, max_size=3) | st.dictionaries(st.sampled_from("ab"), junk, max_size=2) | junk
 )

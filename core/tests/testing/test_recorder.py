@@ -67,6 +67,7 @@ def test_no_network(forbid_sockets):
 """
 
 
+@pytest.mark.slow
 def test_an_authors_conftest_switches_the_fixtures_on(tmp_path):
     """With one line, in a project of their own."""
     import subprocess

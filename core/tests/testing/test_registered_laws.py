@@ -26,6 +26,8 @@ from flexchat.testing.card import NEEDS_EXTRA, UnknownPluginError, verdicts_of, 
 from flexchat.testing.conformance.laws import Conformance, law, laws_of
 from flexchat.testing.conformance.registered import Registered, RegisteredConformance
 
+pytestmark = pytest.mark.slow
+
 OBJECT = {"type": "object"}
 
 

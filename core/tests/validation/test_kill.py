@@ -10,6 +10,8 @@ import sys
 import pytest
 from flexchat.validation.store import ValidationStore
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("FLEXCHAT_KILLS", "20"))
 # Half of the programs record with the tracker, half add to the store as a run does.
 PROGRAM = """

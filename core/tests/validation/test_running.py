@@ -174,6 +174,7 @@ async def test_a_run_that_is_stopped_is_resumed_with_what_it_misses(flexchat_app
     )
 
 
+@pytest.mark.slow
 @given(
     stops=st.lists(st.tuples(st.integers(0, 14), st.sampled_from(["cancel", "close", "task"])), max_size=4),
     trouble=st.lists(st.sampled_from([None, None, None, "rate", "auth"]), min_size=1, max_size=7),

@@ -14,6 +14,8 @@ from flexchat_builtin.functions import CONSTANTS, FUNCTIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.slow
+
 numbers = st.one_of(
     st.integers(0, 2**70).map(str),
     st.floats(0, allow_nan=False, allow_infinity=False).map(repr),

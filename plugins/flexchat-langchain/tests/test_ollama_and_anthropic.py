@@ -17,6 +17,8 @@ from flexchat_ollama.conformance import OllamaConformance
 from langchain_anthropic import ChatAnthropic
 from langchain_ollama import ChatOllama
 
+pytestmark = pytest.mark.slow
+
 
 class TestChatOllama(OllamaConformance):
     """The provider over ChatOllama."""

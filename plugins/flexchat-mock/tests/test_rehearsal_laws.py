@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 
 import jsonschema
+import pytest
 from flexchat.plugin import ChatOptions, ToolMessage, UserMessage
 from flexchat_mock.rehearsal.compose_answer import HONESTY
 from flexchat_mock.rehearsal.fits import fits
 from flexchat_mock.rehearsal.provider import answer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+pytestmark = pytest.mark.slow
 
 _spec = importlib.util.spec_from_file_location("made_up_tools", Path(__file__).with_name("made_up_tools.py"))
 made_up_tools = importlib.util.module_from_spec(_spec)

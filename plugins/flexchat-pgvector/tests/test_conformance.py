@@ -3,6 +3,8 @@
 import pytest
 from flexchat_pgvector import conformance
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def database(server, monkeypatch):

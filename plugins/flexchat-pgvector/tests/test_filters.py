@@ -51,6 +51,7 @@ def passes(connection, where, metadata):
     return connection.execute(statement, [*parameters, facts(metadata)]).fetchone()[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(where=WHERES, metadata=st.dictionaries(FIELDS, ANYTHING, max_size=4))
 @example(where={"a": 2**60}, metadata={"a": 2.0**60})

@@ -4,10 +4,13 @@ import asyncio
 import os
 import random
 
+import pytest
 from flexchat.plugin import Document, RetrievalError, RetrieverContext
 from flexchat.testing import HashingEmbedder
 from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
+
+pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("FLEXCHAT_KILLS", "2"))
 

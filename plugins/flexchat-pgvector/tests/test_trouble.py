@@ -17,6 +17,8 @@ from flexchat_pgvector.conversation_store import PostgresqlConversations
 from flexchat_pgvector.document_store import PgvectorStore
 from flexchat_pgvector.trouble import Place
 
+pytestmark = pytest.mark.slow
+
 SECRET = "hunter2-swordfish"
 
 

@@ -9,6 +9,8 @@ from flexchat.cli.main import main
 from flexchat_rag.commands import progress
 from flexchat_rag.commands.demo import NEXT_STEP, QUESTION
 
+pytestmark = pytest.mark.slow
+
 GARDEN = """# Garden
 
 ## Water

@@ -14,6 +14,8 @@ from flexchat_rag.ingest.kinds import kind_of
 from flexchat_rag.ingest.pipeline import IngestOptions, ingest
 from flexchat_rag.ingest.sections import Record, Trouble, UnreadableFileError
 
+pytestmark = pytest.mark.slow
+
 
 def read(path):
     return list(kind_of(path).read(path, FieldMapping()))

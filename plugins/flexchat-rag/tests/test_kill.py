@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from flexchat.plugin import RetrieverContext
 from flexchat.testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
+
+pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("FLEXCHAT_KILLS", "10"))
 

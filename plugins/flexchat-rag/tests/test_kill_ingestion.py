@@ -8,10 +8,13 @@ import sqlite3
 import subprocess
 import sys
 
+import pytest
 from flexchat.plugin import RetrieverContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import ingest
 from flexchat_rag.retriever import SqliteStore
+
+pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("FLEXCHAT_KILLS", "4"))
 FILES = 120

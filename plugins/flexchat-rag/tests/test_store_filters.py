@@ -3,10 +3,13 @@
 import json
 import sqlite3
 
+import pytest
 from flexchat.plugin import holds, read_filter
 from flexchat_rag.store.filters import filter_sql
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+pytestmark = pytest.mark.slow
 
 FIELDS = st.sampled_from(("a", "b.c", 'say "x"', "back\\slash", "$eq", "ä", "", "[0]"))
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | st.integers(-2, 2)

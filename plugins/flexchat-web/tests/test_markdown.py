@@ -23,12 +23,14 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_rendering_takes_time_in_proportion_to_the_text(kind, cpu_growth):
     """Four times the text takes about four times as long, whatever signs it is made of."""
     assert cpu_growth(lambda n: rendered(HOSTILE[kind](n)), 400, 1_600) < 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_text_costs_no_more_than_its_price(kind, cpu_growth):
     """Whatever is rendered in the event loop takes a moment only."""

@@ -10,6 +10,8 @@ from flexchat import ConfigError
 from flexchat.testing.scripted import ScriptedProvider
 from flexchat_web.serving import Serving, Settings
 
+pytestmark = pytest.mark.slow
+
 
 def toml(answer):
     return (

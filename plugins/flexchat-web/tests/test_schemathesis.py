@@ -5,6 +5,8 @@ from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
 from hypothesis import HealthCheck, given, settings
 
+pytestmark = pytest.mark.slow
+
 schemathesis = pytest.importorskip("schemathesis")
 
 TABLES = {
