@@ -14,7 +14,6 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import said_of_json
-from .copies import copied
 from .text import scrub, scrub_json
 
 
@@ -84,14 +83,6 @@ class OpaquePart:
     provider_data: ProviderData
 
 
-def _own_arguments(arguments: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A history outlives the call that brought it, and is encoded once: who made it may go on changing its tables."""
-    try:
-        return copied(arguments) if isinstance(arguments, Mapping) else arguments
-    except RecursionError:
-        return arguments  # refused where it is checked, encoded or kept, each in its own words
-
-
 @attrs.frozen(kw_only=True)
 class ToolCall:
     """A model's wish to run a tool. Made with ``from_text`` or ``from_object``.
@@ -106,7 +97,7 @@ class ToolCall:
     """
 
     name: str = attrs.field(converter=scrub)
-    arguments: Mapping[str, Any] | None = attrs.field(converter=_own_arguments)
+    arguments: Mapping[str, Any] | None
     raw_arguments: str | None = None
     error: str | None = None
     wire_id: str | None = None
@@ -144,7 +135,10 @@ class ToolCall:
 
     @classmethod
     def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:
-        """Take arguments that came as an object; None means none. Anything else is explained, not raised."""
+        """Take arguments that came as an object, and make them the call's own; None means none.
+
+        Anything else is explained, not raised.
+        """
         if value is not None and not isinstance(value, Mapping):
             return cls(
                 name=name, arguments=None, error=f"arguments must be a JSON object, got {_json_type(value)}", **rest
