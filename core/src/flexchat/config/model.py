@@ -118,8 +118,8 @@ class ToolEntry:
     parameters: Mapping[str, Any] | None = key("JSON Schema of the arguments; its root is an object.", default=None)
     implementation: ImplementationEntry | None = key("How it is run; absent for a plugin's tool.", default=None)
     timeout_ms: int | None = key("Milliseconds it may take.", min=1, default=None)
-    exclusive: bool = key("Never runs beside another call of the same answer.", default=False)
-    repeatable: bool = key("May be called with the same arguments again and again.", default=False)
+    exclusive: bool | None = key("Never runs beside another call of the same answer.", default=None)
+    repeatable: bool | None = key("May be called with the same arguments again and again.", default=None)
     effect: Literal["read", "idempotent", "write"] | None = key(
         "What running it does to the world; absent: write, or what the plugin says.", default=None
     )

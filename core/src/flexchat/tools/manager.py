@@ -150,8 +150,8 @@ class ToolManager:
             implementation=Implementation(type=entry.implementation.type, settings=settings),
             handler=entry.handler,
             timeout_ms=entry.implementation.timeout_ms if entry.timeout_ms is None else entry.timeout_ms,
-            exclusive=entry.exclusive,
-            repeatable=entry.repeatable,
+            exclusive=bool(entry.exclusive),
+            repeatable=bool(entry.repeatable),
             effect=entry.effect or "write",
             strict=entry.strict,
         )
@@ -168,8 +168,8 @@ class ToolManager:
             "description": entry.description,
             "parameters": entry.parameters,
             "timeout_ms": entry.timeout_ms,
-            "exclusive": entry.exclusive or None,
-            "repeatable": entry.repeatable or None,
+            "exclusive": entry.exclusive,
+            "repeatable": entry.repeatable,
             "effect": entry.effect,
             "strict": entry.strict,
         }
