@@ -56,4 +56,10 @@ def _vector(item: object) -> tuple[float, ...]:
     values = item.get("values") if isinstance(item, dict) else None
     if not isinstance(values, list) or not values or not all(type(value) in (int, float) for value in values):
         raise ValueError("no vector")
-    return tuple(float(value) for value in values)
+    try:
+        vector = tuple(float(value) for value in values)
+    except OverflowError as error:
+        raise ValueError("a number beyond all numbers") from error
+    if not all(map(math.isfinite, vector)):
+        raise ValueError("a number that is not finite")
+    return vector
