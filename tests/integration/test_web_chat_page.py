@@ -1,6 +1,7 @@
 """The page Chat, in a real browser."""
 
 import json
+import select
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -26,7 +27,7 @@ NASTY = "<img src=x onerror=document.title='bad'> [go](javascript:alert(1)) ![p]
 
 
 class SlowModel:
-    """Writes "Once upon" and waits for ``go`` before the rest; a status makes it refuse instead."""
+    """Writes "Once upon" and waits for ``go`` before the rest, or until its reader is ``gone``; a status makes it refuse."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -50,13 +51,13 @@ class SlowModel:
                 self.send_header("content-type", "text/event-stream")
                 self.end_headers()
                 self.say({"role": "assistant", "content": "Once upon "})
-                outer.go.wait(20)
-                try:
-                    self.say({"content": outer.rest})
-                    self.say({}, "stop")
-                    self.wfile.write(b"data: [DONE]\n\n")
-                except OSError:
-                    outer.gone.set()
+                while not outer.go.wait(0.01):
+                    if select.select([self.connection], [], [], 0)[0]:  # nothing more is asked here: it was closed
+                        outer.gone.set()
+                        return
+                self.say({"content": outer.rest})
+                self.say({}, "stop")
+                self.wfile.write(b"data: [DONE]\n\n")
 
             def say(self, delta, reason=None):
                 chunk = {"id": "c", "object": "chat.completion.chunk", "model": "m-1"}
@@ -175,6 +176,7 @@ def test_streams_and_sessions(visit, serve, slow_model):
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".answer")).to_contain_text("stopped")
     expect(page.locator(".answer")).to_contain_text("Once upon")
+    assert slow_model.gone.wait(20)
     slow_model.rest = NASTY
     slow_model.go.set()
     page.get_by_role("button", name="Ask again").click()
@@ -221,6 +223,27 @@ def test_streams_and_sessions(visit, serve, slow_model):
     expect(page.get_by_role("button", name="Ask again")).to_be_visible()
     page.goto(server.url + "#/chat/" + "0" * 32)
     expect(page.get_by_role("heading", name="This conversation is not kept")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_an_answer_is_not_taken_for_the_stopped_one_before_it(visit, serve, slow_model):
+    """Asked again before the page has heard that the server keeps what was stopped."""
+    server = serve(CONFIG.format(url=slow_model.url))
+    page = visit(server.url)
+    kept = "**/api/conversations/*"
+    page.route(kept, lambda route: route.fulfill(status=503))
+    ask(page, "Tell me")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    page.get_by_role("button", name="Stop").click()
+    again = page.get_by_role("button", name="Ask again")
+    expect(again).to_be_visible()
+    assert slow_model.gone.wait(20)
+    page.unroute(kept)
+    slow_model.go.set()
+    again.click()
+    expect(page.locator(".asked")).to_have_text(["Tell me", "Tell me"])
+    expect(page.get_by_text("This answer was interrupted")).to_have_count(1)
+    expect(page.locator(".answer").filter(has_text="Once upon a time.")).to_have_count(1)
 
 
 @pytest.mark.slow

@@ -117,11 +117,12 @@ def test_the_page_scrolls_along_until_its_reader_scrolls_up(visit, server):
         return log.evaluate("log => Math.round(log.scrollHeight - log.scrollTop - log.clientHeight)")
 
     def follows():
-        """Wait for the end to be in view: a busy machine draws late."""
-        log.page.wait_for_function(
+        """The end comes into view; a busy machine draws late."""
+        page.wait_for_function(
             "() => { const log = document.querySelector('.log');"
             " return log.scrollHeight - log.scrollTop - log.clientHeight <= 1.5; }"
         )
+        assert left() <= 1
 
     def write():
         """Forty pieces, some of them of several lines, within some frames and between them."""
@@ -150,10 +151,10 @@ def test_the_page_scrolls_along_until_its_reader_scrolls_up(visit, server):
     assert left() > 500
     log.evaluate("log => log.scrollTo(0, log.scrollHeight)")
     write()
-    assert left() <= 1
+    follows()
     log.evaluate("log => log.scrollBy(0, -900)")
     write()
     latest.click()
     write()
-    assert left() <= 1
+    follows()
     expect(latest).to_be_hidden()

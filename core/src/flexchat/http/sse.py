@@ -92,10 +92,6 @@ class SseDecoder:
         self._at_start = False
         return text.removeprefix(b"\xef\xbb\xbf")
 
-    def _held_ends_a_line(self) -> bool:
-        last = next((piece for piece in reversed(self._held) if piece), b"")
-        return last.endswith(b"\n")
-
     def _check_length(self) -> None:
         if self._event_bytes > self._max:
             raise ValueError(f"an event of the stream is longer than {self._max // 2**20} MiB")

@@ -3,7 +3,7 @@
 //   const follow = following(log, messages, (away) => …);   away: whether what is newest is out of view
 //   follow.toEnd()  follow.refresh()  what is in it was changed  follow.close()
 // A scroll event comes a frame after what caused it, and more may have been written by then: that the end is far says
-// nothing of the reader. That the place is above where it was does.
+// nothing of the reader. That the place is above where it was does, and so does reaching the end as it was last drawn.
 
 const NEAR_PX = 48;
 const AT_PX = 2; // browsers round
@@ -12,6 +12,7 @@ const AT_PX = 2; // browsers round
 export function following(place, content, tell) {
   let follows = true;
   let was = 0;
+  let drawn = 0;
   const left = () => place.scrollHeight - place.scrollTop - place.clientHeight;
 
   function toEnd() {
@@ -22,13 +23,16 @@ export function following(place, content, tell) {
   }
 
   function refresh() {
+    drawn = place.scrollHeight;
     if (follows || left() <= AT_PX) toEnd();
     else tell(left() >= NEAR_PX);
   }
 
   function scrolled() {
     const up = place.scrollTop < was - 1;
-    if (left() <= AT_PX || (!up && left() < NEAR_PX)) follows = true;
+    const end = Math.min(drawn, place.scrollHeight);
+    const reached = place.scrollTop + place.clientHeight >= end - (up ? AT_PX : NEAR_PX);
+    if (reached) follows = true;
     else if (up) follows = false;
     was = place.scrollTop;
     tell(!follows && left() >= NEAR_PX);

@@ -92,7 +92,8 @@ class Session {
     const rest = [...this.turns];
     const merged = [];
     for (const turn of turns) {
-      const found = rest.findIndex((one) => one.id === turn.id || (!one.id && one.over && one.text === textOf(turn)));
+      const cutShort = (one) => one.over && !one.id && !one.data && one.text === textOf(turn);
+      const found = rest.findIndex((one) => (one.id ?? one.data?.id) === turn.id || cutShort(one));
       const passed = rest.splice(0, found + 1);
       const shown = passed.pop() || { text: textOf(turn) };
       // What was cut short here looks as the server keeps it; what was answered here stays as it is.
