@@ -27,7 +27,7 @@ NASTY = "<img src=x onerror=document.title='bad'> [go](javascript:alert(1)) ![p]
 
 
 class SlowModel:
-    """Writes "Once upon" and waits for ``go`` before the rest, or until its reader is ``gone``; a status makes it refuse."""
+    """Writes "Once upon" and, unless its reader is ``gone``, the rest after ``go``; a status makes it refuse."""
 
     def __init__(self) -> None:
         self.go = threading.Event()
