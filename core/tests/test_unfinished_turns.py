@@ -7,13 +7,13 @@ import json
 import pytest
 from flexchat import FlexChat, SyncFlexChat, TextDelta, ToolFinished, ToolStarted, TurnTimeoutError
 from flexchat.config.model import ResponseRule
-from flexchat.conversation import _KEEPING
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain.history import repair_history
 from flexchat.errors import ContextLengthError, NoMatchingRuleError, ProviderConnectionError, ResponseFormatError
 from flexchat.plugin import AssistantMessage, ReasoningDelta, ToolCallStart, ToolMessage, Usage
 from flexchat.testing import ScriptedProvider, calls, says
 from flexchat.testing.streaming import events_of
+from flexchat.turn.run import _KEEPING
 
 C = {"conversation": "c", "tenant": "t"}
 RULE = {"llm": "s", "model": "m", "name": "All else", "tools": {}}
@@ -315,7 +315,7 @@ async def test_keeping_survives_that_the_stopped_task_is_cancelled_again(store):
 
 
 async def test_a_store_that_hangs_holds_up_a_stopped_turn_for_a_moment_only(store, monkeypatch):
-    monkeypatch.setattr("flexchat.conversation.KEEPING_S", 0.05)
+    monkeypatch.setattr("flexchat.turn.run.KEEPING_S", 0.05)
     model = Halting(SO_FAR)
     go_on, append = asyncio.Event(), store.append
 

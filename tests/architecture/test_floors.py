@@ -19,8 +19,7 @@ FLOORS = {
     "conversations": 3,
     "services": 3,
     "tools": 3,
-    "phases": 4,
-    "conversation": 5,
+    "turn": 5,
     "request": 5,
     "assembly": 5.5,
     "app": 6,
@@ -78,7 +77,7 @@ HOMES = {
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
 FRONT_DOOR = {
     "flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation"),
-    "flexchat_langchain": ("__init__", "config", "domain", "errors", "phases", "tools"),
+    "flexchat_langchain": ("__init__", "config", "domain", "errors", "tools", "turn"),
 }
 # The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
 SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import Implementation, Profile, ToolDefinition
-from flexchat.phases.phase6_generation import ResponseGenerator
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.events import EventHooks
 from flexchat.testing import ScriptedProvider
 from flexchat.tools.manager import ToolManager
+from flexchat.turn.answer import ResponseGenerator
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers
 from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types

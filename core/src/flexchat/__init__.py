@@ -6,8 +6,6 @@ This is the door for those who use it as a library. Extending it: flexchat.plugi
 import logging
 
 from .app import FlexChat
-from .conversation import Explanation
-from .conversations.keeping import new_conversation_id
 from .domain import (
     AssistantMessage,
     ChatOptions,
@@ -58,6 +56,8 @@ from .errors import (
 from .plugin.contracts import ToolContext
 from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
+from .turn.keeping import new_conversation_id
+from .turn.run import Explanation
 
 __version__ = "0.1.0"
 

@@ -13,8 +13,6 @@ import attrs
 
 from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
 from .config.model import Config, IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
-from .conversation import Conversation, Explanation
-from .conversations.keeping import Keeper
 from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
@@ -32,8 +30,6 @@ from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .domain.text import scrub
 from .errors import ChatRequestError, Problem, ProviderError, ProviderProtocolError, ProviderTimeoutError
-from .phases.phase6_generation import ResponseGenerator
-from .phases.routing import Router
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.foreign import ForeignError, contained
@@ -41,6 +37,10 @@ from .plugin.host import PluginHost
 from .request import read_request
 from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager, as_definition
+from .turn.answer import ResponseGenerator
+from .turn.keeping import Keeper
+from .turn.routing import Router
+from .turn.run import Conversation, Explanation
 
 if TYPE_CHECKING:
     from .config.document import Document

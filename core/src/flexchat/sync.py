@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from .app import FlexChat
-from .conversation import Explanation
 from .domain import (
     DEFAULT_TENANT,
     ChatRequest,
@@ -25,6 +24,7 @@ from .domain import (
     Turn,
 )
 from .errors import ProviderError
+from .turn.run import Explanation
 
 T = TypeVar("T")
 

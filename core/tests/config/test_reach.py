@@ -7,7 +7,7 @@ from flexchat.config.load import read_config
 from flexchat.config.model import ResponseRule
 from flexchat.config.reach import EarlierRules, contradiction
 from flexchat.domain import Profile
-from flexchat.phases.phase5_matching import verdicts
+from flexchat.turn.matching import verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ import time
 
 import pytest
 from flexchat.domain import Document
-from flexchat.phases.template import rag_context
 from flexchat.plugin import ChatOptions, SystemMessage, UserMessage
+from flexchat.turn.template import rag_context
 from flexchat_mock.rehearsal.compose_answer import HONESTY
 from flexchat_mock.rehearsal.passages import from_passages, read_passages
 from flexchat_mock.rehearsal.provider import answer

@@ -70,8 +70,8 @@ def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
     """Yield what a configuration that can be used does not do, though it looks as if it did."""
     from ..config.load import read_config
     from ..config.own_variables import OWN_NAMES
-    from ..phases.needs import needs_of
-    from ..phases.template import variables_of
+    from ..turn.needs import needs_of
+    from ..turn.template import variables_of
 
     draft = read_config(file)
     config = draft.config

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import AsyncGenerator
 
 from ..app import FlexChat
-from ..conversations.keeping import new_conversation_id
 from ..conversations.view import Conversations
 from ..domain import DEFAULT_TENANT, ChatRequest, ConversationInfo, StreamEvent, Turn
 from ..errors import ConfigError, UnknownConversationError
 from ..plugin.contracts import ConversationStore
 from ..plugin.host import PluginHost
+from ..turn.keeping import new_conversation_id
 from .opening import config_file, load_plugins
 from .terminal import one_line
 from .usage import UsageError

@@ -10,9 +10,9 @@ from typing import Any
 from ..app import FlexChat
 from ..config.model import ResponseRule
 from ..config.wording import spoken_literal
-from ..conversation import Explanation
 from ..domain import PhaseRecord
 from ..plugin.contracts import Command
+from ..turn.run import Explanation
 from .ask import add_message_arguments, read_message
 from .opening import open_chat
 from .prompt_variables import add_variables_argument, read_variables

@@ -15,11 +15,11 @@ from flexchat.domain import ChatResult
 from flexchat.domain.masking import Mask
 from flexchat.domain.text import counted
 from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, did_you_mean
-from flexchat.phases.next_step import NextStep, calls_to_run, next_step, why_no_answer
-from flexchat.phases.phase6_generation import TOO_MANY_CALLS
-from flexchat.phases.tool_loop import ToolLoop, ToolRound
 from flexchat.plugin.foreign import told
 from flexchat.tools.manager import ToolLike, ToolManager
+from flexchat.turn.answer import TOO_MANY_CALLS
+from flexchat.turn.next_step import NextStep, calls_to_run, next_step, why_no_answer
+from flexchat.turn.tool_loop import ToolLoop, ToolRound
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,

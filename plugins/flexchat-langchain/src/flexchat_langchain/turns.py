@@ -26,9 +26,9 @@ from flexchat import (
 )
 from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.errors import NoMatchingRuleError
-from flexchat.phases.template import substitute_variables
 from flexchat.plugin import TextPart, message_to_dict
 from flexchat.tools.results import for_the_model
+from flexchat.turn.template import substitute_variables
 
 from .messages import CARRIED
 from .questions import INSIDE, METADATA, Question

@@ -8,10 +8,10 @@ import pytest
 from flexchat.config.model import RagServiceEntry
 from flexchat.domain import ChatRequest, Collection, CollectionChoice, Document, RagResults, RetrievalHits
 from flexchat.errors import RetrievalError
-from flexchat.phases import phase2_retrieval
-from flexchat.phases.asking import PhaseNotes
-from flexchat.phases.phase1_topic import Topic
-from flexchat.phases.phase2_retrieval import DocumentCollector, search_text
+from flexchat.turn import documents
+from flexchat.turn.asking import PhaseNotes
+from flexchat.turn.documents import DocumentCollector, search_text
+from flexchat.turn.topic import Topic
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -267,7 +267,7 @@ async def test_a_pinned_service_has_no_other_collection():
 
 async def test_listing_and_asking_share_the_time_of_the_phase(monkeypatch):
     """What listing took is no longer there for asking."""
-    clock, granted, in_time = [0.0], [], phase2_retrieval.in_time
+    clock, granted, in_time = [0.0], [], documents.in_time
 
     class Slow(Shelf):
         async def collections(self):
@@ -278,8 +278,8 @@ async def test_listing_and_asking_share_the_time_of_the_phase(monkeypatch):
         granted.append(seconds)
         return in_time(seconds, work)
 
-    monkeypatch.setattr(phase2_retrieval.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(phase2_retrieval, "in_time", watched)
+    monkeypatch.setattr(documents.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(documents, "in_time", watched)
     await collect({"docs": Slow({"faq": 0.1})}, timeout_s=5.0)
 
     assert granted == [5.0, 1.0]

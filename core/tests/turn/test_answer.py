@@ -15,8 +15,8 @@ from flexchat.domain import (
     ToolCall,
 )
 from flexchat.errors import ProviderOverloadedError, ProviderProtocolError, ProviderTimeoutError, TurnTimeoutError
-from flexchat.phases.phase6_generation import TOO_MANY_CALLS, ResponseGenerator
 from flexchat.tools.manager import ToolManager
+from flexchat.turn.answer import TOO_MANY_CALLS, ResponseGenerator
 
 
 def says(text, reason="stop"):
@@ -130,7 +130,7 @@ async def test_a_providers_timeout_is_the_turns_where_the_turn_is_over(monkeypat
 
     async def too_late():
         if slow:
-            monkeypatch.setattr("flexchat.phases.phase6_generation.time.monotonic", lambda: float("inf"))
+            monkeypatch.setattr("flexchat.turn.answer.time.monotonic", lambda: float("inf"))
         raise ProviderTimeoutError("no answer in time")
 
     with pytest.raises(expected):

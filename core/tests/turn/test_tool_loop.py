@@ -5,10 +5,10 @@ import itertools
 
 import pytest
 from flexchat.domain import Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
-from flexchat.phases.tool_loop import ToolLoop, ToolRound
 from flexchat.plugin.contracts import ImplementationType
 from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.registry import ToolRegistry
+from flexchat.turn.tool_loop import ToolLoop, ToolRound
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

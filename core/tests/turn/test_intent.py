@@ -4,11 +4,11 @@ import pytest
 from flexchat.config.model import ModelChoice
 from flexchat.domain import CollectionHits, Document, RagResults
 from flexchat.errors import ProviderOverloadedError
-from flexchat.phases.asking import Asker, PhaseNotes
-from flexchat.phases.phase1_topic import Topic
-from flexchat.phases.phase3_intent import IntentDetector, intent_prompt, read_category
 from flexchat.plugin.events import EventHooks
 from flexchat.testing.scripted import ScriptedProvider, says
+from flexchat.turn.asking import Asker, PhaseNotes
+from flexchat.turn.intent import IntentDetector, intent_prompt, read_category
+from flexchat.turn.topic import Topic
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from flexchat.domain import Document, Profile
-from flexchat.phases.template import substitute_variables
+from flexchat.turn.template import substitute_variables
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ import attrs
 from ..config.model import Config, ModelChoice
 from ..config.reach import field_of
 from ..domain import Profile
-from .phase5_matching import Conditions
+from .matching import Conditions
 from .template import variables_of
 
 _OF_DOCUMENTS = frozenset({"rag_results", "service", "collection", "rag_context", "documents"})

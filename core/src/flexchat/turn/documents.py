@@ -16,7 +16,7 @@ from ..errors import FlexChatError, RetrievalError, UnknownServiceError
 from ..plugin.contracts import Retriever
 from ..plugin.foreign import named
 from .asking import PhaseNotes, in_time
-from .phase1_topic import Topic, reason
+from .topic import Topic, reason
 
 log = logging.getLogger(__name__)
 

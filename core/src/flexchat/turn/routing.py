@@ -15,12 +15,12 @@ from ..errors import TurnTimeoutError
 from ..plugin.contracts import ChatProvider, Retriever
 from ..plugin.events import EventHooks
 from .asking import Asker, PhaseNotes
+from .documents import DocumentCollector
+from .intent import IntentDetector
+from .matching import match_response_rule
 from .needs import needs_of, topic_model
-from .phase1_topic import Topic, TopicDetector
-from .phase2_retrieval import DocumentCollector
-from .phase3_intent import IntentDetector
-from .phase4_profile import build_profile
-from .phase5_matching import match_response_rule
+from .profile import build_profile
+from .topic import Topic, TopicDetector
 
 NOT_ASKED = "no rule asks for it"
 NOTHING = RagResults()

@@ -5,10 +5,10 @@ import pytest
 from flexchat.config.model import ModelChoice
 from flexchat.domain import AssistantMessage, ChatRequest, TextPart, UserMessage
 from flexchat.errors import ProviderConnectionError
-from flexchat.phases.asking import Asker, PhaseNotes, json_objects
-from flexchat.phases.phase1_topic import LONGEST_TOPIC, PROMPT, Topic, TopicDetector, read_topic
 from flexchat.plugin.events import EventHooks
 from flexchat.testing.scripted import ScriptedProvider, says
+from flexchat.turn.asking import Asker, PhaseNotes, json_objects
+from flexchat.turn.topic import LONGEST_TOPIC, PROMPT, Topic, TopicDetector, read_topic
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,19 +13,19 @@ from typing import Any
 
 import attrs
 
-from .config.model import ResponseRule
-from .domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd, UserMessage
-from .domain.masking import Mask
-from .errors import ProviderRequestError, StorageError
-from .phases.citations import citations_of
-from .phases.exchange import Generation
-from .phases.phase5_matching import RuleVerdict, each_verdict
-from .phases.phase6_generation import ResponseGenerator
-from .phases.routing import PhaseRecords, Router
-from .phases.template import shows_documents
-from .plugin.citing import Found, found_in_turn
-from .plugin.events import EventHooks, current_turn
-from .schema.answer_form import AnswerForm
+from ..config.model import ResponseRule
+from ..domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd, UserMessage
+from ..domain.masking import Mask
+from ..errors import ProviderRequestError, StorageError
+from ..plugin.citing import Found, found_in_turn
+from ..plugin.events import EventHooks, current_turn
+from ..schema.answer_form import AnswerForm
+from .answer import ResponseGenerator
+from .citations import citations_of
+from .exchange import Generation
+from .matching import RuleVerdict, each_verdict
+from .routing import PhaseRecords, Router
+from .template import shows_documents
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from ..config.model import ModelChoice
 from ..domain import CollectionHits, RagResults
 from ..errors import FlexChatError
 from .asking import Asker, PhaseNotes, json_objects
-from .phase1_topic import Topic, reason
+from .topic import Topic, reason
 
 OTHER = "other"
 """The category that is always there."""

@@ -30,8 +30,8 @@ from ..plugin.events import EventHooks
 from ..schema.answer_form import AnswerForm, answer_form
 from ..tools.manager import ToolManager
 from .exchange import Exchanges, Generation
-from .in_form import bring_into_form, read_answer
 from .next_step import NextStep, calls_to_run, next_step, why_no_answer
+from .response_format import bring_into_form, read_answer
 from .template import substitute_variables
 from .tool_loop import ToolLoop, ToolRound
 from .unfinished import unfinished_response, without_calls

@@ -6,7 +6,7 @@ import pytest
 from flexchat.config.model import ResponseRule
 from flexchat.domain import Profile
 from flexchat.errors import NoMatchingRuleError
-from flexchat.phases.phase5_matching import MOST_TOLD, match_response_rule, verdicts
+from flexchat.turn.matching import MOST_TOLD, match_response_rule, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 

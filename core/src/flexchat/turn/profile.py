@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..domain import ChatRequest, Profile, RagResults
-from .phase1_topic import Topic
+from .topic import Topic
 
 
 def build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: str | None) -> Profile:
