@@ -4,28 +4,43 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 from flexchat import ToolResult, tool
 from flexchat.plugin import (
+    Collection,
+    ConversationStoreType,
+    Document,
+    RetrievalHits,
+    RetrieverType,
+    UnknownConversationError,
     hookimpl,
 )
 
+from .recording import HANG, Streaming
+
 
 @tool(effect="read")
-def echo(text: str) -> str:
+async def echo(text: str) -> str:
     """Say it again."""
     return text
 
 
 @tool(effect="read")
-def fails(text: str) -> str:
+async def fails(text: str) -> str:
     """Fail."""
     raise ValueError(f"cannot: {text}")
 
 
 @tool(effect="write")
-def save(text: str) -> str:
+async def save(text: str) -> str:
     """Keep it."""
     return "saved"
+
+
+@tool(effect="read")
+def think(text: str) -> str:
+    """Run in a thread."""
+    return text
 
 
 def racing():
@@ -94,4 +109,84 @@ class BrokenObserver:
         raise RuntimeError("the observer is broken")
 
 
+@attrs.frozen(kw_only=True)
+class NoSettings:
+    """Nothing can be set."""
+
+
+class Shelf:
+    """A document store with one book, at a distance; or one that fails, or does not answer."""
+
+    def __init__(self, distance):
+        self.distance = distance
+
+    async def query(self, text, *, collection, top_k, where=None):
+        if isinstance(self.distance, Exception):
+            raise self.distance
+        if self.distance is HANG:
+            await asyncio.Event().wait()
+        book = Document(text="Trains run on rails.", title="Trains", source="trains.txt", collection=collection)
+        return RetrievalHits(documents=(book,), distances=(self.distance,), embedding="words")
+
+    async def collections(self):
+        return (Collection(name="books", description="All books."),)
+
+    async def aclose(self):
+        pass
+
+
+def on_shelf(shelf):
+    """A plugin that offers this document store."""
+
+    class Shelves:
+        @hookimpl
+        def flexchat_register_retrievers(self):
+            yield RetrieverType(name="shelf", config_class=NoSettings, create=lambda settings, context: shelf)
+
+    return Shelves()
+
+
+class Notebook:
+    """Keeps conversations in memory, or fails to."""
+
+    def __init__(self, reads=None, writes=None):
+        self.kept, self.reads, self.writes = {}, reads, writes
+
+    async def append(self, conversation, turn, *, tenant):
+        if self.writes:
+            raise self.writes
+        self.kept.setdefault(conversation, []).append(turn)
+
+    async def turns(self, conversation, *, tenant, last=None):
+        if self.reads:
+            raise self.reads
+        if conversation not in self.kept:
+            raise UnknownConversationError(conversation)
+        return tuple(self.kept[conversation])
+
+    async def aclose(self):
+        pass
+
+
+def in_notebook(notebook):
+    """A plugin that offers this place for conversations."""
+
+    class Notebooks:
+        @hookimpl
+        def flexchat_register_conversation_stores(self):
+            yield ConversationStoreType(
+                name="notebook", config_class=NoSettings, create=lambda settings, folder: notebook
+            )
+
+    return Notebooks()
+
+
+class Splitting(Streaming):
+    """A model that takes no format in a request that carries tools."""
+
+    def combines_tools_and_format(self, model):
+        return False
+
+
 A, B = ("echo", {"text": "a"}), ("echo", {"text": "b"})
+SAVE = ("save", {"text": "a"})

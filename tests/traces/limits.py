@@ -36,12 +36,6 @@ def at_limit_with_a_format():
 
 
 @scene
-def the_turns_calls_used_up_twice():
-    tables = {"limits": {"tool_calls_per_turn": 1}}
-    return Scene(models=[calls(A, B), calls(B), "Done."], tools=[echo], tables=tables)
-
-
-@scene
 def a_choice_for_the_first_answer():
     rule = {"tools": {"choice": "required"}}
     return Scene(models=[calls(A), "Done."], tools=[echo], rule=rule)

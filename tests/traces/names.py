@@ -34,6 +34,10 @@ EVENTS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 """By class: the word in a trace, and what it shows of the event."""
 
 
+EFFECTS = frozenset({"model asked", "before tool", "after tool", "turn finished", "turn failed"})
+"""Hooks that tell of what a closed stream must not have begun."""
+
+
 class Recorder:
     """A plugin that writes down every hook it is told of, as [word, turn's id, what a trace shows of it]."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat import FlexChat, FlexChatError
+import flexchat_mock.plugin
+from flexchat import ConfigError, FlexChat, FlexChatError
 from flexchat.plugin import ChatOptions, ChatResult, ProviderRequestError
 from flexchat.plugin.host import PluginHost
 from flexchat.testing import says
@@ -129,10 +130,12 @@ class Scene:
     Attributes:
         models: What answers: the replies of the LLM "bot", or several LLMs by their names.
         rule: Of the one response rule there is; or `tables` say "responses".
+        only_rule: Answers in place of those of the config; need not fit.
         asked: Keywords of respond.
         gates: Plugins beside the recorder.
         cancelled: Whether the turn is cancelled when something hangs.
         close_after: How many events are read before the stream is closed; None for all.
+        only_streamed: Whether it makes no sense for a turn that is answered whole.
         kept: Id of the conversation whose turns are shown at the end.
         before: Messages that are answered, unrecorded, before this one.
     """
@@ -141,12 +144,14 @@ class Scene:
     message: Any = "Hello?"
     tools: Sequence[Any] = ()
     rule: Mapping[str, Any] = attrs.field(factory=dict)
+    only_rule: Any = None
     tables: Mapping[str, Any] = attrs.field(factory=dict)
     asked: Mapping[str, Any] = attrs.field(factory=dict)
     gates: Sequence[Any] = ()
     stage: Stage = attrs.field(factory=Stage)
     cancelled: bool = False
     close_after: int | None = None
+    only_streamed: bool = False
     kept: str | None = None
     before: int = 0
 
@@ -156,7 +161,7 @@ class Scene:
         for name, model in models.items():
             model.name, model.stage = name, self.stage
         plugins = PluginHost()
-        plugins.load_installed()
+        plugins.register(flexchat_mock.plugin, "mock")  # the kind of provider that a config calls "scripted"
         for number, gate in enumerate(self.gates):
             plugins.register(gate, f"gate{number}")
         plugins.register(recorder, "recorder")
@@ -184,20 +189,12 @@ def scene(play: Play) -> Play:
 async def record(play: Play, *, streamed: bool) -> dict[str, Any]:
     """Play a scene and return its trace."""
     scene, recorder, events = play(), names.Recorder(), []
-    async with scene.chat(recorder) as chat:
-        for _ in range(scene.before):
-            await chat.respond(scene.message, **scene.asked)
-        recorder.told.clear()
-
-        async def turn() -> Any:
-            if not streamed:
-                return await chat.respond(scene.message, **scene.asked)
-            return await _read(chat.stream(scene.message, **scene.asked), events, scene.close_after)
-
-        outcome = await _outcome(turn, scene)
-        if scene.kept:
-            turns = await chat.conversations.turns(scene.kept)
-            outcome["kept"] = [names.of_kept(turn) for turn in turns]
+    try:
+        async with scene.chat(recorder) as opened:
+            chat = opened if scene.only_rule is None else opened.with_rule(scene.only_rule)
+            outcome = await _outcome(scene, chat, recorder, events, streamed)
+    except ConfigError as error:
+        outcome = {"error": type(error).__name__, "text": str(error)}
     ids = {turn for _, turn, _ in recorder.told}
     assert len(ids) <= 1, f"the hooks of one turn name several: {ids}"
     trace = {
@@ -207,7 +204,17 @@ async def record(play: Play, *, streamed: bool) -> dict[str, Any]:
         "ways": scene.stage.ways,
         "outcome": outcome,
     }
-    return _normal(trace, scene.stage.calls)
+    return _normal(trace if scene.close_after is None else _effects(trace), scene.stage.calls)
+
+
+def _effects(trace: dict[str, Any]) -> dict[str, Any]:
+    """Return what is shown of a turn whose stream is closed."""
+    return {
+        "hooks": [told for told in trace["hooks"] if told[0] in names.EFFECTS],
+        "events": trace["events"][-1:],
+        "ways": trace["ways"],
+        "outcome": {**trace["outcome"], "kept": [kept["status"] for kept in trace["outcome"].get("kept", ())]},
+    }
 
 
 def _told(recorder: names.Recorder) -> list[Any]:
@@ -239,14 +246,33 @@ async def _read(stream: AsyncGenerator[Any, None], events: list[Any], close_afte
     return None
 
 
-async def _outcome(turn: Callable[[], Any], scene: Scene) -> dict[str, Any]:
-    task = asyncio.ensure_future(turn())
+async def _outcome(
+    scene: Scene, chat: FlexChat, recorder: names.Recorder, events: list[Any], streamed: bool
+) -> dict[str, Any]:
+    for _ in range(scene.before):
+        await chat.respond(scene.message, **scene.asked)
+    recorder.told.clear()
+
+    async def turn() -> Any:
+        if not streamed:
+            return await chat.respond(scene.message, **scene.asked)
+        return await _read(chat.stream(scene.message, **scene.asked), events, scene.close_after)
+
+    task = asyncio.ensure_future(_result(turn))
+    if scene.cancelled:
+        await asyncio.wait({task, asyncio.ensure_future(scene.stage.waits.wait())}, return_when="FIRST_COMPLETED")
+        task.cancel()
+    outcome = await asyncio.wait_for(task, 10)
+    if scene.kept:
+        with contextlib.suppress(FlexChatError):
+            outcome["kept"] = [names.of_kept(turn) for turn in await chat.conversations.turns(scene.kept)]
+    return outcome
+
+
+async def _result(turn: Callable[[], Any]) -> dict[str, Any]:
     try:
-        if scene.cancelled:
-            await asyncio.wait_for(scene.stage.waits.wait(), 10)
-            task.cancel()
-        done = await asyncio.wait_for(task, 10)
-    except (FlexChatError, asyncio.CancelledError, ValueError) as error:
+        done = await turn()
+    except (Exception, asyncio.CancelledError) as error:
         partial = getattr(error, "turn", None)
         shown = {"error": type(error).__name__, "text": str(error)}
         return {**shown, **({"turn": names.of_turn(partial)} if partial is not None else {})}
@@ -271,7 +297,7 @@ def _of_options(options: ChatOptions) -> dict[str, Any]:
     return shown
 
 
-_TIMES = re.compile(r"('execution_time_ms': )\d+")
+_TIMES = re.compile(r"('execution_time_ms': |timed out after )\d+")
 
 
 def _normal(trace: dict[str, Any], calls: Mapping[str, str]) -> dict[str, Any]:
@@ -286,7 +312,8 @@ def both(play: Play) -> dict[str, Any]:
     """Return the traces of a scene, answered whole and streamed; what is the same in both stands once."""
 
     async def run() -> dict[str, Any]:
-        whole = await record(play, streamed=False) if play().close_after is None else {}
+        only_streamed = (scene := play()).only_streamed or scene.close_after is not None
+        whole = {} if only_streamed else await record(play, streamed=False)
         streamed = await record(play, streamed=True)
         whole.pop("events", None)
         return {"respond": whole, "stream": {k: v for k, v in streamed.items() if whole.get(k) != v}}

@@ -1,4 +1,4 @@
-"""Some eighty scripted turns: requests, hooks, events and outcome are those of the golden files.
+"""Scripted turns: requests, hooks, events and outcome are those of the golden files.
 
 They go through the public surface alone, so they fence an engine that is rebuilt. Where what they show is meant to
 change, write the golden files again and read the difference:
@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from . import gates, limits, tools  # noqa: F401  # scenes register themselves
+from . import answers, closed, endings, formats, gates, limits, routing, tools  # noqa: F401  # scenes register themselves
 from .recording import GOLDEN, GROUPS, both, written
 
 SCENES = [(group, name) for group, plays in GROUPS.items() for name in plays]

@@ -3,7 +3,7 @@
 from flexchat import tool
 from flexchat.testing import calls
 
-from .doubles import A, B, echo, fails, racing, save
+from .doubles import A, B, echo, fails, racing, save, think
 from .recording import Scene, scene
 
 
@@ -36,6 +36,11 @@ def exclusive_between_others():
 @scene
 def offered_and_not_called():
     return Scene(models=["Nothing to do."], tools=[echo])
+
+
+@scene
+def in_a_thread():
+    return Scene(models=[calls(("think", {"text": "a"})), "Done."], tools=[think])
 
 
 @scene
