@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from flexchat.llms.llm import LLM
 from flexchat.plugin import Document, Reranker, RetrieverContext
 from flexchat.plugin.host import PluginHost
-from flexchat.services.embedders import ProviderEmbedder
+from flexchat.stores.embedder import StoreEmbedder
 from flexchat_minilm.config import MODEL, MiniLMConfig
 from flexchat_minilm.model import model_file
 from flexchat_minilm.plugin import create
@@ -134,7 +135,7 @@ async def main(folder: Path) -> None:
         query, document, grade = line.split("\t")
         if int(grade) > 0:
             relevant[query].add(document)
-    embedder = ProviderEmbedder(create(MiniLMConfig()), MODEL)
+    embedder = StoreEmbedder(LLM(name="minilm", provider=create(MiniLMConfig())), MODEL)
     with tempfile.TemporaryDirectory() as place:
 
         def store(search: Any, reranker: Reranker | None = None) -> SqliteStore:

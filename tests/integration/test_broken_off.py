@@ -43,11 +43,11 @@ async def test_a_whole_answer_that_broke_off_is_asked_for_again(dialect, how):
     """Nothing of it has reached the caller."""
     server = Server(dialect, how, broken=1)
     listening = await asyncio.start_server(server.connected, "127.0.0.1", 0)
-    provider = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=1)
+    llm = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=1)
 
-    result = await provider.generate_chat(ASKED, "m-1", ChatOptions())
+    result = await llm.ask(ASKED, "m-1", ChatOptions())
 
-    await provider.aclose()
+    await llm.provider.aclose()
     listening.close()
     await asyncio.gather(*server.tasks)
     assert result.content == "Hello world"

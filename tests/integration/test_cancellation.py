@@ -59,30 +59,30 @@ class Server:
             await writer.drain()
 
 
-async def ask(provider, streamed: bool) -> str:
+async def ask(llm, streamed: bool) -> str:
     if not streamed:
-        return (await provider.generate_chat(MESSAGES, "m-1", ChatOptions())).content
-    async with contextlib.aclosing(provider.stream_chat(MESSAGES, "m-1", ChatOptions())) as events:
+        return (await llm.ask(MESSAGES, "m-1", ChatOptions())).content
+    async with contextlib.aclosing(llm.stream(MESSAGES, "m-1", ChatOptions())) as events:
         async for event in events:
             last = event
     return last.result.content
 
 
-async def leave(provider, number: int, ticks: int) -> bool:
+async def leave(llm, number: int, ticks: int) -> bool:
     """Begin a request and leave it, in one of four ways, after so many turns of the loop; say if it was not over."""
     streamed = number % 2 == 0
     if number % 7 == 0:  # a reader who has read enough
-        async with contextlib.aclosing(provider.stream_chat(MESSAGES, "m-1", ChatOptions())) as events:
+        async with contextlib.aclosing(llm.stream(MESSAGES, "m-1", ChatOptions())) as events:
             async for _ in events:
                 return True
     if number % 5 == 0:  # a deadline of the caller's own
         try:
             async with asyncio.timeout(ticks * 0.0002):
-                await ask(provider, streamed)
+                await ask(llm, streamed)
         except TimeoutError:
             return True
         return False
-    task = asyncio.create_task(ask(provider, streamed))
+    task = asyncio.create_task(ask(llm, streamed))
     for _ in range(ticks):
         await asyncio.sleep(0)
     task.cancel()
@@ -108,16 +108,16 @@ async def test_a_storm_of_cancelled_requests_does_no_harm(dialect):
     before = open_descriptors()
     server = Server(dialect)
     listening = await asyncio.start_server(server.connected, "127.0.0.1", 0, backlog=512)
-    provider = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=2)
+    llm = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=2)
     chance = random.Random(4711)
 
     left_early = 0
     for start in range(0, COUNT, AT_ONCE):
-        leaving = [leave(provider, start + n, chance.randrange(MOST_TICKS)) for n in range(AT_ONCE)]
+        leaving = [leave(llm, start + n, chance.randrange(MOST_TICKS)) for n in range(AT_ONCE)]
         left_early += sum(await asyncio.gather(*leaving))
-    answers = [await ask(provider, streamed=bool(n % 2)) for n in range(10)]
+    answers = [await ask(llm, streamed=bool(n % 2)) for n in range(10)]
 
-    await provider.aclose()
+    await llm.provider.aclose()
     listening.close()
     await asyncio.wait_for(asyncio.gather(*server.tasks), 5)
     await listening.wait_closed()

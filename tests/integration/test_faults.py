@@ -46,23 +46,23 @@ CASES = [
 async def outcome(fault, dialect, streamed: bool) -> Outcome:
     times = server.HASTY if fault.waits else server.PATIENT
     async with server.serving(fault, dialect, streamed) as (url, requests):
-        provider = dialect.open(url, retries=fault.retries, **times)
+        llm = dialect.open(url, retries=fault.retries, **times)
         began, error = time.monotonic(), None
         try:
-            word = judged(await asked(provider, streamed), "".join(fault.pieces))
+            word = judged(await asked(llm, streamed), "".join(fault.pieces))
         except ProviderError as raised:
             error, word = raised, type(raised).__name__.removeprefix("Provider").removesuffix("Error")
         except Exception as raised:
             word = f"foreign exception {type(raised).__name__}: {raised}"
         seconds = time.monotonic() - began
-        await provider.aclose()
+        await llm.provider.aclose()
         return Outcome(word=word, seconds=seconds, requests=len(requests), error=error)
 
 
-async def asked(provider, streamed: bool):
+async def asked(llm, streamed: bool):
     if not streamed:
-        return await provider.generate_chat(MESSAGES, "m-1", ChatOptions())
-    events = [event async for event in provider.stream_chat(MESSAGES, "m-1", ChatOptions())]
+        return await llm.ask(MESSAGES, "m-1", ChatOptions())
+    events = [event async for event in llm.stream(MESSAGES, "m-1", ChatOptions())]
     assert isinstance(events[-1], StreamEnd)
     result = events[-1].result
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == (result.content or "")

@@ -100,7 +100,7 @@ async def test_a_real_model_answers_in_the_form_it_was_asked_for(streamed, api):
     """A class in, an instance out: json_schema at a real server, also where it does not hold its model to it."""
     async with chat(api) as made:
         rule = attrs.evolve(made.config.responses[0], tools=None)
-        plain = FlexChat(attrs.evolve(made.config, responses=(rule,)), providers=made._providers, tools=made.tools)
+        plain = FlexChat(attrs.evolve(made.config, responses=(rule,)), providers=made.llms, tools=made.tools)
         message = "In Lisbon it is 19 degrees Celsius. Report it."
         if streamed:
             events = [event async for event in plain.stream(message, response_format=Forecast)]

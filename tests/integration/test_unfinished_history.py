@@ -35,9 +35,9 @@ async def sent(dialect, messages):
         closed.set()
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    provider = dialect.open(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
-    await provider.generate_chat(messages, "m-1", ChatOptions())
-    await provider.aclose()
+    llm = dialect.open(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
+    await llm.ask(messages, "m-1", ChatOptions())
+    await llm.provider.aclose()
     await closed.wait()
     server.close()
     return bodies[0].get("messages") or bodies[0].get("contents") or bodies[0]["input"]

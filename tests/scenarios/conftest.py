@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import Implementation, Profile, ToolDefinition
+from flexchat.llms.llm import Llms
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.events import EventHooks
 from flexchat.testing import ScriptedProvider
@@ -56,7 +57,7 @@ class Generation:
     def __init__(self, replies: list, made: ToolManager, limits: LimitsTable | None, rule: dict) -> None:
         self.model = ScriptedProvider(replies)
         self.rule = ResponseRule(**{"llm": "bot", "model": "m-1", "tools": RuleTools(), **rule})
-        self.generator = ResponseGenerator({"bot": self.model}, made, limits=limits)
+        self.generator = ResponseGenerator(Llms.given({"bot": self.model}), made, limits=limits)
 
     async def answer(self, message: str = "What is the weather in Rome?", history: tuple = (), **profile: Any):
         found = Profile(**{"topic": message, "user_message": message, **profile})

@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import Any
 
 import attrs
-from flexchat.plugin import ChatProvider
-from flexchat.services.build import Service, open_provider
+from flexchat.config.model import LLMEntry
+from flexchat.llms.llm import LLM
+from flexchat.llms.open import Configured, open_llm
 
 KEY = "canary-key-4711"
 
@@ -73,14 +74,15 @@ class Dialect:
         """The stream of an answer, frame by frame."""
         return [self.frame(event) for event in (*self.begin, *map(self.say, pieces), *self.end("".join(pieces)))]
 
-    def service(self, url: str, **times: float) -> Service:
+    def service(self, url: str, **times: float) -> Configured:
         """An llms entry for this dialect."""
         kind = next(iter(import_module(self.module).flexchat_register_providers()))
-        return Service(kind, kind.config_class(base_url=url + self.path, api_key=KEY, **self.settings, **times))
+        return Configured(kind, kind.config_class(base_url=url + self.path, api_key=KEY, **self.settings, **times))
 
-    def open(self, url: str, *, retries: int = 0, **times: float) -> ChatProvider:
-        """The provider as FlexChat opens it."""
-        return open_provider(self.service(url, **times), retries=retries, retry_delay_ms=1)
+    def open(self, url: str, *, retries: int = 0, **times: float) -> LLM:
+        """The service as FlexChat opens it."""
+        entry = LLMEntry(provider=self.name, retries=retries, retry_delay_ms=1)
+        return open_llm(self.name, self.service(url, **times), entry)
 
 
 def _chunk(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:

@@ -30,12 +30,13 @@ from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .domain.text import scrub
 from .errors import ChatRequestError, Problem, ProviderError, ProviderProtocolError, ProviderTimeoutError
+from .llms.llm import LLM, Llms
+from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.foreign import ForeignError, contained
 from .plugin.host import PluginHost
 from .request import read_request
-from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager, as_definition
 from .turn.answer import ResponseGenerator
 from .turn.keeping import Keeper
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from .schema.answer_form import AnswerForm
 
 
-_Held = ChatProvider | LocalEmbeddings | Reranker | Retriever | ConversationStore
+_Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore
 
 
 class FlexChat:
@@ -59,6 +60,7 @@ class FlexChat:
 
     Attributes:
         config: The configuration it runs.
+        llms: The services its config names, opened; ``llms.resolve`` says who is asked for what.
         tools: Registry, executor and limits of its tools.
         retrievers: The document stores, by their name in rag_services.
         conversations: Those that are kept, of the default tenant; ``conversations.of(tenant)`` for another's. None if
@@ -72,12 +74,12 @@ class FlexChat:
         self,
         config: Config,
         *,
-        providers: Mapping[str, ChatProvider],
+        providers: Mapping[str, ChatProvider] | Llms,
         tools: ToolManager,
         events: EventHooks | None = None,
         retrievers: Mapping[str, Retriever] | None = None,
         held: Iterable[Reranker] = (),
-        local_embeddings: LocalEmbeddings | None = None,
+        local_models: LocalModels | None = None,
         conversations: ConversationStore | None = None,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         mask: Mask | None = None,
@@ -90,24 +92,21 @@ class FlexChat:
         self.packages = dict(packages or {})
         self.mask = mask or Mask()
         self.notes = tuple(notes)
-        self._providers = dict(providers)
-        self._local_embeddings = local_embeddings or LocalEmbeddings()
+        self.llms = providers if isinstance(providers, Llms) else Llms.given(providers, config.llms)
+        self._local_models = local_models or LocalModels()
         self.retrievers: Mapping[str, Retriever] = dict(retrievers or {})
         self.conversations = Conversations(conversations) if conversations is not None else None
         self._keeper = Keeper(conversations) if conversations is not None else None
         # Closed from the end: a store may still need who makes its vectors.
         self._held: list[_Held] = [
-            *self._providers.values(),
-            self._local_embeddings,
+            *(llm.provider for llm in self.llms.values()),
+            self._local_models,
             *held,
             *self.retrievers.values(),
             *([conversations] if conversations is not None else []),
         ]
-        default_models = {name: e.default_model for name, e in config.llms.items() if e.default_model}
-        generator = ResponseGenerator(
-            self._providers, tools, events, limits=config.limits, default_models=default_models
-        )
-        router = Router(config, self._providers, self.retrievers, default_models, events, usual_thresholds, mask)
+        generator = ResponseGenerator(self.llms, tools, events, limits=config.limits)
+        router = Router(config, self.llms, self.retrievers, events, usual_thresholds, mask)
         self._conversation = Conversation(router, generator, events, mask)
 
     @classmethod
@@ -181,12 +180,12 @@ class FlexChat:
     def _of(cls, parts: Parts) -> Self:
         return cls(
             parts.config,
-            providers=parts.providers,
+            providers=parts.llms,
             tools=parts.tools,
             events=parts.events,
             retrievers=parts.retrievers,
             held=parts.held,
-            local_embeddings=parts.local_embeddings,
+            local_models=parts.local_models,
             conversations=parts.conversations,
             usual_thresholds=parts.usual_thresholds,
             mask=parts.mask,
@@ -213,7 +212,7 @@ class FlexChat:
         )
         tried = FlexChat(
             config,
-            providers=self._providers,
+            providers=self.llms,
             tools=self.tools if tools is None else self.tools.with_tools(tools),
             events=self._events,
             mask=self.mask,
@@ -346,13 +345,13 @@ class FlexChat:
             UnknownServiceError: llm is not configured.
             ProviderError: The service did not answer, or makes no embeddings.
         """
-        from .services.embedding import embed
+        from .llms.embeddings import embed
 
         return await embed(
             texts if isinstance(texts, str) else [scrub(t) if isinstance(t, str) else t for t in texts],
-            self._providers,
-            self.config,
-            self._local_embeddings,
+            self.llms,
+            self.config.embedding,
+            self._local_models,
             llm=llm,
             model=model,
             purpose=purpose,
@@ -369,20 +368,21 @@ class FlexChat:
             services: Those to ask, others are left out; None for all.
         """
 
-        async def ask(provider: ChatProvider) -> tuple[ModelInfo, ...] | ProviderError:
+        async def ask(llm: LLM) -> tuple[ModelInfo, ...] | ProviderError:
             try:
                 async with asyncio.timeout(timeout_s):
                     with contained():
-                        return tuple(await provider.list_models())
+                        return tuple(await llm.list_models())
             except TimeoutError:
                 text = f"the list of models did not come within {timeout_s:g} s"
-                return ProviderTimeoutError(text, provider=provider.name)
+                return ProviderTimeoutError(text, provider=llm.provider.name)
             except ProviderError as error:
                 return error
             except ForeignError as error:
-                return ProviderProtocolError(f"the provider {provider.name} failed: {error}", provider=provider.name)
+                name = llm.provider.name
+                return ProviderProtocolError(f"the provider {name} failed: {error}", provider=name)
 
-        asked = {name: p for name, p in self._providers.items() if services is None or name in services}
+        asked = {name: llm for name, llm in self.llms.items() if services is None or name in services}
         answers = await asyncio.gather(*map(ask, asked.values()))
         return dict(zip(asked, answers, strict=True))
 

@@ -16,10 +16,11 @@ from .domain.copies import with_own_tables
 from .domain.masking import Mask
 from .errors import ConfigError, PathError, Problem, ProviderError, ToolDefinitionError, did_you_mean
 from .files import located
+from .llms.llm import Llms
+from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
-from .services.local_embeddings import LocalEmbeddings
 from .tools.manager import ToolLike, ToolManager
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ class Parts:
     """What a FlexChat is made of; see there."""
 
     config: Config
-    providers: Mapping[str, ChatProvider]
+    llms: Llms
     tools: ToolManager
     events: EventHooks
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
     held: tuple[Reranker, ...] = ()
-    local_embeddings: LocalEmbeddings = attrs.field(factory=LocalEmbeddings)
+    local_models: LocalModels = attrs.field(factory=LocalModels)
     conversations: ConversationStore | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
@@ -57,27 +58,29 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     Raises:
         ConfigError: Everything that is wrong with the configuration.
     """
-    from .services.build import open_providers, read_services, secret_values
-    from .services.retrievers import StoreOpener
+    from .llms.open import open_llms, read_services, secret_values
+    from .stores.open import StoreOpener
     from .tools.settings import read_tool_settings
 
     host = host.blocking(blocked_by(draft))
     _check_plugins(draft, host)
-    llms = read_services(draft, "llms", host.providers)
+    entries = read_services(draft, "llms", host.providers)
     stores = read_services(draft, "rag_services", host.retrievers)
     read = read_tool_settings(draft, host)
     validation = _validation(draft)
-    opened = {**open_providers(draft, {n: s for n, s in llms.items() if n not in providers}), **providers}
-    local = LocalEmbeddings(host.providers.by_name.values())
+    given = Llms.given(providers, draft.config.llms if draft.config is not None else {})
+    opened = open_llms(draft, {name: entry for name, entry in entries.items() if name not in given})
+    llms = Llms([*opened, *given.values()])
+    local = LocalModels(host.providers.by_name.values())
     held: list[Reranker] = []
     retrievers: Mapping[str, Retriever] = {}
     if draft.config is not None:
         _check_forms(draft, draft.config)
-        _check_tool_formats(draft, draft.config, host, opened)
-        retrievers = StoreOpener(draft, draft.config, host, opened, local, held).open(stores)
+        _check_tool_formats(draft, draft.config, host, llms)
+        retrievers = StoreOpener(draft, draft.config, host, llms, local, held).open(stores)
     conversations = _conversations(draft, host)
     config = attrs.evolve(draft.finish(), validation=validation)
-    mask = Mask(draft.secrets | secret_values({**llms, **stores}))
+    mask = Mask(draft.secrets | secret_values([*entries.values(), *stores.values()]))
     events = host.events()
     manager = _manager(config, host, mask, events, retrievers)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
@@ -88,16 +91,16 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
         if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
             names = manager.get_registry().names()
             log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
-    for place, sentence in _lint(config, host, manager, opened):
+    for place, sentence in _lint(config, host, manager, llms):
         draft.note(place, sentence)
     return Parts(
         config=config,
-        providers=opened,
+        llms=llms,
         tools=manager,
         events=events,
         retrievers=retrievers,
         held=tuple(held),
-        local_embeddings=local,
+        local_models=local,
         conversations=conversations,
         usual_thresholds={
             f"{type_.name}/{model}": thresholds
@@ -118,7 +121,7 @@ def assemble_rule(
     Raises:
         ConfigError: No installed plugin offers the provider, it does not take these settings, or a gate is not active.
     """
-    from .services.build import Service, open_provider, secret_values
+    from .llms.open import Configured, open_llm, secret_values
 
     require_gates(host)
     provider = rule.llm
@@ -131,23 +134,23 @@ def assemble_rule(
     settings = dict(with_own_tables(settings))
     own = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
     entry = LLMEntry(provider=provider, **own)
-    service = Service(found, _settings(provider, found.config_class, settings))
+    service = Configured(found, _settings(provider, found.config_class, settings))
     try:
-        opened = open_provider(service, retries=entry.retries, retry_delay_ms=entry.retry_delay_ms)
+        llm = open_llm(provider, service, entry)
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     events = host.events()
-    mask = Mask(secret_values({provider: service}))
+    mask = Mask(secret_values([service]))
     manager = _manager(config, host, mask, events, {})
     _add_given(manager, tools, host)
-    local = LocalEmbeddings(host.providers.by_name.values())
+    local = LocalModels(host.providers.by_name.values())
     return Parts(
         config=config,
-        providers={provider: opened},
+        llms=Llms([llm]),
         tools=manager,
         events=events,
-        local_embeddings=local,
+        local_models=local,
         mask=mask,
         packages={provider: host.providers.package(provider)},
     )
@@ -303,14 +306,14 @@ def _check_forms(draft: Draft, config: Config) -> None:
             draft.problem(("responses", index, "response_format"), problem)
 
 
-def _check_tool_formats(draft: Draft, config: Config, host: PluginHost, providers: Mapping[str, ChatProvider]) -> None:
+def _check_tool_formats(draft: Draft, config: Config, host: PluginHost, llms: Llms) -> None:
     """Say of each rule with tools that two plugins offer the format its service is told them in."""
     for index, rule in enumerate(config.responses):
-        provider = providers.get(rule.llm)
         wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
-        if provider is None or not wanted:
+        if rule.llm not in llms or not wanted:
             continue
-        name = provider.tool_format(rule.model or config.llms[rule.llm].default_model or "")
+        llm, model = llms.resolve(rule.llm, rule.model)
+        name = llm.provider.tool_format(model)
         if name in host.tool_formats.conflicts:
             draft.problem(("responses", index, "llm"), host.tool_formats.missing(name))
 
@@ -334,7 +337,7 @@ def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost
 
 
 def _lint(
-    config: Config, host: PluginHost, manager: ToolManager, providers: Mapping[str, ChatProvider]
+    config: Config, host: PluginHost, manager: ToolManager, llms: Llms
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield what a person should know of the tools as the services of the rules will be sent them, with the place."""
     from .tools.lint import lint_tools
@@ -343,10 +346,11 @@ def _lint(
     entries = {entry.name: index for index, entry in enumerate(config.tools.registry)}
     offered: dict[str, tuple[SchemaDialect, set[str]]] = {}
     for rule in config.responses:
-        allowed, provider = manager.offered_to(rule), providers.get(rule.llm)
-        if not allowed or provider is None:
+        allowed = manager.offered_to(rule)
+        if not allowed or rule.llm not in llms:
             continue
-        model = rule.model or config.llms[rule.llm].default_model or ""
+        llm, model = llms.resolve(rule.llm, rule.model)
+        provider = llm.provider
         found = host.providers.by_name.get(provider.name)
         known = found.schema_dialects if found is not None else {}
         dialect = known.get(provider.tool_format(model)) or known.get(provider.name)

@@ -15,6 +15,7 @@ from flexchat.domain import (
     ToolCall,
 )
 from flexchat.errors import ProviderOverloadedError, ProviderProtocolError, ProviderTimeoutError, TurnTimeoutError
+from flexchat.llms.llm import Llms
 from flexchat.tools.manager import ToolManager
 from flexchat.turn.answer import TOO_MANY_CALLS, ResponseGenerator
 
@@ -71,7 +72,7 @@ async def answer(provider, *, streamed=False, timeout_ms=60_000, **table):
     tools.add([now])
     limits = LimitsTable(turn_timeout_ms=timeout_ms)
     rule = ResponseRule(llm="bot", model="m", tools=RuleTools())
-    generator = ResponseGenerator({"bot": provider}, tools, limits=limits)
+    generator = ResponseGenerator(Llms.given({"bot": provider}), tools, limits=limits)
     return [
         event async for event in generator.answer(generator.begin(Profile(topic="x"), rule, "x", streamed=streamed))
     ]

@@ -4,6 +4,7 @@ import pytest
 from flexchat.config.model import ModelChoice
 from flexchat.domain import CollectionHits, Document, RagResults
 from flexchat.errors import ProviderOverloadedError
+from flexchat.llms.llm import Llms
 from flexchat.plugin.events import EventHooks
 from flexchat.testing.scripted import ScriptedProvider, says
 from flexchat.turn.asking import Asker, PhaseNotes
@@ -32,7 +33,7 @@ BOT = ModelChoice(llm="bot", model="m")
 
 def detector(*replies, categories=None, choice=BOT, kind=ScriptedProvider):
     provider = kind(replies)
-    asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=5)
+    asker = Asker(Llms.given({"bot": provider}), EventHooks(), timeout_s=5)
     return IntentDetector(asker, choice, categories or {}, 50), provider
 
 

@@ -5,6 +5,7 @@ import pytest
 from flexchat.config.model import ModelChoice
 from flexchat.domain import AssistantMessage, ChatRequest, TextPart, UserMessage
 from flexchat.errors import ProviderConnectionError
+from flexchat.llms.llm import Llms
 from flexchat.plugin.events import EventHooks
 from flexchat.testing.scripted import ScriptedProvider, says
 from flexchat.turn.asking import Asker, PhaseNotes, json_objects
@@ -19,7 +20,7 @@ BOT = ModelChoice(llm="bot", model="m")
 
 def detector(*replies, choice=BOT, prompt=None, timeout_s=5.0, kind=ScriptedProvider):
     provider = kind(replies)
-    asker = Asker({"bot": provider}, {}, EventHooks(), timeout_s=timeout_s)
+    asker = Asker(Llms.given({"bot": provider}), EventHooks(), timeout_s=timeout_s)
     return TopicDetector(asker, choice, prompt, 200), provider
 
 
@@ -139,7 +140,9 @@ async def test_a_model_that_never_answers_costs_the_time_of_a_phase_only():
         async def generate_chat(self, messages, model, options):
             await anyio.sleep_forever()
 
-    topics = TopicDetector(Asker({"bot": Slow()}, {}, EventHooks(), timeout_s=0.01), ModelChoice(llm="bot"), None, 200)
+    topics = TopicDetector(
+        Asker(Llms.given({"bot": Slow()}), EventHooks(), timeout_s=0.01), ModelChoice(llm="bot"), None, 200
+    )
     notes = PhaseNotes()
 
     assert (await topics.detect(ChatRequest(user_message=MESSAGE), notes)).text == MESSAGE

@@ -11,7 +11,7 @@ from .terminal import Terminal
 # Tool calls and plugins that are left out are told anyway. Beside them matter watchers that fail, waiting for a
 # service, what slows every command, what goes wrong in the server, and a damaged store.
 _MATTERS = (
-    *("flexchat.plugin.events", "flexchat.services", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
+    *("flexchat.plugin.events", "flexchat.llms", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
     "flexchat_web",
 )
 
@@ -44,7 +44,7 @@ def one_note_for_each_service() -> Iterator[None]:
         said.add(service)
         return not known
 
-    retries, breakers = (logging.getLogger(f"flexchat.services.{name}") for name in ("retry", "breaker"))
+    retries, breakers = (logging.getLogger(f"flexchat.llms.{name}") for name in ("retry", "breaker"))
     retries.addFilter(is_new)
     breakers.addFilter(_nothing)
     try:

@@ -25,7 +25,7 @@ from ..domain import (
 )
 from ..domain.history import repair_history
 from ..domain.text import counted
-from ..plugin.contracts import ChatProvider
+from ..llms.llm import Llms
 from ..plugin.events import EventHooks
 from ..schema.answer_form import AnswerForm, answer_form
 from ..tools.manager import ToolManager
@@ -50,14 +50,13 @@ class ResponseGenerator:
 
     def __init__(
         self,
-        providers: Mapping[str, ChatProvider],
+        llms: Llms,
         tools: ToolManager,
         events: EventHooks | None = None,
         *,
         limits: LimitsTable | None = None,
-        default_models: Mapping[str, str] | None = None,
     ) -> None:
-        self._exchanges = Exchanges(providers, tools.get_registry(), events or EventHooks(), default_models or {})
+        self._exchanges = Exchanges(llms, tools.get_registry(), events or EventHooks())
         self._tools = tools
         self._limits = limits or LimitsTable()
         self._forms: dict[int, tuple[ResponseFormatTable, AnswerForm]] = {}
@@ -107,7 +106,7 @@ class ResponseGenerator:
         return Generation(
             rule=rule,
             service=rule.llm,
-            model=rule.model or self._exchanges.default_models.get(rule.llm, ""),
+            model=rule.model or "",
             fallback=[*rule.fallback],
             messages=(*start, *asked),
             kept=len(start),

@@ -14,7 +14,8 @@ import attrs
 
 from ..config.model import ModelChoice
 from ..domain import ChatOptions, ChatResult, Message, Usage, UserMessage
-from ..errors import FlexChatError, ProviderProtocolError, UnknownServiceError
+from ..errors import FlexChatError, ProviderProtocolError
+from ..llms.llm import Llms
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
 from ..plugin.foreign import contained, named
@@ -59,27 +60,25 @@ class Asker:
     """Asks the services of the config short questions.
 
     Args:
-        providers: The services, by their name in llms.
-        default_models: Of the services that have one.
+        llms: The services, by their name in llms.
         timeout_s: Seconds one answer may take.
     """
 
     def __init__(
         self,
-        providers: Mapping[str, ChatProvider],
-        default_models: Mapping[str, str],
+        llms: Llms,
         events: EventHooks,
         *,
         timeout_s: float,
     ) -> None:
-        self._providers = providers
-        self._default_models = default_models
+        self._llms = llms
         self._events = events
         self._timeout_s = timeout_s
 
     def why_not(self, choice: ModelChoice) -> str:
         """Return why a service is not to be asked, for people; empty if it is."""
-        if getattr(self._providers.get(choice.llm), "follows_instructions", True):
+        llm = self._llms.get(choice.llm)
+        if llm is None or getattr(llm.provider, "follows_instructions", True):
             return ""
         return f"'{choice.llm}' only stands in for a model and cannot say"
 
@@ -91,23 +90,20 @@ class Asker:
             ProviderError: It did not answer, or does not keep its contract.
             TimeoutError: It took longer than it may.
         """
-        provider = self._providers.get(choice.llm)
-        if provider is None:
-            raise UnknownServiceError(choice.llm, known=tuple(self._providers))
-        model = choice.model or self._default_models.get(choice.llm, "")
+        llm, model = self._llms.resolve(choice.llm, choice.model)
         messages: tuple[Message, ...] = (UserMessage(content=prompt),)
         seconds = notes.seconds(self._timeout_s)
         options = ChatOptions(max_tokens=max_tokens, temperature=TEMPERATURE, timeout_s=max(seconds, 0))
         await self._events.before_chat(choice.llm, model, messages, options)
         started = time.perf_counter()
         try:
-            result: Any = await in_time(seconds, provider.generate_chat(messages, model, options))
+            result: Any = await in_time(seconds, llm.ask(messages, model, options))
         except (FlexChatError, TimeoutError):
             raise
         except Exception as error:
-            raise _broken(provider, model, named(error)) from error
+            raise _broken(llm.provider, model, named(error)) from error
         if not isinstance(result, ChatResult):
-            raise _broken(provider, model, f"its answer is {type(result).__name__}, not ChatResult")
+            raise _broken(llm.provider, model, f"its answer is {type(result).__name__}, not ChatResult")
         await self._events.after_chat(choice.llm, model, result, (time.perf_counter() - started) * 1000)
         notes.usage = result.usage if notes.usage is None or result.usage is None else notes.usage + result.usage
         return _THOUGHTS_BEFORE.sub("", _THOUGHTS.sub("", result.content or "")).strip()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import attrs
@@ -30,9 +30,9 @@ from ..errors import (
     ProviderProtocolError,
     ProviderTimeoutError,
     TurnTimeoutError,
-    UnknownServiceError,
 )
 from ..http.deadline import Deadline
+from ..llms.llm import Llms
 from ..plugin.contracts import ChatProvider
 from ..plugin.events import EventHooks
 from ..plugin.foreign import is_meant, told
@@ -48,7 +48,7 @@ class Generation:
     """One response while it is being made.
 
     Attributes:
-        service, model: Who is asked.
+        service, model: Who is asked; before the first exchange as the rule says it.
         fallback: Services that may still stand in.
         kept: How many of the messages were there before this turn.
         aside: Said to the model behind the messages, and no part of the turn.
@@ -135,21 +135,18 @@ class Exchanges:
     """Holds the exchanges of turns.
 
     Args:
-        providers: The services, by their name in llms.
-        default_models: Of the services that have one.
+        llms: The services, by their name in llms.
     """
 
     def __init__(
         self,
-        providers: Mapping[str, ChatProvider],
+        llms: Llms,
         registry: ToolRegistry,
         events: EventHooks,
-        default_models: Mapping[str, str],
     ) -> None:
-        self._providers = providers
+        self._llms = llms
         self._registry = registry
         self._events = events
-        self.default_models = default_models
 
     async def hold(
         self, turn: Generation, options: ChatOptions, offered: tuple[str, ...] = ()
@@ -168,44 +165,53 @@ class Exchanges:
         """
         quiet = turn.form is not None  # what is not in form yet must not reach the reader
         while True:
-            provider = self.provider(turn.service)
+            llm, turn.model = self._llms.resolve(turn.service, turn.model)
             left = turn.time_left()
             if left <= 0:
                 raise turn.too_late("the tool loop")
-            asked, messages = self._asked(turn, provider, options, offered, left), turn.messages + turn.aside
+            asked, messages = self._asked(turn, llm.provider, options, offered, left), turn.messages + turn.aside
             await self._events.before_chat(turn.service, turn.model, messages, asked)
             started = time.perf_counter()
             result: Any = None
-            begun = passing_on = False
-            streams = turn.streamed and hasattr(provider, "stream_chat")
+            passing_on = False
+            streams = turn.streamed and llm.streams
+            provider: Any = llm.provider
+            attempts = llm.attempts(left, turn.model)
             deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
             try:
-                if streams:
-                    stream: Any = provider.stream_chat(messages, turn.model, asked)  # type: ignore[attr-defined]
-                    async with contextlib.aclosing(stream):
-                        deadline.wait(left)
-                        async for event in stream:
-                            deadline.rest()
-                            begun = True
-                            turn.pieces.append(event)
-                            if result is not None:
-                                raise _broken(provider, turn, "its stream goes on after StreamEnd")
-                            if type(event) is StreamEnd:
-                                result = event.result
-                            elif turn.time_left() <= 0:
-                                raise turn.too_late(_ANSWER)
-                            if not quiet or type(event) is not TextDelta:
-                                passing_on = True
-                                yield event
-                                passing_on = False
-                            deadline.wait(left)
-                else:
-                    deadline.wait(left)
-                    result = await provider.generate_chat(messages, turn.model, asked)
+                while True:
+                    try:
+                        with attempts.watched():
+                            if streams:
+                                stream = provider.stream_chat(messages, turn.model, attempts.within(asked))
+                                async with contextlib.aclosing(stream):
+                                    deadline.wait(left)
+                                    async for event in stream:
+                                        deadline.rest()
+                                        attempts.began = True
+                                        turn.pieces.append(event)
+                                        if result is not None:
+                                            raise _broken(provider, turn, "its stream goes on after StreamEnd")
+                                        if type(event) is StreamEnd:
+                                            result = event.result
+                                        elif turn.time_left() <= 0:
+                                            raise turn.too_late(_ANSWER)
+                                        if not quiet or type(event) is not TextDelta:
+                                            passing_on = True
+                                            yield event
+                                            passing_on = False
+                                        deadline.wait(left)
+                            else:
+                                deadline.wait(left)
+                                result = await provider.generate_chat(messages, turn.model, attempts.within(asked))
+                        break
+                    except ProviderError as error:
+                        if not await attempts.again(error):
+                            raise
             except ProviderError as error:
                 if turn.time_left() <= 0 and isinstance(error, ProviderTimeoutError):
                     raise turn.too_late(_ANSWER) from None
-                if begun or not self._fall_back(turn, error):
+                if attempts.began or not self._fall_back(turn, error):
                     raise
                 continue
             except BaseException as error:
@@ -218,7 +224,7 @@ class Exchanges:
                 deadline.close()
             break
         if not isinstance(result, ChatResult):
-            raise _broken(provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
+            raise _broken(llm.provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
         elapsed_ms = (time.perf_counter() - started) * 1000
         turn.take(result, elapsed_ms)
         if turn.streamed and not streams:
@@ -226,17 +232,6 @@ class Exchanges:
                 yield TextDelta(0, result.content)
             yield StreamEnd(result)
         await self._events.after_chat(turn.service, turn.model, result, elapsed_ms)
-
-    def provider(self, service: str) -> ChatProvider:
-        """Return the provider of a service.
-
-        Raises:
-            UnknownServiceError: There is none of that name.
-        """
-        provider = self._providers.get(service)
-        if provider is None:
-            raise UnknownServiceError(service, known=tuple(self._providers))
-        return provider
 
     def _asked(
         self, turn: Generation, provider: ChatProvider, options: ChatOptions, offered: tuple[str, ...], left: float
@@ -259,7 +254,7 @@ class Exchanges:
             log.warning("%s fails after a tool with side effects has run: no other service takes over", turn.service)
             return False
         failed, turn.service = turn.service, turn.fallback.pop(0)
-        turn.model = self.default_models.get(turn.service, "")
+        turn.model = ""
         log.warning("%s: %s; asking %s instead", failed, error, turn.service)
         turn.warnings.append(f"{failed} did not answer ({error}); {turn.service} was asked instead")
         return True

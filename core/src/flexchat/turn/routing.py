@@ -12,7 +12,8 @@ from ..config.model import Config, ResponseRule
 from ..domain import ChatRequest, PhaseRecord, Profile, RagResults, Usage
 from ..domain.masking import Mask
 from ..errors import TurnTimeoutError
-from ..plugin.contracts import ChatProvider, Retriever
+from ..llms.llm import Llms
+from ..plugin.contracts import Retriever
 from ..plugin.events import EventHooks
 from .asking import Asker, PhaseNotes
 from .documents import DocumentCollector
@@ -88,9 +89,8 @@ class Router:
     def __init__(
         self,
         config: Config,
-        providers: Mapping[str, ChatProvider],
+        llms: Llms,
         retrievers: Mapping[str, Retriever],
-        default_models: Mapping[str, str],
         events: EventHooks,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         mask: Mask | None = None,
@@ -98,7 +98,7 @@ class Router:
         self._turn_ms = config.limits.turn_timeout_ms
         self._mask = mask or Mask()
         timeout_s = config.limits.phase_timeout_ms / 1000
-        asker = Asker(providers, default_models, events, timeout_s=timeout_s)
+        asker = Asker(llms, events, timeout_s=timeout_s)
         self.rules = config.responses
         self._needs = needs_of(config, retrievers)
         self._topics = TopicDetector(asker, topic_model(config), config.topic.prompt, config.topic.max_tokens)

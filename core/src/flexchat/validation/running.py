@@ -19,7 +19,7 @@ from ..app import FlexChat
 from ..config.cases import Case, ValidationTable
 from ..domain import DEFAULT_TENANT
 from ..errors import ChatRequestError, ProviderError, ProviderOverloadedError, ProviderRateLimitError, did_you_mean
-from ..services.breaker import OPEN
+from ..llms.breaker import OPEN
 from .attempts import Attempt, ModelKey
 from .fingerprint import case_hashes, model_keys, stale_reasons
 from .lane import Lane

@@ -27,7 +27,7 @@ class Local:
         self.closed = False
         self.opened.append(self)
 
-    async def embed(self, texts, model, *, purpose=None, dimensions=None):
+    async def embed(self, texts, model, *, purpose=None, dimensions=None, timeout_s=None):
         return Embeddings(vectors=tuple((float(len(text)),) for text in texts), model=model)
 
     async def aclose(self):

@@ -1,14 +1,14 @@
-"""Who makes the vectors of a document store: a provider of the config, or one that brings a model of its own."""
+"""Who makes the vectors of a document store: a service of the config, or a model on this machine."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from ..domain.text import scrub
-from ..plugin.contracts import ChatProvider
+from ..llms.llm import LLM
 from ..plugin.foreign import contained
 
 QUESTIONS_KEPT = 256
@@ -23,18 +23,18 @@ class _Question:
         self.waiting = 0
 
 
-class ProviderEmbedder:
-    """An Embedder over a provider that has ``embed``."""
+class StoreEmbedder:
+    """An Embedder over a service whose provider has ``embed``."""
 
-    def __init__(self, provider: ChatProvider, model: str) -> None:
-        self._provider: Any = provider
+    def __init__(self, llm: LLM, model: str) -> None:
+        self._llm = llm
         self._model = model
         self._questions: OrderedDict[str, _Question] = OrderedDict()
 
     @property
     def name(self) -> str:
         """Provider and model: what makes vectors comparable."""
-        return f"{self._provider.name}/{self._model}"
+        return f"{self._llm.provider.name}/{self._model}"
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
         """Return one vector for each text; see Embedder."""
@@ -71,10 +71,9 @@ class ProviderEmbedder:
     async def _one(self, text: str) -> Sequence[float]:
         return (await self._ask([text], "query"))[0]
 
-    async def _ask(self, texts: Sequence[str], purpose: str) -> Sequence[Sequence[float]]:
+    async def _ask(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
         # A text of blanks is one that services refuse; a dot has a vector as good as any.
         asked = [scrub(text) if text.strip() else "." for text in texts]
         with contained():
-            made = await self._provider.embed(asked, self._model, purpose=purpose)
-        vectors: Sequence[Sequence[float]] = made.vectors
-        return vectors
+            made = await self._llm.embed(asked, self._model, purpose=purpose)
+        return made.vectors

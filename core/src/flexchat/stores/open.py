@@ -10,11 +10,12 @@ import attrs
 
 from ..config.model import Config, EmbeddingChoice
 from ..errors import did_you_mean
-from ..plugin.contracts import ChatProvider, Reranker, Retriever, RetrieverContext
+from ..llms.llm import LLM, Llms
+from ..llms.local_models import LocalModels
+from ..llms.open import Configured
+from ..plugin.contracts import Reranker, Retriever, RetrieverContext
 from ..plugin.host import PluginHost
-from .build import Service
-from .embedders import ProviderEmbedder
-from .local_embeddings import LocalEmbeddings
+from .embedder import StoreEmbedder
 
 if TYPE_CHECKING:
     from ..config.load import Draft
@@ -25,23 +26,23 @@ class StoreOpener:
     """Opens document stores.
 
     Attributes:
-        providers: The services of the config, by name.
+        llms: The services of the config, by name.
         held: What was opened for the stores alone, to be closed with them.
     """
 
     draft: Draft
     config: Config
     host: PluginHost
-    providers: Mapping[str, ChatProvider]
-    local: LocalEmbeddings
+    llms: Llms
+    local: LocalModels
     held: list[Reranker] = attrs.field(factory=list)
-    _embedders: dict[tuple[str, str], ProviderEmbedder] = attrs.field(factory=dict)
+    _embedders: dict[tuple[str, str], StoreEmbedder] = attrs.field(factory=dict)
 
-    def open(self, stores: Mapping[str, Service]) -> dict[str, Retriever]:
+    def open(self, stores: Mapping[str, Configured]) -> dict[str, Retriever]:
         """Return the stores by name; what is wrong with their entries is added to the draft's problems."""
         opened = {}
         common = self.config.embedding
-        if common is not None and common.llm not in self.providers:  # said also where no store needs it
+        if common is not None and common.llm not in self.llms:  # said also where no store needs it
             self._embedder(common, ("embedding",))
         for name, store in stores.items():
             entry = self.config.rag_services[name]
@@ -60,44 +61,42 @@ class StoreOpener:
                 opened[name] = retriever
         return opened
 
-    def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> ProviderEmbedder | None:
-        provider, model = self.providers.get(choice.llm), choice.model
-        if provider is not None:
-            model = model or self.config.llms[choice.llm].default_model
-        else:
+    def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> StoreEmbedder | None:
+        if choice.llm not in self.llms:
             if choice.llm in self.config.llms:
                 return None  # its entry has a problem, which is said there
             if choice.llm in self.host.providers.conflicts:
                 self.draft.problem((*place, "llm"), self.host.providers.missing(choice.llm))
                 return None
-            if choice.llm not in self.local.models:
-                known = [*self.providers, *self.local.models]
+            if choice.llm not in self.local:
+                known = [*self.llms, *self.local]
                 hint = did_you_mean(choice.llm, known)
                 listed = ", ".join(known) or "none"
                 self.draft.problem(
                     (*place, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
                 )
                 return None
-            provider = self.draft.attempt(place, functools.partial(self.local.provider, choice.llm))
-            if provider is None:
-                return None
-            model = model or self.local.models[choice.llm]
-        if not hasattr(provider, "embed"):
-            self.draft.problem((*place, "llm"), f"{choice.llm} (provider {provider.name}) makes no embeddings")
+        resolve = functools.partial(self.llms.resolve, choice.llm, choice.model, beside=self.local)
+        resolved = self.draft.attempt(place, resolve)
+        if resolved is None:
+            return None
+        llm, model = resolved
+        if not hasattr(llm.provider, "embed"):
+            self.draft.problem((*place, "llm"), f"{llm.name} (provider {llm.provider.name}) makes no embeddings")
         elif not model:
-            self.draft.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{choice.llm}")
+            self.draft.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{llm.name}")
         else:
-            return self._shared(choice.llm, provider, model)
+            return self._shared(llm, model)
         return None
 
-    def _local_embedder(self) -> ProviderEmbedder | None:
-        for name, model in self.local.models.items():
-            return self._shared(name, self.local.provider(name), model)
+    def _local_embedder(self) -> StoreEmbedder | None:
+        for llm in self.local.values():
+            return self._shared(llm, llm.default_model)
         return None
 
-    def _shared(self, name: str, provider: ChatProvider, model: str) -> ProviderEmbedder:
+    def _shared(self, llm: LLM, model: str) -> StoreEmbedder:
         """Return the embedder of a model, one for all stores: it remembers what was asked."""
-        return self._embedders.setdefault((name, model), ProviderEmbedder(provider, model))
+        return self._embedders.setdefault((llm.name, model), StoreEmbedder(llm, model))
 
     def _reranker(self, name: str, place: tuple[str, ...]) -> Reranker | None:
         type_ = self.host.rerankers.by_name.get(name)

@@ -6,7 +6,8 @@ import contextlib
 import pytest
 from flexchat.domain import Embeddings
 from flexchat.errors import ProviderOverloadedError
-from flexchat.services.embedders import QUESTIONS_KEPT, ProviderEmbedder
+from flexchat.llms.llm import LLM
+from flexchat.stores.embedder import QUESTIONS_KEPT, StoreEmbedder
 
 
 class Provider:
@@ -20,7 +21,7 @@ class Provider:
         self.go.set()
         self.fails = False
 
-    async def embed(self, texts, model, *, purpose=None):
+    async def embed(self, texts, model, *, purpose=None, dimensions=None, timeout_s=None):
         self.asked.append((texts, model, purpose))
         await self.go.wait()
         if self.fails:
@@ -35,7 +36,7 @@ async def provider():
 
 @pytest.fixture
 def embedder(provider):
-    return ProviderEmbedder(provider, "small")
+    return StoreEmbedder(LLM(name="vectors", provider=provider), "small")
 
 
 async def test_its_name_says_what_vectors_can_be_compared(embedder):
@@ -154,6 +155,6 @@ def test_an_embedder_serves_one_event_loop_after_the_other():
         async def embed(self, *given, **rest):
             return await provider.embed(*given, **rest)
 
-    embedder = ProviderEmbedder(Later(), "small")
+    embedder = StoreEmbedder(LLM(name="vectors", provider=Later()), "small")
 
     assert asyncio.run(ask()) == asyncio.run(ask())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ..plugin.contracts import ChatProvider
 from .breaker import CircuitBreaker
-from .budget import RetryBudget
+from .retry_budget import RetryBudget
 
 
 class Endpoint:

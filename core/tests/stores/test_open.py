@@ -3,11 +3,12 @@
 import attrs
 import pytest
 from flexchat.config.load import read_config
+from flexchat.llms.llm import Llms
+from flexchat.llms.local_models import LocalModels
+from flexchat.llms.open import read_services
 from flexchat.plugin import ProviderType, RerankerType, RetrieverType, hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.services.build import read_services
-from flexchat.services.local_embeddings import LocalEmbeddings
-from flexchat.services.retrievers import StoreOpener
+from flexchat.stores.open import StoreOpener
 
 
 @attrs.frozen(kw_only=True)
@@ -99,8 +100,8 @@ def opened(tmp_path):
         read_services(draft, "llms", host.providers)
         stores = read_services(draft, "rag_services", host.retrievers)
         config = draft.finish()
-        providers = {"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}
-        opener = StoreOpener(draft, config, host, providers, LocalEmbeddings(host.providers.by_name.values()))
+        llms = Llms.given({"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}, config.llms)
+        opener = StoreOpener(draft, config, host, llms, LocalModels(host.providers.by_name.values()))
         return opener.open(stores), opener, [(p.path, p.text) for p in draft.problems]
 
     return opened

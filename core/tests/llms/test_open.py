@@ -1,7 +1,7 @@
 """Settings marked secret are secrets, whatever they are called."""
 
 import attrs
-from flexchat.services.build import Service, secret_values
+from flexchat.llms.open import Configured, secret_values
 
 
 @attrs.frozen
@@ -14,7 +14,7 @@ class Settings:
 
 def test_secret_settings_are_known_by_their_mark():
     """Short ones would blot out ordinary words."""
-    services = {"a": Service(None, Settings("long-enough")), "b": Service(None, Settings("none"))}
+    services = [Configured(None, Settings("long-enough")), Configured(None, Settings("none"))]
 
     found = secret_values(services)
 

@@ -6,9 +6,10 @@ import pytest
 from flexchat.domain import AssistantMessage, ChatOptions, ChatResult, Embeddings, StreamEnd, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
 from flexchat.http.retry_after import LONGEST_S
-from flexchat.services.breaker import FEWEST_CALLS
-from flexchat.services.endpoints import Endpoint
-from flexchat.services.retry import LONGEST_WAIT_S, RetryingProvider
+from flexchat.llms.breaker import FEWEST_CALLS
+from flexchat.llms.endpoints import Endpoint, Endpoints
+from flexchat.llms.llm import LLM
+from flexchat.llms.retry import LONGEST_WAIT_S
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,25 +60,30 @@ def waits(monkeypatch):
     return seconds
 
 
-async def ask(provider, **options):
-    return await provider.generate_chat((), "m", ChatOptions(**options))
+def opened(provider, endpoint=None, **rest):
+    """The provider as an entry of llms, with an endpoint of its own unless one is given."""
+    return LLM(**{"name": "mine", "provider": provider, "endpoint": endpoint or Endpoints().of(provider), **rest})
+
+
+async def ask(llm, **options):
+    return await llm.ask((), "m", ChatOptions(**options))
 
 
 async def test_what_may_be_repeated_is_repeated(waits):
     """Two errors of the service's own making, then an answer."""
     flaky = Flaky(ProviderOverloadedError("a"), ProviderConnectionError("b", retryable=True))
 
-    assert await ask(RetryingProvider(flaky, retries=2, delay_s=1)) is RESULT
+    assert await ask(opened(flaky, retries=2, delay_s=1)) is RESULT
     assert 0 <= waits[0] <= 1
     assert 0 <= waits[1] <= 2
 
 
 async def test_the_log_names_the_service_as_the_configuration_does(waits, caplog):
     """Two entries may have one provider."""
-    await ask(RetryingProvider(Flaky(ProviderOverloadedError("a")), service="mine"))
-    await ask(RetryingProvider(Flaky(ProviderOverloadedError("a"))))
+    await ask(opened(Flaky(ProviderOverloadedError("a")), name="mine"))
+    await ask(opened(Flaky(ProviderOverloadedError("a")), name="other"))
 
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["mine", "flaky"]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["mine", "other"]
 
 
 async def test_the_longest_wait_doubles_up_to_eight_seconds(waits, monkeypatch):
@@ -86,7 +92,7 @@ async def test_the_longest_wait_doubles_up_to_eight_seconds(waits, monkeypatch):
     monkeypatch.setattr("random.uniform", lambda low, high: drawn.append((low, high)) or high)
     flaky = Flaky(*[ProviderOverloadedError("x")] * 7)
 
-    await ask(RetryingProvider(flaky, retries=7, delay_s=0.5))
+    await ask(opened(flaky, retries=7, delay_s=0.5))
 
     assert drawn == [(0, s) for s in (0.5, 1, 2, 4, LONGEST_WAIT_S, 8, 8)]
 
@@ -95,7 +101,7 @@ async def test_the_longest_wait_doubles_up_to_eight_seconds(waits, monkeypatch):
 async def test_what_would_fail_again_is_raised_at_once(waits, error):
     """A refused key, a spent budget."""
     with pytest.raises(type(error)):
-        await ask(RetryingProvider(Flaky(error)))
+        await ask(opened(Flaky(error)))
     assert waits == []
 
 
@@ -104,27 +110,27 @@ async def test_it_gives_up_in_the_end(waits):
     flaky = Flaky(*[ProviderOverloadedError(str(n)) for n in range(5)])
 
     with pytest.raises(ProviderOverloadedError, match="2"):
-        await ask(RetryingProvider(flaky, retries=2))
+        await ask(opened(flaky, retries=2))
     assert len(flaky.options) == 3
 
 
 async def test_the_services_own_wish_wins(waits):
     """Retry-After, up to a minute."""
-    await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=7))))
+    await ask(opened(Flaky(ProviderRateLimitError("slow", retry_after_s=7))))
     assert waits == [7]
 
     with pytest.raises(ProviderRateLimitError, match=r"slow \(it asks to wait 3600 s\)") as caught:
-        await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=3600))))
+        await ask(opened(Flaky(ProviderRateLimitError("slow", retry_after_s=3600))))
     assert caught.value.retry_after_s == 3600
     with pytest.raises(ProviderRateLimitError, match=r"slow \(it asks to wait a year or longer\)"):
-        await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=LONGEST_S))))
+        await ask(opened(Flaky(ProviderRateLimitError("slow", retry_after_s=LONGEST_S))))
     assert waits == [7]
 
 
 async def test_nothing_is_waited_for_beyond_the_turns_end(waits):
     """A wait longer than what is left is not begun."""
     with pytest.raises(ProviderRateLimitError):
-        await ask(RetryingProvider(Flaky(ProviderRateLimitError("slow", retry_after_s=7))), timeout_s=5)
+        await ask(opened(Flaky(ProviderRateLimitError("slow", retry_after_s=7))), timeout_s=5)
     assert waits == []
 
 
@@ -138,19 +144,19 @@ async def test_time_that_has_passed_is_counted_once(monkeypatch):
     monkeypatch.setattr(asyncio, "sleep", sleep)
     flaky = Flaky(*[ProviderRateLimitError("slow", retry_after_s=2)] * 4)
 
-    await ask(RetryingProvider(flaky, Endpoint("e", lambda: now[0]), retries=4), timeout_s=10)
+    await ask(opened(flaky, Endpoint("e", lambda: now[0]), retries=4), timeout_s=10)
 
     assert [options.timeout_s for options in flaky.options] == [10, 8, 6, 4, 2]
 
 
 async def test_a_stream_is_repeated_only_before_its_first_event(waits):
     """What a person has read is not said again."""
-    early = RetryingProvider(Flaky(ProviderOverloadedError("x")))
-    assert [type(e) async for e in early.stream_chat((), "m", ChatOptions())] == [StreamEnd]
+    early = opened(Flaky(ProviderOverloadedError("x")))
+    assert [type(e) async for e in early.stream((), "m", ChatOptions())] == [StreamEnd]
 
-    late = RetryingProvider(Flaky(ProviderOverloadedError("x"), after_text=True))
+    late = opened(Flaky(ProviderOverloadedError("x"), after_text=True))
     with pytest.raises(ProviderOverloadedError):
-        [e async for e in late.stream_chat((), "m", ChatOptions())]
+        [e async for e in late.stream((), "m", ChatOptions())]
 
 
 class Able(Flaky):
@@ -169,37 +175,32 @@ class Able(Flaky):
         return Embeddings(vectors=((1.0,),))
 
 
-def test_only_what_the_provider_can_do_is_offered():
-    """A provider that cannot stream, embed or split does not seem to; one that can keeps it all."""
+def test_what_a_provider_can_do_is_asked_of_itself():
+    """Nothing stands before it; whether it streams is looked up once."""
 
     class Plain:
         name = "plain"
-        tool_format = generate_chat = list_models = aclose = None
 
-    optional = ("stream_chat", "embed", "combines_tools_and_format", "endpoint", "follows_instructions")
-    assert [name for name in optional if hasattr(RetryingProvider(Plain()), name)] == []
-
-    able = RetryingProvider(Able())
-    assert [name for name in optional if hasattr(able, name)] == [*optional]
-    assert able.endpoint == "https://api.example"
-    assert able.combines_tools_and_format("m") is False
+    plain, able = opened(Plain()), opened(Able())
+    assert (plain.streams, able.streams) == (False, True)
+    assert type(able.provider) is Able
 
 
 async def test_embedding_and_listing_are_repeated_too(waits):
     """With the arguments they were called with."""
     able = Able(ProviderOverloadedError("x"))
-    await RetryingProvider(able).embed(["a"], "m", purpose="query", dimensions=3)
+    await opened(able).embed(["a"], "m", purpose="query", dimensions=3)
     assert able.options == [(["a"], "m", "query", 3, None)] * 2
 
     able.errors = [ProviderOverloadedError("x")]
-    assert await RetryingProvider(able).list_models() == ()
+    assert await opened(able).list_models() == ()
     assert len(waits) == 2
 
 
 async def test_repetitions_end_with_the_budget(waits):
     """Of a hundred requests to a service that fails no more than a tenth, and the reserve, are sent twice."""
     flaky = Flaky(*[ProviderRateLimitError("x")] * 1000)
-    provider = RetryingProvider(flaky, Endpoint("e", lambda: 0.0))
+    provider = opened(flaky, Endpoint("e", lambda: 0.0))
 
     for _ in range(100):
         with pytest.raises(ProviderRateLimitError):
@@ -212,15 +213,15 @@ async def test_an_open_breaker_is_heard_at_once(waits):
     """No attempt and no wait; a service elsewhere is not concerned."""
     endpoint = Endpoint("https://api.example", lambda: 0.0)
     flaky = Flaky(*[ProviderOverloadedError("it burns")] * FEWEST_CALLS)
-    broken = RetryingProvider(flaky, endpoint, retries=0)
+    broken = opened(flaky, endpoint, retries=0)
     for _ in range(FEWEST_CALLS):
         with pytest.raises(ProviderOverloadedError, match="it burns"):
             await ask(broken)
 
-    neighbour = RetryingProvider(Able(), endpoint)
+    neighbour = opened(Able(), endpoint)
     for refused in (
         ask(neighbour),
-        anext(neighbour.stream_chat((), "m", ChatOptions())),
+        anext(neighbour.stream((), "m", ChatOptions())),
         neighbour.embed(["a"], "m"),
         neighbour.list_models(),
     ):
@@ -229,20 +230,20 @@ async def test_an_open_breaker_is_heard_at_once(waits):
         assert caught.value.retryable
 
     assert waits == []
-    assert await ask(RetryingProvider(Flaky())) is RESULT
+    assert await ask(opened(Flaky())) is RESULT
 
 
 async def test_the_error_that_opens_the_breaker_is_raised_without_waiting(waits):
     """What is refused in a moment is not waited for."""
     endpoint = Endpoint("e", lambda: 0.0)
     flaky = Flaky(*[ProviderOverloadedError(str(n)) for n in range(100)])
-    provider = RetryingProvider(flaky, endpoint, retries=0)
+    provider = opened(flaky, endpoint, retries=0)
     for _ in range(FEWEST_CALLS - 1):
         with pytest.raises(ProviderOverloadedError):
             await ask(provider)
 
     with pytest.raises(ProviderOverloadedError, match=r"^19$"):
-        await ask(RetryingProvider(flaky, endpoint, retries=5))
+        await ask(opened(flaky, endpoint, retries=5))
 
     assert waits == []
 
@@ -250,16 +251,16 @@ async def test_the_error_that_opens_the_breaker_is_raised_without_waiting(waits)
 async def test_a_stream_that_is_left_halfway_counts_as_answered(waits):
     """And one that breaks halfway as failed."""
     endpoint = Endpoint("e", lambda: 0.0)
-    fine = RetryingProvider(Flaky(after_text=True), endpoint)
+    fine = opened(Flaky(after_text=True), endpoint)
     for _ in range(FEWEST_CALLS // 2):
-        events = fine.stream_chat((), "m", ChatOptions())
+        events = fine.stream((), "m", ChatOptions())
         await anext(events)
         await events.aclose()
-    late = RetryingProvider(Flaky(*[ProviderOverloadedError("x")] * 99, after_text=True), endpoint)
+    late = opened(Flaky(*[ProviderOverloadedError("x")] * 99, after_text=True), endpoint)
     for _ in range(FEWEST_CALLS // 2):
         assert not endpoint.breaker.is_open
         with pytest.raises(ProviderOverloadedError):
-            [e async for e in late.stream_chat((), "m", ChatOptions())]
+            [e async for e in late.stream((), "m", ChatOptions())]
 
     assert endpoint.breaker.is_open
 
@@ -278,11 +279,11 @@ def test_waits_and_attempts_stay_within_their_bounds(errors, retries, timeout_s)
         now[0] += delay
 
     flaky = Flaky(*[ProviderOverloadedError("x", retryable=r, retry_after_s=s) for r, s in errors])
-    provider = RetryingProvider(flaky, Endpoint("e", lambda: now[0]), retries=retries)
+    provider = opened(flaky, Endpoint("e", lambda: now[0]), retries=retries)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asyncio, "sleep", sleep)
         try:
-            asyncio.run(provider.generate_chat((), "m", ChatOptions(timeout_s=timeout_s)))
+            asyncio.run(provider.ask((), "m", ChatOptions(timeout_s=timeout_s)))
         except ProviderOverloadedError:
             assert errors
         else:

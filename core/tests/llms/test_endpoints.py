@@ -2,8 +2,9 @@
 
 from types import SimpleNamespace
 
-from flexchat.services.build import Service, open_provider
-from flexchat.services.endpoints import Endpoints
+from flexchat.config.model import LLMEntry
+from flexchat.llms.endpoints import Endpoints
+from flexchat.llms.open import Configured, open_llm
 
 
 def provider(**rest):
@@ -30,11 +31,11 @@ def test_a_service_without_an_endpoint_has_its_own():
 
 
 def test_opened_services_share_what_they_are_given():
-    """open_provider takes the endpoints of one FlexChat, and makes fresh ones without them."""
+    """open_llm takes the endpoints of one FlexChat, and makes fresh ones without them."""
     endpoints = Endpoints()
-    service = Service(SimpleNamespace(create=lambda settings: provider(endpoint="https://one.example")), None)
+    service = Configured(SimpleNamespace(create=lambda settings: provider(endpoint="https://one.example")), None)
 
-    shared = [open_provider(service, retries=0, retry_delay_ms=1, endpoints=endpoints)._health for _ in range(2)]
-    alone = open_provider(service, retries=0, retry_delay_ms=1)._health
+    shared = [open_llm(name, service, LLMEntry(provider="p"), endpoints).endpoint for name in ("a", "b")]
+    alone = open_llm("c", service, LLMEntry(provider="p")).endpoint
 
     assert shared[0] is shared[1] is not alone

@@ -1,8 +1,9 @@
-"""From the config's entries and the plugins' records to what can be opened: providers and document stores."""
+"""From the entries of llms to open services; and what they share with those of rag_services: settings and secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -12,7 +13,7 @@ from ..domain.masking import secrets_of_environment
 from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
 from ..plugin.records import Records
 from .endpoints import Endpoints
-from .retry import RetryingProvider
+from .llm import LLM
 
 if TYPE_CHECKING:
     from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
@@ -30,19 +31,19 @@ SHARED_KEYS = frozenset({"description", "collection", "match_threshold", "partia
 
 
 @attrs.frozen
-class Service:
+class Configured:
     """One entry of llms or rag_services, read and not opened yet."""
 
     type: Any
     settings: Any
 
 
-def read_services(draft: Draft, section: str, records: Records) -> dict[str, Service]:
+def read_services(draft: Draft, section: str, records: Records) -> dict[str, Configured]:
     """Return the entries of llms or rag_services with their settings as their plugin wants them.
 
     What is wrong is added to the draft's problems, and the entry is left out.
     """
-    services: dict[str, Service] = {}
+    services: dict[str, Configured] = {}
     for path, table in draft.tables(section):
         name = table.get("provider")
         if not isinstance(name, str):
@@ -55,15 +56,15 @@ def read_services(draft: Draft, section: str, records: Records) -> dict[str, Ser
         shared = SHARED_KEYS & wanted if section == "rag_services" else frozenset()
         settings = draft.settings(path, CORE_KEYS[section] - shared, found.config_class)
         if settings is not None:
-            services[str(path[-1])] = Service(found, settings)
+            services[str(path[-1])] = Configured(found, settings)
     return services
 
 
-def secret_values(services: Mapping[str, Service]) -> frozenset[str]:
+def secret_values(services: Iterable[Configured]) -> frozenset[str]:
     """Return the values of the settings' fields that are marked secret, and of the environment's secrets."""
     fields = [
         getattr(service.settings, field.name)
-        for service in services.values()
+        for service in services
         for field in attrs.fields(type(service.settings))
         if field.metadata.get("secret")
     ]
@@ -71,32 +72,30 @@ def secret_values(services: Mapping[str, Service]) -> frozenset[str]:
     return long_enough | secrets_of_environment()
 
 
-def open_providers(draft: Draft, services: Mapping[str, Service]) -> dict[str, ChatProvider]:
-    """Return the providers of llms by name; what is wrong with their settings is added to the draft's problems."""
-    endpoints, opened = Endpoints(), {}
+def open_llms(draft: Draft, services: Mapping[str, Configured]) -> list[LLM]:
+    """Return the services of llms; what is wrong with their settings is added to the draft's problems."""
+    endpoints, opened = Endpoints(), []
     for name, service in services.items():
         # Where core's tables have problems nothing will run, and this only finds more of them.
         entry = draft.config.llms[name] if draft.config is not None else LLMEntry(provider=service.type.name)
-
-        def opener(service: Service = service, entry: LLMEntry = entry, name: str = name) -> ChatProvider:
-            retries, delay_ms = entry.retries, entry.retry_delay_ms
-            return open_provider(service, retries=retries, retry_delay_ms=delay_ms, endpoints=endpoints, name=name)
-
-        provider = draft.attempt(("llms", name), opener)
-        if provider is not None:
-            opened[name] = provider
+        llm = draft.attempt(("llms", name), functools.partial(open_llm, name, service, entry, endpoints))
+        if llm is not None:
+            opened.append(llm)
     return opened
 
 
-def open_provider(
-    service: Service, *, retries: int, retry_delay_ms: int, endpoints: Endpoints | None = None, name: str | None = None
-) -> ChatProvider:
-    """Return the provider of an llms entry, repeating what may be repeated.
+def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoints | None = None) -> LLM:
+    """Return one service, whose requests are repeated as its entry says.
 
     Args:
         endpoints: What all services of one FlexChat share; absent: this one shares nothing.
-        name: The entry's, for the log.
     """
     provider: ChatProvider = service.type.create(service.settings)
-    endpoint = (endpoints or Endpoints()).of(provider)
-    return RetryingProvider(provider, endpoint, retries=retries, delay_s=retry_delay_ms / 1000, service=name)
+    return LLM(
+        name=name,
+        provider=provider,
+        default_model=entry.default_model or "",
+        endpoint=(endpoints or Endpoints()).of(provider),
+        retries=entry.retries,
+        delay_s=entry.retry_delay_ms / 1000,
+    )

@@ -13,7 +13,7 @@ from flexchat.errors import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat.services.breaker import FEWEST_CALLS, OPEN, PAUSE_S, WINDOW_S, CircuitBreaker
+from flexchat.llms.breaker import FEWEST_CALLS, OPEN, PAUSE_S, WINDOW_S, CircuitBreaker
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule

@@ -1,0 +1,156 @@
+"""An opened model service and the mapping of all of them, which decides who is asked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, Self, TypeVar
+
+import attrs
+
+from ..config.model import LLMEntry
+from ..domain import ChatEvent, ChatOptions, ChatResult, Embeddings, Message, ModelInfo
+from ..errors import ProviderError, UnknownServiceError
+from ..plugin.contracts import ChatProvider
+from .endpoints import Endpoint
+from .retry import Attempts
+
+T = TypeVar("T")
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class LLM:
+    """One entry of llms, opened.
+
+    What a provider may have beside its contract (``embed``, ``combines_tools_and_format``, …) is asked of ``provider``.
+
+    Attributes:
+        name: What the config calls it.
+        provider: What speaks to the service; asked directly, it repeats nothing.
+        default_model: Asked where no model is named; empty if there is none.
+        endpoint: Breaker and retry budget, shared by all services at one server. None for a provider given in code:
+            its calls are not watched, and nothing is repeated.
+        retries: How often a request is repeated at most.
+        delay_s: Seconds the first wait lasts at most; each further one may last twice as long.
+        streams: Whether the provider can answer piece by piece.
+    """
+
+    name: str
+    provider: ChatProvider
+    default_model: str = ""
+    endpoint: Endpoint | None = None
+    retries: int = 2
+    delay_s: float = 0.5
+    streams: bool = attrs.field(init=False)
+
+    @streams.default
+    def _can_stream(self) -> bool:
+        return hasattr(self.provider, "stream_chat")
+
+    def attempts(self, timeout_s: float | None, model: str | None = None) -> Attempts:
+        """Begin a request, which may take several attempts; see Attempts."""
+        return Attempts(self, timeout_s, model)
+
+    async def ask(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
+        """Hold one exchange, repeated where that helps; see ChatProvider.generate_chat."""
+        return await _repeated(
+            self.attempts(options.timeout_s, model),
+            lambda attempts: self.provider.generate_chat(messages, model, attempts.within(options)),
+        )
+
+    async def stream(
+        self, messages: Sequence[Message], model: str, options: ChatOptions
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Hold one exchange piece by piece, repeated as long as nothing has arrived; see StreamingProvider."""
+        provider: Any = self.provider
+        attempts = self.attempts(options.timeout_s, model)
+        while True:
+            try:
+                with attempts.watched():
+                    asked = provider.stream_chat(messages, model, attempts.within(options))
+                    async with contextlib.aclosing(asked) as events:
+                        async for event in events:
+                            attempts.began = True
+                            yield event
+                    return
+            except ProviderError as error:
+                if not await attempts.again(error):
+                    raise
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        model: str,
+        *,
+        purpose: Literal["query", "document"] | None = None,
+        dimensions: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Embeddings:
+        """Return one vector for each text, asked for again where that helps; see EmbeddingProvider."""
+        provider: Any = self.provider
+        return await _repeated(
+            self.attempts(timeout_s, model),
+            lambda attempts: provider.embed(
+                texts, model, purpose=purpose, dimensions=dimensions, timeout_s=attempts.left_s
+            ),
+        )
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the service's models, asked for again where that helps; see ChatProvider."""
+        return await _repeated(self.attempts(None), lambda attempts: self.provider.list_models())
+
+
+class Llms(Mapping[str, LLM]):
+    """The services of a config by their names; ``resolve`` decides which of them is asked, and for which model."""
+
+    def __init__(self, llms: Iterable[LLM] = ()) -> None:
+        self._llms = {llm.name: llm for llm in llms}
+
+    @classmethod
+    def given(cls, providers: Mapping[str, ChatProvider], entries: Mapping[str, LLMEntry] | None = None) -> Self:
+        """Return providers that were made in code as services; nothing they are asked is repeated.
+
+        Args:
+            entries: Those of the config, for their default models; None for none.
+        """
+        models = {name: entry.default_model or "" for name, entry in (entries or {}).items()}
+        return cls(
+            LLM(name=name, provider=each, default_model=models.get(name, "")) for name, each in providers.items()
+        )
+
+    def resolve(
+        self, llm: str, model: str | None = None, *, beside: Mapping[str, LLM] | None = None
+    ) -> tuple[LLM, str]:
+        """Return the service of a name, and which of its models to ask: the given one, else its default_model, else "".
+
+        Args:
+            beside: Further services that may be meant: models on this machine.
+
+        Raises:
+            UnknownServiceError: There is none of that name.
+        """
+        found = self._llms.get(llm)
+        if found is None:
+            if beside is None or llm not in beside:
+                raise UnknownServiceError(llm, known=(*self._llms, *(beside or ())))
+            found = beside[llm]
+        return found, model or found.default_model
+
+    def __getitem__(self, name: str) -> LLM:
+        return self._llms[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._llms)
+
+    def __len__(self) -> int:
+        return len(self._llms)
+
+
+async def _repeated(attempts: Attempts, ask: Callable[[Attempts], Awaitable[T]]) -> T:
+    while True:
+        try:
+            with attempts.watched():
+                return await ask(attempts)
+        except ProviderError as error:
+            if not await attempts.again(error):
+                raise

@@ -1,0 +1,116 @@
+"""Asking a provider again, where that may help, and not asking one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..domain import ChatOptions
+from ..errors import ProviderError
+from ..http.retry_after import LONGEST_S
+from .breaker import WatchedCall
+
+if TYPE_CHECKING:
+    from .llm import LLM
+
+log = logging.getLogger(__name__)
+
+LONGEST_WAIT_S = 8.0
+LONGEST_RETRY_AFTER_S = 60.0  # a service that asks for more is not waited for: the caller hears it at once
+
+
+class Attempts:
+    """One request to a service: how often it is made, and how its attempts go.
+
+    Whoever asks goes round a loop and sends the request itself::
+
+        attempts = llm.attempts(timeout_s, model)
+        while True:
+            try:
+                with attempts.watched():
+                    return await llm.provider.generate_chat(messages, model, attempts.within(options))
+            except ProviderError as error:
+                if not await attempts.again(error):
+                    raise
+
+    Repeated are errors that say so (``retryable``), before anything has arrived. The wait is random between 0 and the
+    service's ``delay_s``, which doubles each time up to 8 s; a service's own wish (``retry_after_s``) wins, up to 60 s,
+    and never beyond timeout_s. Each repetition takes from the endpoint's retry budget, to which this request adds.
+
+    Attributes:
+        left_s: Seconds the next attempt may take; None for any time.
+        began: To be set when something has arrived: then nothing is repeated.
+
+    Source: docs/reliability.md.
+    """
+
+    __slots__ = ("_call", "_deadline", "_llm", "_model", "_repeated", "began", "left_s")
+
+    def __init__(self, llm: LLM, timeout_s: float | None, model: str | None) -> None:
+        self._llm, self._model = llm, model
+        self._call: WatchedCall | None = None
+        self._deadline: float | None = None
+        self._repeated = 0
+        self.left_s = timeout_s
+        self.began = False
+        if llm.endpoint is not None:
+            llm.endpoint.budget.request()
+            if timeout_s is not None:
+                self._deadline = llm.endpoint.clock() + timeout_s
+
+    def watched(self) -> Attempts:
+        """Begin an attempt: the context manager to have around it, which tells the breaker how it went.
+
+        Raises:
+            ProviderOverloadedError: The endpoint's breaker is open; code "circuit_open".
+        """
+        llm = self._llm
+        if llm.endpoint is not None:
+            self._call = llm.endpoint.breaker.call(llm.provider.name, self._model)
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        call = self._call
+        if call is not None:
+            call.answered = self.began
+            call.__exit__(kind, error, trace)
+
+    def within(self, options: ChatOptions) -> ChatOptions:
+        """Return the options for the next attempt: the same, unless less time is left."""
+        return options if options.timeout_s == self.left_s else attrs.evolve(options, timeout_s=self.left_s)
+
+    async def again(self, error: ProviderError) -> bool:
+        """Wait for the next attempt and return True; return False if there is to be none: the error is to be raised."""
+        llm, endpoint = self._llm, self._llm.endpoint
+        if endpoint is None or self.began or not error.retryable or self._repeated >= llm.retries:
+            return False
+        wish_s = error.retry_after_s
+        if wish_s is not None and wish_s > LONGEST_RETRY_AFTER_S:
+            asked = f"{wish_s:.0f} s" if wish_s < LONGEST_S else "a year or longer"
+            error.args = (f"{error} (it asks to wait {asked})",)
+            return False
+        wait_s = random.uniform(0, min(llm.delay_s * 2**self._repeated, LONGEST_WAIT_S)) if wish_s is None else wish_s
+        if self._deadline is not None and endpoint.clock() + wait_s >= self._deadline:
+            return False
+        if endpoint.breaker.is_open:
+            return False
+        if not endpoint.budget.take():
+            log.warning("%s: %s (not tried again: too many requests have been repeated already)", llm.name, error)
+            return False
+        when = "at once" if wait_s < 0.05 else f"in {wait_s:.1f} s"
+        log.warning("%s: %s (trying again %s)", llm.name, error, when)
+        self._repeated += 1
+        await asyncio.sleep(wait_s)
+        if self._deadline is not None:
+            self.left_s = self._deadline - endpoint.clock()
+        return True

@@ -1,1 +1,0 @@
-"""The services a config names, opened: models and document stores."""

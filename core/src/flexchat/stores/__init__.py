@@ -1,0 +1,1 @@
+"""The document stores a config names, opened."""
