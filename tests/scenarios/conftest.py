@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import Implementation, Profile, ToolDefinition
 from flexchat.llms.llm import Llms
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.events import EventHooks
 from flexchat.testing import ScriptedProvider
-from flexchat.tools.manager import ToolManager
 from flexchat.turn.answer import ResponseGenerator
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers

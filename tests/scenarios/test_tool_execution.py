@@ -430,8 +430,8 @@ async def test_results_have_a_json_form_or_are_an_error(make_manager):
 
 async def test_secrets_stay_out_of_errors(make_tool):
     """What came from the environment and what looks like a secret is masked (TC-120, TC-43)."""
+    from flexchat.calls.manager import ToolManager
     from flexchat.plugin.threads import run_in_thread  # noqa: F401  # imported here to show nothing else is needed
-    from flexchat.tools.manager import ToolManager
 
     @tool
     async def query() -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import attrs
 
 from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
+from .calls.manager import ToolLike, ToolManager, as_definition
 from .config.model import Config, IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
 from .domain import (
@@ -25,6 +26,7 @@ from .domain import (
     StreamEvent,
     ToolResult,
     Turn,
+    TurnInfo,
 )
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
@@ -32,12 +34,12 @@ from .domain.text import scrub
 from .errors import ChatRequestError, Problem, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from .llms.llm import LLM, Llms
 from .llms.local_models import LocalModels
+from .plugin.call import Call, Origin
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
-from .plugin.events import EventHooks
+from .plugin.events import EventHooks, current_turn
 from .plugin.foreign import ForeignError, contained
 from .plugin.host import PluginHost
 from .request import read_request
-from .tools.manager import ToolLike, ToolManager, as_definition
 from .turn.answer import ResponseGenerator
 from .turn.keeping import Keeper
 from .turn.routing import Router
@@ -117,6 +119,7 @@ class FlexChat:
         tools: Iterable[ToolLike] = (),
         providers: Mapping[str, ChatProvider] | None = None,
         plugins: PluginHost | None = None,
+        hooks: Iterable[object] = (),
     ) -> Self:
         """Put together what a configuration describes.
 
@@ -126,6 +129,8 @@ class FlexChat:
             tools: Further tools, given in code; rules name them like those of the config.
             providers: Providers to use in place of those the config describes, by their name in llms; for tests.
             plugins: The plugins to use; absent: all that are installed.
+            hooks: Objects with @hookimpl methods, for this chat alone: event hooks, gates, steps of tool calls. They
+                come behind the plugins'.
 
         Raises:
             ConfigError: Everything that is wrong with the configuration, at once.
@@ -134,7 +139,7 @@ class FlexChat:
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         draft = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
-        return cls._of(assemble(draft, plugins or installed_plugins(blocked_by(draft)), given, providers or {}))
+        return cls._of(assemble(draft, plugins or installed_plugins(blocked_by(draft)), given, providers or {}, hooks))
 
     @classmethod
     def from_model(
@@ -150,6 +155,7 @@ class FlexChat:
         max_iterations: int | None = None,
         limits: LimitsTable | None = None,
         plugins: PluginHost | None = None,
+        hooks: Iterable[object] = (),
         **settings: Any,
     ) -> Self:
         """Put together one model and some tools, without a configuration.
@@ -160,6 +166,7 @@ class FlexChat:
             reasoning: How much the model thinks first: "none", "low", "high", …
             max_iterations: Answers of the model that may ask for tools in one turn, from 1.
             tools: Functions, definitions, and names of tools that plugins offer: "calculator".
+            hooks: As in from_config.
             settings: The provider's own settings, api_key="…", base_url="…", and retries.
 
         Raises:
@@ -174,7 +181,8 @@ class FlexChat:
             reasoning=ReasoningTable(effort=reasoning) if reasoning else None,
             tools=RuleTools(max_iterations=max_iterations),
         )
-        return cls._of(assemble_rule(rule, settings, plugins or installed_plugins(), tools, limits or LimitsTable()))
+        host = plugins or installed_plugins()
+        return cls._of(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks))
 
     @classmethod
     def _of(cls, parts: Parts) -> Self:
@@ -318,9 +326,24 @@ class FlexChat:
         """
         return await self._conversation.explain(self._request(message, history, topic, collections, variables))
 
-    async def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
-        """Run one tool, as a model would; trouble is in the result."""
-        return await self.tools.get_executor().execute(name, params)
+    async def call_tool(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        origin: Origin = "program",
+        tenant: str = DEFAULT_TENANT,
+        context: Any = None,
+    ) -> ToolResult:
+        """Run one tool, as a model would; trouble is in the result.
+
+        Args:
+            origin: Who asks, for gates and records: "command line", "api", … (flexchat.plugin.call.Origin).
+            tenant: For whom, for gates and the tool.
+            context: What the tool finds as ``ToolContext.context``: any object.
+        """
+        turn = TurnInfo(id=current_turn.get(), tenant=tenant)
+        return await self.tools.calls.run(Call(name=name, arguments=params, origin=origin, turn=turn, context=context))
 
     async def embed(
         self,

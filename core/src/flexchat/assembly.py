@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .calls.manager import ToolLike, ToolManager
 from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.copies import with_own_tables
@@ -21,7 +22,7 @@ from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.events import EventHooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
-from .tools.manager import ToolLike, ToolManager
+from .plugin.in_process import with_hooks
 
 if TYPE_CHECKING:
     from .config.cases import ValidationTable
@@ -52,7 +53,13 @@ class Parts:
     notes: tuple[Problem, ...] = ()
 
 
-def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], providers: Mapping[str, ChatProvider]) -> Parts:
+def assemble(
+    draft: Draft,
+    host: PluginHost,
+    tools: Iterable[ToolLike],
+    providers: Mapping[str, ChatProvider],
+    hooks: Iterable[object] = (),
+) -> Parts:
     """Put together what a configuration describes; see FlexChat.from_config.
 
     Raises:
@@ -81,7 +88,7 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
     conversations = _conversations(draft, host)
     config = attrs.evolve(draft.finish(), validation=validation)
     mask = Mask(draft.secrets | secret_values([*entries.values(), *stores.values()]))
-    events = host.events()
+    events = with_hooks(host.events(), hooks)
     manager = _manager(config, host, mask, events, retrievers)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
         draft.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
@@ -114,7 +121,12 @@ def assemble(draft: Draft, host: PluginHost, tools: Iterable[ToolLike], provider
 
 
 def assemble_rule(
-    rule: ResponseRule, settings: Mapping[str, Any], host: PluginHost, tools: Iterable[ToolLike], limits: LimitsTable
+    rule: ResponseRule,
+    settings: Mapping[str, Any],
+    host: PluginHost,
+    tools: Iterable[ToolLike],
+    limits: LimitsTable,
+    hooks: Iterable[object] = (),
 ) -> Parts:
     """Put together one rule, whose llm is the name of a provider type, and some tools; see FlexChat.from_model.
 
@@ -140,7 +152,7 @@ def assemble_rule(
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
-    events = host.events()
+    events = with_hooks(host.events(), hooks)
     mask = Mask(secret_values([service]))
     manager = _manager(config, host, mask, events, {})
     _add_given(manager, tools, host)

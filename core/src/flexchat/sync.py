@@ -148,9 +148,9 @@ class SyncFlexChat:
         else:
             self._run(_close(events))
 
-    def call_tool(self, name: str, params: Mapping[str, Any]) -> ToolResult:
+    def call_tool(self, name: str, params: Mapping[str, Any], **rest: Any) -> ToolResult:
         """Run one tool; see FlexChat.call_tool."""
-        return self._run(self.chat.call_tool(name, params))
+        return self._run(self.chat.call_tool(name, params, **rest))
 
     def embed(self, texts: Sequence[str], **rest: Any) -> Embeddings:
         """Turn texts into vectors; see FlexChat.embed."""

@@ -3,6 +3,7 @@
 import inspect
 import random
 import textwrap
+import time
 import types
 
 import attrs
@@ -33,7 +34,7 @@ def test_an_example_loads(name):
     stand_ins = dict.fromkeys(
         ("ParrotConfig", "Parrot", "ShelfConfig", "Shelf", "NotebookConfig", "Notebook"), AnyConfig
     )
-    vars(module).update(names, **stand_ins, random=random, attrs=attrs, encode_tools=lambda tools: [])
+    vars(module).update(names, **stand_ins, random=random, time=time, attrs=attrs, encode_tools=lambda tools: [])
 
     exec(textwrap.dedent(EXAMPLES[name]), vars(module))
 

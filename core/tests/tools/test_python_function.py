@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import pytest
 from flexchat import FunctionTool, ToolContext, tool
+from flexchat.calls.manager import ToolManager
 from flexchat.domain import Implementation, ToolDefinition
 from flexchat.errors import ToolDefinitionError
 from flexchat.plugin.host import PluginHost
-from flexchat.tools.manager import ToolManager
 from flexchat.tools.python_function import PYTHON, PythonSettings
 
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import (
     AssistantMessage,
@@ -16,7 +17,6 @@ from flexchat.domain import (
 )
 from flexchat.errors import ProviderOverloadedError, ProviderProtocolError, ProviderTimeoutError, TurnTimeoutError
 from flexchat.llms.llm import Llms
-from flexchat.tools.manager import ToolManager
 from flexchat.turn.answer import TOO_MANY_CALLS, ResponseGenerator
 
 

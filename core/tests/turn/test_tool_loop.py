@@ -4,9 +4,9 @@ import asyncio
 import itertools
 
 import pytest
+from flexchat.calls.calls import Calls
 from flexchat.domain import Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
 from flexchat.plugin.contracts import ImplementationType
-from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.registry import ToolRegistry
 from flexchat.turn.tool_loop import ToolLoop, ToolRound
 from hypothesis import given, settings
@@ -41,10 +41,10 @@ def made(log, *, per_answer=99, per_turn=99, time_left=None):
             )
         )
     kind = ImplementationType(name="log", settings_class=object, run=log.run)
-    executor = ToolExecutor(registry, {"log": kind})
+    calls = Calls(registry, {"log": kind})
     return ToolLoop(
         registry,
-        executor,
+        calls,
         ("free", "alone"),
         time_left=lambda: time_left,
         per_answer=per_answer,

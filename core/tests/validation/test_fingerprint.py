@@ -5,10 +5,10 @@ import types
 
 import attrs
 import pytest
+from flexchat.calls.manager import ToolManager
 from flexchat.config.cases import Case, CaseTool, ExpectedCall, ToolMock, ValidationTable
 from flexchat.domain import Implementation, ModelInfo, ToolDefinition
 from flexchat.errors import ProviderConnectionError
-from flexchat.tools.manager import ToolManager
 from flexchat.validation.attempts import ModelKey
 from flexchat.validation.fingerprint import case_hash, case_hashes, model_keys, stale_reasons, tools_hash
 from hypothesis import given

@@ -1,8 +1,9 @@
 """The handler rag_query and the tool search_documents."""
 
 import pytest
+from flexchat.calls.calls import Calls
+from flexchat.calls.executor import ToolExecutor
 from flexchat.plugin import Document, RetrievalHits, ToolContext
-from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.registry import ToolRegistry
 from flexchat_internal.implementation import INTERNAL
 from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever
@@ -127,7 +128,7 @@ async def test_the_ready_made_tool_searches():
     registry = ToolRegistry()
     registry.register(SEARCH_DOCUMENTS)
     handlers = {("internal", "rag_query"): RAG_QUERY}
-    executor = ToolExecutor(registry, {"internal": INTERNAL}, handlers=handlers, retrievers={"a": store("dog")})
+    executor = ToolExecutor(Calls(registry, {"internal": INTERNAL}, handlers=handlers, retrievers={"a": store("dog")}))
 
     good = await executor.execute("search_documents", {"query": "dog"})
     bad = await executor.execute("search_documents", {"query": "dog", "max_results": 50})

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from flexchat import FlexChat, tool
+from flexchat.calls.manager import ToolManager
 from flexchat.errors import ChatRequestError, ProviderProtocolError, ProviderRequestError
-from flexchat.tools.manager import ToolManager
 from flexchat_langchain.client import ClientAnswer, LangChainClient
 from flexchat_langchain.results import all_calls
 from hypothesis import given, settings

@@ -6,9 +6,9 @@ import traceback
 
 import pytest
 from flexchat import tool
+from flexchat.calls.calls import Calls
+from flexchat.calls.manager import ToolManager
 from flexchat.errors import ProviderAuthError, ProviderOverloadedError
-from flexchat.tools.executor import ToolExecutor
-from flexchat.tools.manager import ToolManager
 from flexchat_langchain.client import AnthropicClient, LangChainClient, OllamaClient
 from flexchat_langchain.results import pair_results
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -53,16 +53,16 @@ def results_sent(body):
 async def test_tool_execution_with_langchain_interface(connect, reply, monkeypatch):
     """Scenario: Ollama tool execution with LangChain interface (MODIFIED) (LC-1, LC-2, LC-3, LC-10).
 
-    Calls come from response.tool_calls and run in FlexChat's ToolExecutor, which sees every one of them.
+    Calls come from response.tool_calls and run through FlexChat's Calls, which sees every one of them.
     """
     executed = []
-    execute = ToolExecutor.execute
+    run = Calls.run
 
-    async def watched(self, name, params, **rest):
-        executed.append((name, dict(params)))
-        return await execute(self, name, params, **rest)
+    def watched(self, call):
+        executed.append((call.name, dict(call.arguments)))
+        return run(self, call)
 
-    monkeypatch.setattr(ToolExecutor, "execute", watched)
+    monkeypatch.setattr(Calls, "run", watched)
     client, _ = connect(TOOLS, reply(calls=[("get_weather", {"city": "Rome"})]), reply("It is 24 degrees."))
 
     answer = await client.send("How warm is Rome?")

@@ -4,9 +4,10 @@ import asyncio
 import re
 
 import pytest
+from flexchat.calls.calls import Calls
+from flexchat.calls.executor import ToolExecutor
 from flexchat.config.structure import structure_mapping
 from flexchat.plugin import Implementation, ToolContext, ToolDefinition
-from flexchat.tools.executor import ToolExecutor
 from flexchat.tools.registry import ToolRegistry
 from flexchat_mock.implementation import MOCK, MockError, MockSettings, check, run
 
@@ -39,7 +40,7 @@ async def answer(settings, **params):
 def executor_of(**table):
     registry = ToolRegistry()
     registry.register(tool_of(**table))
-    return ToolExecutor(registry, {"mock": MOCK})
+    return ToolExecutor(Calls(registry, {"mock": MOCK}))
 
 
 @pytest.mark.parametrize("value", [{"sky": "clear"}, [1, 2], "text", 0, False, None, 1.5, {}])

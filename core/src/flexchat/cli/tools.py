@@ -77,7 +77,7 @@ def run_call(args: argparse.Namespace) -> int:
 
 async def _call(chat: FlexChat, name: str, arguments: dict[str, Any]) -> ToolResult:
     async with chat:
-        return await chat.call_tool(name, arguments)
+        return await chat.call_tool(name, arguments, origin="command line")
 
 
 def _tools(chat: FlexChat) -> list[ToolDefinition]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..app import FlexChat
 from ..assembly import require_gates
+from ..calls.manager import ToolManager
 from ..plugin.host import PluginHost
-from ..tools.manager import ToolManager
 from ..tools.settings import tool_trouble
 from .usage import UsageError
 

@@ -12,7 +12,7 @@ from .chat import (
     Round,
     Usage,
 )
-from .conversation import DEFAULT_TENANT, ConversationInfo, ConversationTurn
+from .conversation import ConversationInfo, ConversationTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
 from .filters import Where
 from .messages import (
@@ -56,7 +56,7 @@ from .stream import (
     result_of,
 )
 from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
-from .turn import ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnStatus
+from .turn import DEFAULT_TENANT, ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnInfo, TurnStatus
 
 __all__ = [
     "DEFAULT_TENANT",
@@ -113,6 +113,7 @@ __all__ = [
     "ToolStarted",
     "Turn",
     "TurnEnd",
+    "TurnInfo",
     "TurnStatus",
     "Usage",
     "UserMessage",

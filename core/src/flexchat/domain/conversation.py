@@ -14,9 +14,6 @@ from .text import storable
 from .tools import ToolCallRecord
 from .turn import PhaseRecord, TurnStatus
 
-DEFAULT_TENANT = "default"
-"""Whose conversations are meant where nobody says."""
-
 LONGEST_TITLE = 80
 
 # Markdown's marks that a title does without; what stands between them stays.

@@ -167,6 +167,7 @@ class ToolCallRecord:
         result: Complete, also where the model was shown a shortened one.
         iteration: Which answer of the model asked for it, from 1.
         call_id: The ToolCall's id.
+        facts: What the steps of plugins added, by their key: JSON data.
     """
 
     tool: str
@@ -175,9 +176,10 @@ class ToolCallRecord:
     iteration: int
     call_id: str = ""
     raw_arguments: str | None = None
+    facts: Mapping[str, Any] = attrs.field(factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specified entry: tool, params, result, iteration; raw_arguments and notes where there are any."""
+        """Return the specified entry: tool, params, result, iteration; raw_arguments, facts and notes if there are."""
         entry: dict[str, Any] = {
             "tool": self.tool,
             "params": dict(self.params),
@@ -186,4 +188,6 @@ class ToolCallRecord:
         }
         if self.raw_arguments is not None:
             entry["raw_arguments"] = self.raw_arguments
+        if self.facts:
+            entry["facts"] = dict(self.facts)
         return {**entry, "notes": list(self.result.notes)} if self.result.notes else entry

@@ -11,8 +11,28 @@ from .chat import ChatResponse, Usage
 from .messages import Message
 from .retrieval import Citation, Profile
 
+DEFAULT_TENANT = "default"
+"""Whose turns, calls and conversations they are where nobody says."""
+
 TurnStatus = Literal["done", "cancelled", "failed"]
 """How a turn ended: with its answer, because somebody stopped it, or with an error."""
+
+
+@attrs.frozen(kw_only=True)
+class TurnInfo:
+    """Which turn something belongs to.
+
+    Attributes:
+        id: 32 hexadecimal digits; empty outside of turns.
+        conversation: Id of the kept conversation it goes on with; None if it is not kept.
+        tenant: Whose conversation, or whose call.
+        parent: Id of the tool call it runs in; None if it is nobody's.
+    """
+
+    id: str = ""
+    conversation: str | None = None
+    tenant: str = DEFAULT_TENANT
+    parent: str | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -25,8 +25,11 @@ from ..domain import (
     SchemaDialect,
     Source,
     ToolDefinition,
+    ToolResult,
+    TurnInfo,
     Where,
 )
+from .call import NO_TURN, Call
 from .citing import Found, found_in_turn
 from .threads import run_in_thread
 
@@ -391,7 +394,7 @@ class ToolHandler:
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a tool may use while it runs.
+    """What a tool may use while it runs, and what it may know of the call. Made for each call.
 
     Attributes:
         tool: The definition that is being run.
@@ -402,6 +405,46 @@ class ToolContext:
     tool: ToolDefinition
     handlers: Mapping[tuple[str, str], ToolHandler] = attrs.field(factory=dict)
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
+    _made_for: Call | None = attrs.field(default=None, repr=False)
+
+    @property
+    def call_id(self) -> str:
+        """Id of the call, the same in the record and in every event; empty outside of calls."""
+        return self._made_for.id if self._made_for is not None else ""
+
+    @property
+    def turn(self) -> TurnInfo:
+        """Which turn the call belongs to: ``turn.id``, ``turn.conversation``, ``turn.tenant``."""
+        return self._made_for.turn if self._made_for is not None else NO_TURN
+
+    @property
+    def turn_id(self) -> str:
+        """Id of the turn; empty outside of turns."""
+        return self.turn.id
+
+    @property
+    def conversation(self) -> str | None:
+        """Id of the kept conversation; None if the turn is not kept."""
+        return self.turn.conversation
+
+    @property
+    def tenant(self) -> str:
+        """Whose conversation or call it is."""
+        return self.turn.tenant
+
+    @property
+    def context(self) -> Any:
+        """What the caller gave along, ``call_tool(…, context=…)``: the very object, of any type; None without."""
+        return self._made_for.context if self._made_for is not None else None
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Call another tool, by its name: through the same steps as every call, in the same turn.
+
+        In an async tool. Whatever comes of it is in the result: nothing is raised.
+        """
+        if self._made_for is None or self._made_for.runner is None:
+            raise RuntimeError("this ToolContext was not made for a call: there is no other tool it could call")
+        return await self._made_for.runner.run(self._made_for.child(name, arguments))
 
     def cite(self, service: str, hits: RetrievalHits) -> None:
         """Say what was found in a document store: the turn names it among its citations.

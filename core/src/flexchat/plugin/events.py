@@ -10,16 +10,14 @@ from typing import Any
 
 import attrs
 
-from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
+from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolResult
+from .call import Call, PluginStep
 from .foreign import contained, told
 
 log = logging.getLogger(__name__)
 
 current_turn: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_turn", default="")
 """Id of the turn this code runs in."""
-
-current_call: contextvars.ContextVar[str] = contextvars.ContextVar("flexchat_call", default="")
-"""Id of the tool call this code runs in."""
 
 
 @attrs.frozen
@@ -42,13 +40,31 @@ class Watcher:
 
 
 class EventHooks:
-    """Tells the plugins what happens. Costs next to nothing where no plugin listens."""
+    """Tells the plugins what happens. Costs next to nothing where no plugin listens.
 
-    def __init__(self, watchers: Mapping[str, Sequence[Watcher]] | None = None) -> None:
+    Attributes:
+        steps: What plugins put into the list of every tool call, in order; see flexchat_register_steps.
+    """
+
+    def __init__(
+        self, watchers: Mapping[str, Sequence[Watcher]] | None = None, steps: Sequence[PluginStep] = ()
+    ) -> None:
         self._watchers = {hook: tuple(found) for hook, found in (watchers or {}).items() if found}
+        self.steps = tuple(steps)
+
+    def watchers(self, hook: str) -> tuple[Watcher, ...]:
+        """Return who implements a hook, in the order they are asked."""
+        return self._watchers.get(hook, ())
+
+    def followed_by(self, others: EventHooks) -> EventHooks:
+        """Return both together; the others come last."""
+        hooks = dict.fromkeys([*self._watchers, *others._watchers])
+        return EventHooks(
+            {hook: self.watchers(hook) + others.watchers(hook) for hook in hooks}, self.steps + others.steps
+        )
 
     async def _tell(self, hook: str, **facts: Any) -> None:
-        facts["turn_id"] = current_turn.get()
+        facts.setdefault("turn_id", current_turn.get())
         for watcher in self._watchers[hook]:
             try:
                 await watcher.call(facts)
@@ -75,30 +91,16 @@ class EventHooks:
         if "flexchat_after_chat" in self._watchers:
             await self._tell("flexchat_after_chat", service=service, model=model, result=result, elapsed_ms=elapsed_ms)
 
-    async def before_tool_call(self, tool: ToolDefinition, params: Mapping[str, Any]) -> ToolResult | None:
-        """Ask the plugins whether one of them answers in the tool's place; see flexchat_before_tool_call."""
-        hook = "flexchat_before_tool_call"
-        if hook not in self._watchers:
-            return None
-        facts = {"turn_id": current_turn.get(), "call_id": current_call.get(), "tool": tool, "params": params}
-        for watcher in self._watchers[hook]:
-            try:
-                answer = await watcher.call(facts)
-            except Exception:
-                log.exception("plugin %s: %s failed; the call is refused", watcher.plugin, hook)
-                return ToolResult.failed(tool.name, f"plugin {watcher.plugin} could not decide about this call")
-            if isinstance(answer, ToolResult):
-                return answer
-            if answer is not None:
-                log.error("plugin %s: %s returned %s; the call is refused", watcher.plugin, hook, type(answer))
-                return ToolResult.failed(tool.name, f"plugin {watcher.plugin} gave an answer that is no ToolResult")
-        return None
-
-    async def after_tool_call(self, tool: ToolDefinition, params: Mapping[str, Any], result: ToolResult) -> None:
-        """See flexchat_after_tool_call."""
-        if "flexchat_after_tool_call" in self._watchers:
+    async def tool_call(self, call: Call, result: ToolResult | None) -> None:
+        """See flexchat_after_tool_call. That a call begins (no result yet) is told to no hook."""
+        if result is not None and "flexchat_after_tool_call" in self._watchers:
             await self._tell(
-                "flexchat_after_tool_call", call_id=current_call.get(), tool=tool, params=params, result=result
+                "flexchat_after_tool_call",
+                turn_id=call.turn.id,
+                call_id=call.id,
+                tool=call.tool,
+                params=call.arguments,
+                result=result,
             )
 
     async def turn_finished(self, response: ChatResponse, elapsed_ms: float) -> None:

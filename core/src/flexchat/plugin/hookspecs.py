@@ -5,7 +5,8 @@ There are two kinds.
 flexchat_register_*   Called once, while the app is built. Yield records; FlexChat keeps them and calls what they
                       hold. A name that two plugins offer can be used by neither until one of them is blocked.
 all others            Called during a turn: watch, log, measure. One that raises is logged under its plugin's name
-                      and the turn goes on. Only flexchat_before_tool_call can change what happens.
+                      and the turn goes on. Only flexchat_before_tool_call can change what happens; a step
+                      (flexchat_register_steps) can do so in more ways.
 
 An implementation names only the arguments it wants. Event hooks are `def` or `async def`; they run on the event
 loop, one after the other, so they must not block.
@@ -22,6 +23,7 @@ import pluggy
 
 if TYPE_CHECKING:
     from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
+    from .call import Step
     from .contracts import (
         Command,
         ConversationStoreType,
@@ -138,6 +140,30 @@ def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]: 
 
 
 @hookspec
+def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
+    """Offer steps that every tool call goes through: a budget, an approval, an audit. See docs/tool-calls.md.
+
+    A step stands at one of the places told, look up, arguments, authorize, approve, reserve and claim. If it raises
+    before the tool has begun, the call is refused. A place that does not exist, or a name that another step has,
+    keeps everything from starting.
+
+    Example:
+        class OfficeHours:
+            name = "office hours"
+            place = "authorize"
+
+            async def __call__(self, call, rest):
+                if call.tool.effect == "write" and not 8 <= time.localtime().tm_hour < 18:
+                    return ToolResult.failed(call.name, "Only between 8 and 18 o'clock")
+                return await rest()
+
+        @hookimpl
+        def flexchat_register_steps():
+            yield OfficeHours()
+    """
+
+
+@hookspec
 def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-body]
     """Offer subcommands of the `flexchat` command line.
 
@@ -204,7 +230,7 @@ def flexchat_after_chat(
 def flexchat_before_tool_call(
     turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
 ) -> Awaitable[ToolResult | None] | ToolResult | None:
-    """A tool is about to run, its parameters already checked.
+    """A tool is about to run, its parameters already checked. Stands at the place "authorize"; see docs/tool-calls.md.
 
     Return a ToolResult to answer in the tool's place (refuse, ask a person, serve a kept value): the tool
     then does not run. Return None to let it run. The plugin registered last is asked first and the first
@@ -223,9 +249,15 @@ def flexchat_before_tool_call(
 
 @hookspec
 def flexchat_after_tool_call(
-    turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any], result: ToolResult
+    turn_id: str, call_id: str, tool: ToolDefinition | None, params: Mapping[str, Any], result: ToolResult
 ) -> Awaitable[None] | None:
-    """A tool has answered, well or badly, or a plugin has answered for it."""
+    """A tool call has ended, whatever came of it: the tool has answered, well or badly, or a plugin has in its place,
+    or it was refused, its arguments were wrong, or there is no such tool.
+
+    Args:
+        tool: None where there is none of that name, or it was not offered; result.tool_name is the name.
+        params: As they were checked; as they came, which may be anything, where the call did not get so far.
+    """
 
 
 @hookspec

@@ -17,6 +17,7 @@ from ..domain import ToolDefinition
 from ..domain.masking import Mask, secrets_of_environment
 from ..errors import PluginConflictError, PluginLoadError, did_you_mean
 from . import hookspecs
+from .call import PluginStep, Step, wrong_place
 from .contracts import (
     Command,
     ConversationStoreType,
@@ -73,6 +74,7 @@ class PluginHost:
         self._is_installed_only = True
         self._sources: list[_Source] = []
         self._claimed: dict[str, list[str]] = {}
+        self._misplaced: list[str] = []
         self._manager = pluggy.PluginManager("flexchat")
         self._manager.add_hookspecs(hookspecs)
         self._reports: dict[str, PluginReport] = {}
@@ -85,6 +87,7 @@ class PluginHost:
         self.rerankers = Records("reranker", self._reports)
         self.conversation_stores = Records("conversation store", self._reports)
         self.commands = Records("command", self._reports)
+        self.steps = Records("step", self._reports)
 
     @property
     def blocked(self) -> Mapping[str, str] | None:
@@ -159,20 +162,24 @@ class PluginHost:
         return None
 
     def closed_gates(self) -> Iterator[tuple[str, str]]:
-        """Yield the gates that are not active: the name, and a sentence with the reason and what to do."""
+        """Yield the gates that are not active, and steps that would be missing: the plugin, and why and what to do."""
         for name in dict.fromkeys(source.name for source in self._sources if source.gate):
             reason = self.why_inactive(name)
             if reason is not None:
                 package = self._reports[name].package or "its package"
                 yield name, f"{reason}; it is a gate, without which nothing starts: mend it, or uninstall {package}"
+        for step, (first, _) in self.steps.conflicts.items():  # neither is in the list: what they forbid would happen
+            yield first, self.steps.missing(step)
+        for name in self._misplaced:
+            yield name, str(self.why_inactive(name))
 
     def events(self) -> EventHooks:
-        """Return the event hooks of the plugins that are active now."""
+        """Return the event hooks and the steps of the plugins that are active now."""
         watchers: dict[str, list[Watcher]] = {}
         for hook in _hook_names(registration=False):
             found = getattr(self._manager.hook, hook).get_hookimpls()
             watchers[hook] = [Watcher(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
-        return EventHooks(watchers)
+        return EventHooks(watchers, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
 
     def _load(self, name: str, package: str, load: Callable[[], object], *, gate: bool = False) -> PluginReport:
         started = time.perf_counter()
@@ -237,6 +244,11 @@ class PluginHost:
         Returns what was taken over, and the first name that another plugin offers too.
         """
         found = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
+        for step in dict(found)["flexchat_register_steps"]:
+            problem = wrong_place(step)
+            if problem is not None:
+                self._misplaced.append(name)
+                raise ValueError(problem)
         provides: list[str] = []
         conflict: PluginConflictError | None = None
         for hook, records in found:
@@ -284,8 +296,14 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_retrievers": ("retrievers", lambda r: r.name, RetrieverType),
     "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),
     "flexchat_register_conversation_stores": ("conversation_stores", lambda r: r.name, ConversationStoreType),
+    "flexchat_register_steps": ("steps", lambda r: r.name, Step),
     "flexchat_register_commands": ("commands", lambda r: r.name, Command),
 }
+
+
+def registration_hooks() -> frozenset[str]:
+    """Return the names of the hooks that are called once, at start."""
+    return frozenset(_REGISTRATION)
 
 
 def _hook_names(registration: bool | None = None) -> list[str]:

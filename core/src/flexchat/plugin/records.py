@@ -91,6 +91,11 @@ class Records:
         self.conflicts[name] = (owner, plugin)
         raise PluginConflictError(self.kind, spoken_name(name), (owner, plugin))
 
+    def by_plugin(self) -> list[tuple[str, Any]]:
+        """Return every record behind the name of its plugin, in the order of these names."""
+        owned = [(self._owners[name], record) for name, record in self.by_name.items()]
+        return sorted(owned, key=lambda found: found[0])
+
     def package(self, name: Any) -> str:
         """Return the distribution and version of the plugin that offers a name; empty if nobody does, or has one."""
         report = self._reports.get(self._owners.get(name, ""))

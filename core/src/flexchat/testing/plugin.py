@@ -9,8 +9,8 @@ import pytest
 
 from ..app import FlexChat
 from ..assembly import installed_plugins
+from ..calls.manager import ToolLike
 from ..plugin.host import PluginHost
-from ..tools.manager import ToolLike
 from .recorder import RecordedEvents
 from .scripted import Reply, ScriptedProvider
 from .sockets import forbid_sockets as _forbid_sockets

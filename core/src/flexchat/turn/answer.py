@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from ..calls.manager import ToolManager
 from ..config.model import LimitsTable, ResponseFormatTable, ResponseRule
 from ..domain import (
     AssistantMessage,
@@ -28,7 +29,6 @@ from ..domain.text import counted
 from ..llms.llm import Llms
 from ..plugin.events import EventHooks
 from ..schema.answer_form import AnswerForm, answer_form
-from ..tools.manager import ToolManager
 from .exchange import Exchanges, Generation
 from .next_step import NextStep, calls_to_run, next_step, why_no_answer
 from .response_format import bring_into_form, read_answer
@@ -175,7 +175,7 @@ class ResponseGenerator:
         limit = (rule and rule.max_iterations) or self._tools.get_max_iterations()
         loop = ToolLoop(
             registry,
-            self._tools.get_executor(),
+            self._tools.calls,
             offered,
             time_left=turn.time_left,
             per_answer=self._limits.tool_calls_per_answer,

@@ -8,13 +8,13 @@ import json
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any
 
 import attrs
 
-from ..domain import ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted
-from ..plugin.events import current_call
-from ..tools.executor import ToolExecutor
+from ..calls.calls import Calls
+from ..domain import ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted, TurnInfo
+from ..plugin.call import Call, Origin
+from ..plugin.events import current_turn
 from ..tools.registry import ToolRegistry
 from ..tools.results import for_the_model
 
@@ -52,6 +52,7 @@ class ToolLoop:
         offered: Names of the tools this turn's model was offered; nothing else runs.
         time_left: Seconds the turn may still take; None for no limit.
         per_answer, per_turn: How many calls are run at most; the others are answered with a refusal.
+        origin: Who asks for the calls.
 
     Attributes:
         exhausted: Why the loop must end (a call repeated after it was refused, the budget used up); empty while it
@@ -62,15 +63,17 @@ class ToolLoop:
     def __init__(
         self,
         registry: ToolRegistry,
-        executor: ToolExecutor,
+        calls: Calls,
         offered: Sequence[str],
         *,
         time_left: Callable[[], float | None],
         per_answer: int,
         per_turn: int,
+        origin: Origin = "model",
     ) -> None:
         self._registry = registry
-        self._executor = executor
+        self._runner = calls
+        self._origin = origin
         self._offered = frozenset(offered)
         self._time_left = time_left
         self._per_answer = per_answer
@@ -81,7 +84,7 @@ class ToolLoop:
         self._calls: Sequence[ToolCall] = ()
         self._iteration = 0
         self._records: list[ToolCallRecord | None] = []
-        self._begun: set[int] = set()
+        self._under_way: dict[int, Call] = {}
         self.exhausted = ""
         self.wrote = False
 
@@ -93,7 +96,7 @@ class ToolLoop:
         Refusals are settled first, one by one. The others run side by side, but for exclusive tools, which run alone.
         If the caller leaves early, everything that still runs is cancelled.
         """
-        self._calls, self._iteration, self._begun = calls, iteration, set()
+        self._calls, self._iteration, self._under_way = calls, iteration, {}
         records = self._records = [None] * len(calls)
         refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
         self._refused.update(_signature(c) for c, refusal in zip(calls, refusals, strict=True) if refusal == _REPEATED)
@@ -108,7 +111,7 @@ class ToolLoop:
         return ToolRound([record or self._lost(index) for index, record in enumerate(self._records)])
 
     def _lost(self, index: int) -> ToolCallRecord:
-        call, why = self._calls[index], _BROKEN_OFF if index in self._begun else _NOT_BEGUN
+        call, why = self._calls[index], _BROKEN_OFF if self._has_begun(index) else _NOT_BEGUN
         name = self._registry.name_of(call.name)
         return ToolCallRecord(
             tool=name,
@@ -117,6 +120,9 @@ class ToolLoop:
             iteration=self._iteration,
             call_id=call.id,
         )
+
+    def _has_begun(self, index: int) -> bool:
+        return index in self._under_way and self._under_way[index].began
 
     def _refusal(self, call: ToolCall, index: int) -> str | None:
         """Return why a call is not run; None if it is."""
@@ -180,25 +186,30 @@ class ToolLoop:
         return call if name == call.name else attrs.evolve(call, name=name)
 
     async def _record(self, index: int, call: ToolCall, refusal: str | None, iteration: int) -> ToolCallRecord:
-        params: Any = call.arguments if call.arguments is not None else {}
-        name = self._registry.name_of(call.name)
-        if refusal is not None:
-            result = ToolResult.failed(name, refusal)
-        else:
-            tool = self._registry.get(name)
-            self._begun.add(index)
-            self.wrote = self.wrote or (tool is not None and tool.effect == "write" and name in self._offered)
-            token = current_call.set(call.id)
-            try:
-                result = await self._executor.execute(name, params, allowed=self._offered, timeout_s=self._time_left())
-            finally:
-                current_call.reset(token)
-        params = params if isinstance(params, Mapping) else {}  # what a provider takes for a call may be anything
-        if call.notes:
-            result = attrs.evolve(result, notes=(*call.notes, *result.notes))
-        raw = call.raw_arguments if call.arguments is None else None
+        asked = self._under_way[index] = Call(
+            name=self._registry.name_of(call.name),
+            arguments=call.arguments if call.arguments is not None else {},
+            origin=self._origin,
+            id=call.id,
+            turn=TurnInfo(id=current_turn.get()),
+            offered=self._offered,
+            refusal=refusal,
+            seconds_left=self._time_left,
+            iteration=iteration,
+            index=index,
+            notes=[*call.notes],
+        )
+        result = await self._runner.run(asked)
+        self.wrote = self.wrote or (asked.began and asked.tool is not None and asked.tool.effect == "write")
         record = self._records[index] = ToolCallRecord(
-            tool=name, params=params, result=result, iteration=iteration, call_id=call.id, raw_arguments=raw
+            tool=asked.name,
+            # what a provider takes for a call may be anything
+            params=call.arguments if isinstance(call.arguments, Mapping) else {},
+            result=result,
+            iteration=iteration,
+            call_id=call.id,
+            raw_arguments=call.raw_arguments if call.arguments is None else None,
+            facts=asked.facts,
         )
         return record
 

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 import attrs
 from flexchat import FlexChat, ToolCall, ToolCallRecord
+from flexchat.calls.manager import ToolLike, ToolManager
 from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatResult
 from flexchat.domain.masking import Mask
 from flexchat.domain.text import counted
 from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, did_you_mean
 from flexchat.plugin.foreign import told
-from flexchat.tools.manager import ToolLike, ToolManager
 from flexchat.turn.answer import TOO_MANY_CALLS
 from flexchat.turn.next_step import NextStep, calls_to_run, next_step, why_no_answer
 from flexchat.turn.tool_loop import ToolLoop, ToolRound
@@ -145,8 +145,9 @@ class LangChainClient:
         messages = self._conversation(message, history)
         loop = ToolLoop(
             self._tools.get_registry(),
-            self._tools.get_executor(),
+            self._tools.calls,
             offered,
+            origin="langchain",
             time_left=lambda: None,
             per_answer=self._limits.tool_calls_per_answer,
             per_turn=self._limits.tool_calls_per_turn,

@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
-from flexchat.plugin.events import current_call
 from flexchat.plugin.threads import run_in_thread
 
 
@@ -28,7 +27,7 @@ class LangChainTool:
 
 async def _run(settings: LangChainTool, params: Mapping[str, Any], context: ToolContext) -> Any:
     # As a call, so that InjectedToolCallId is filled in, and failures say that they are.
-    id = current_call.get() or "call"
+    id = context.call_id or "call"
     call = {"type": "tool_call", "id": id, "name": settings.tool.name, "args": {**params, **settings.injected}}
     answer = await run_in_thread(settings.tool.invoke, call) if settings.blocks else await settings.tool.ainvoke(call)
     if not hasattr(answer, "tool_call_id"):

@@ -8,9 +8,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
+from flexchat.domain import new_call_id
 from flexchat.errors import ToolDefinitionError, UnknownNameError, did_you_mean
-from flexchat.plugin import Implementation
-from flexchat.plugin.events import current_call
+from flexchat.plugin import Implementation, TurnInfo
+from flexchat.plugin.call import Call
+from flexchat.plugin.events import current_turn
 from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
 
@@ -76,12 +78,15 @@ class FlexChatTool(BaseTool):
         return self._answer(call_id, await self._running.arun(lambda chat: self._call(chat, params, call_id)))
 
     async def _call(self, chat: FlexChat, params: Mapping[str, Any], call_id: str | None) -> ToolResult:
-        token = current_call.set(call_id or "")
-        try:
-            async with self._calls.place(exclusive=self._tool.exclusive):
-                return await chat.call_tool(self._tool.name, params)
-        finally:
-            current_call.reset(token)
+        call = Call(
+            name=self._tool.name,
+            arguments=params,
+            origin="langchain",
+            turn=TurnInfo(id=current_turn.get()),
+            id=call_id or new_call_id(),
+        )
+        async with self._calls.place(exclusive=self._tool.exclusive):
+            return await chat.tools.calls.run(call)
 
     def _answer(self, call_id: str | None, result: ToolResult) -> tuple[Any, Any]:
         call = ToolCall.from_object(self.name, None, id=call_id or "")

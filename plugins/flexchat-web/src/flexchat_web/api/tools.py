@@ -45,7 +45,7 @@ async def _available(call: Call) -> Reply:
 
 async def _call(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        result = await chat.call_tool(call.body["name"], call.body["arguments"])
+        result = await chat.call_tool(call.body["name"], call.body["arguments"], origin="api")
     notes = {"notes": list(result.notes)} if result.notes else {}
     return Json({**result.to_dict(), **notes})
 

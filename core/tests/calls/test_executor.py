@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 import pytest
+from flexchat.calls.manager import ToolManager
 from flexchat.domain import ToolResult
 from flexchat.plugin.contracts import ToolContext, ToolHandler
 from flexchat.plugin.events import EventHooks, Watcher
-from flexchat.tools.manager import ToolManager
 from flexchat.tools.results import for_the_model
 
 

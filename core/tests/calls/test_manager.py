@@ -1,9 +1,9 @@
 """Tools of plugins that a configuration switches on."""
 
 import pytest
+from flexchat.calls.manager import ToolManager
 from flexchat.config.model import ToolEntry
 from flexchat.domain import Implementation, ToolDefinition
-from flexchat.tools.manager import ToolManager
 
 OFFERED = ToolDefinition(
     name="poll",

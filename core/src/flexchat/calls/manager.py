@@ -14,9 +14,10 @@ from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.events import EventHooks
+from ..tools.python_function import PYTHON, FunctionTool, tool
+from ..tools.registry import ToolRegistry
+from .calls import Calls
 from .executor import ToolExecutor
-from .python_function import PYTHON, FunctionTool, tool
-from .registry import ToolRegistry
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ class ToolManager:
     Args:
         formats: Tool encoders of the installed providers, by format name.
         offered: Ready-made tools of the plugins, which an entry switches on by name.
+
+    Attributes:
+        calls: Runs tool calls: the list of steps each goes through.
 
     Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
     """
@@ -57,16 +61,17 @@ class ToolManager:
             "mask": mask,
         }
         self._registry = ToolRegistry(formats)
-        self._executor = ToolExecutor(
+        self.calls = Calls(
             self._registry,
             {PYTHON.name: PYTHON, **(implementation_types or {})},
             handlers=handlers,
             retrievers=retrievers,
-            events=events,
+            hooks=events,
             default_timeout_ms=self.get_default_timeout(),
             mask=mask,
             error_detail=self.table.error_detail,
         )
+        self._executor = ToolExecutor(self.calls)
 
     def load_tools(self, structured: Mapping[int, Any] | None = None, left_out: Collection[int] = ()) -> dict[int, str]:
         """Register the tools of the config; return what is wrong with those that were left out, by their index.

@@ -1,0 +1,178 @@
+"""Calls: puts the list of steps together once, and runs it for every tool call. Guards the steps of plugins."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal
+
+from ..domain import ToolDefinition, ToolResult
+from ..domain.masking import Mask
+from ..errors import PluginConflictError, PluginLoadError
+from ..plugin.call import PLACES, Call, PluginStep, Rest, Step, Tell, wrong_place
+from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
+from ..plugin.events import EventHooks
+from ..plugin.foreign import contained
+from ..tools.registry import ToolRegistry
+from .outcomes import Outcomes
+from .prepared import PreparedTools
+from .steps import Authorize, CheckArguments, LookUp, Run, Told
+
+log = logging.getLogger(__name__)
+
+_Link = Callable[[Call], Coroutine[Any, Any, ToolResult]]
+
+
+class Calls:
+    """Runs tool calls: every way to call a tool ends here. The outcome, whatever it is, is a ToolResult.
+
+    Args:
+        hooks: Of the plugins: their gates and steps, and who is told of calls that bring no ``tell`` of their own.
+        default_timeout_ms: For tools that say nothing of their own.
+        mask: Takes secrets out of error texts.
+        error_detail: "message" shows a model the (masked) text of an exception; "incident" a number that stands
+            beside the full text in the log.
+
+    Raises:
+        PluginLoadError: A plugin's step stands at a place that does not exist, or at "run".
+        PluginConflictError: Two steps have one name.
+
+    Source: tool-execution specification (requirements TE-1 to TE-19, TC-36 to TC-49).
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        implementation_types: Mapping[str, ImplementationType],
+        *,
+        handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
+        retrievers: Mapping[str, Retriever] | None = None,
+        hooks: EventHooks | None = None,
+        default_timeout_ms: int = 30_000,
+        mask: Mask | None = None,
+        error_detail: Literal["message", "incident"] = "message",
+    ) -> None:
+        hooks, mask = hooks or EventHooks(), mask or Mask()
+        outcomes = self._outcomes = Outcomes(mask, error_detail)
+        prepared = self._prepared = PreparedTools(implementation_types)
+        gates = hooks.watchers("flexchat_before_tool_call")
+        tell: Tell = hooks.tool_call
+        core: list[Step] = [
+            Told(tell, mask, outcomes),
+            LookUp(registry),
+            CheckArguments(prepared, outcomes),
+            *([Authorize(gates, outcomes)] if gates else []),
+            Run(prepared, outcomes, dict(handlers or {}), dict(retrievers or {}), default_timeout_ms),
+        ]
+        steps = self.steps = _in_order(core, hooks.steps)
+        link: _Link = _nothing_inside
+        for step in reversed(steps):
+            link = self._guarded(step, link) if isinstance(step, PluginStep) else _around(step, link)
+            if isinstance(step, CheckArguments):
+                self._from_arguments = link
+        self._whole = link
+
+    def run(self, call: Call) -> Coroutine[Any, Any, ToolResult]:
+        """Return a coroutine that runs all steps. Whatever name and arguments are, it returns a result."""
+        call.runner = self
+        return self._whole(call)
+
+    def from_arguments(self, call: Call) -> Coroutine[Any, Any, ToolResult]:
+        """Return a coroutine that runs the steps from the check of the arguments on; see Call.again."""
+        return self._from_arguments(call)
+
+    def findings(self, tool: ToolDefinition, arguments: Any) -> list[str]:
+        """Return what is wrong with the arguments, in the specification's words; empty if nothing is."""
+        return [found.text for found in self._prepared.of(tool).checker.check(arguments).findings]
+
+    def _guarded(self, theirs: PluginStep, inner: _Link) -> _Link:
+        """Return a link that calls a plugin's step, and fails closed.
+
+        If it breaks before the tool has begun, the call is refused; afterwards what came of it stands, with a note.
+        """
+        plugin, step, outcomes = theirs.plugin, theirs.step, self._outcomes
+
+        async def run(call: Call) -> ToolResult:
+            rest = _Once(call, inner)
+            try:
+                with contained():
+                    answer = await step(call, rest)
+                wrong = "" if isinstance(answer, ToolResult) else f"returned {type(answer).__name__}"
+            except Exception:
+                log.exception("plugin %s: the step %s failed", plugin, step.name)
+                wrong = "failed"
+            finally:
+                rest.is_over = True
+            if not wrong:
+                return answer if answer is rest.result else outcomes.of_answer(call.name, answer)
+            return _without(plugin, step.name, wrong, call, rest)
+
+        return run
+
+
+class _Once:
+    """The rest of a list, for a plugin's step: it can be awaited once, and only while the step is at it."""
+
+    __slots__ = ("_call", "_inner", "_restarts", "_used", "is_over", "result")
+
+    def __init__(self, call: Call, inner: _Link) -> None:
+        self._call, self._inner, self._restarts = call, inner, len(call.restarts)
+        self._used = self.is_over = False
+        self.result: ToolResult | None = None
+
+    async def __call__(self) -> ToolResult:
+        if self._used or self.is_over or len(self._call.restarts) > self._restarts:
+            raise RuntimeError("the rest of a tool call may be awaited once, and not after call.again() or the answer")
+        self._used = True
+        self.result = await self._inner(self._call)
+        return self.result
+
+    def came_to(self) -> ToolResult | None:
+        """Return what came of the rest, or of starting over; None if neither has ended."""
+        if self.result is None and len(self._call.restarts) > self._restarts:
+            return self._call.restarts[self._restarts]
+        return self.result
+
+
+def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> ToolResult:
+    """Return what becomes of a call whose step has broken."""
+    if not call.began:
+        log.error("plugin %s: the step %s %s; the call is refused", plugin, step, wrong)
+        return ToolResult.failed(call.name, f"plugin {plugin} could not decide about this call")
+    result = rest.came_to()
+    if result is None:
+        text = f"plugin {plugin} broke off the call while the tool was running, so what it did is unknown"
+        return ToolResult.failed(call.name, text)
+    call.note(f"plugin {plugin}: the step {step} {wrong} after the tool had run")
+    return result
+
+
+def _around(step: Step, inner: _Link) -> _Link:
+    def run(call: Call) -> Coroutine[Any, Any, ToolResult]:
+        rest: Rest = functools.partial(inner, call)
+        return step(call, rest)
+
+    return run
+
+
+async def _nothing_inside(call: Call) -> ToolResult:
+    raise AssertionError("the step that runs the tool is the innermost")
+
+
+def _in_order(core: Sequence[Step], theirs: Sequence[PluginStep]) -> tuple[Step | PluginStep, ...]:
+    """Return all steps from the outside to the inside: by place, core's first, the others as they come."""
+    owners = {step.name: "flexchat" for step in core} | {Authorize.name: "flexchat"}
+    for each in theirs:
+        problem = wrong_place(each.step)
+        if problem is not None:
+            raise PluginLoadError(each.plugin, problem)
+        if each.step.name in owners:
+            raise PluginConflictError("step", each.step.name, (owners[each.step.name], each.plugin))
+        owners[each.step.name] = each.plugin
+    at: dict[str, list[Step | PluginStep]] = {place: [] for place in PLACES}
+    for step in core:
+        at[step.place].append(step)
+    for each in theirs:
+        at[each.step.place].append(each)
+    return tuple(step for place in PLACES for step in at[place])

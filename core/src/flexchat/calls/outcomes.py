@@ -1,0 +1,96 @@
+"""From what a tool or a plugin returned or raised to a result that a model can be shown."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from typing import Any, Literal
+
+import attrs
+
+from ..domain import ToolResult
+from ..domain.masking import Mask
+from ..errors import ToolError, with_hint
+from ..plugin.call import Call
+from ..plugin.foreign import ForeignError, contained, told
+from ..tools.results import as_json
+
+log = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Outcomes:
+    """Makes results.
+
+    Args:
+        mask: Takes secrets out of error texts.
+        error_detail: "message" shows a model the (masked) text of an exception; "incident" a number that stands
+            beside the full text in the log.
+    """
+
+    mask: Mask
+    error_detail: Literal["message", "incident"] = "message"
+
+    def of_value(self, name: str, value: Any) -> ToolResult:
+        """Return the result of a tool that has returned a value. Raises what the value's own conversion raises."""
+        plain, encoded = as_json(value)
+        return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded)
+
+    def of_answer(self, name: str, answer: ToolResult) -> ToolResult:
+        """Hold a plugin's answer in a tool's place to what a tool's must be: JSON data, or an error with a text."""
+        try:
+            with contained():
+                notes = tuple(map(str, answer.notes))
+                if answer.success:
+                    plain, encoded = as_json(answer.result)
+                    return attrs.evolve(answer, result=plain, encoded=encoded, notes=notes)
+                error, hint = (_as_text(said) for said in (answer.error, answer.hint))
+                return attrs.evolve(answer, error=error or "The call was refused", hint=hint or None, notes=notes)
+        except Exception as error:  # noqa: BLE001  the same trouble as a tool's
+            return self.of_error(name, error)
+
+    def of_error(self, name: str, error: BaseException) -> ToolResult:
+        """Return the failure of a tool that raised, and log it under a number."""
+        text, hint, incident = self.mask(told(error)), self._hint_of(error), secrets.token_hex(4)
+        log.warning("tool %s failed (incident %s): %s", name, incident, with_hint(text, hint))
+        if self.error_detail == "incident":
+            kind = type(error.__cause__ if isinstance(error, ForeignError) else error).__name__
+            return ToolResult.failed(name, f"The tool failed ({kind}, incident {incident}); its owner can look that up")
+        return ToolResult.failed(name, text, hint=hint)
+
+    def of_trouble(self, name: str, error: BaseException) -> ToolResult:
+        """Return the failure of a call that cannot be made at all; its text is ours."""
+        return ToolResult.failed(name, self.mask(told(error)), hint=self._hint_of(error))
+
+    def finished(self, call: Call, result: ToolResult, started: float) -> ToolResult:
+        """Return a result with its call's name, time and notes; see that the facts can be kept.
+
+        Args:
+            started: When the call began, as time.perf_counter has it.
+        """
+        if call.facts:
+            self._hold_facts(call)
+        elapsed_ms = round((time.perf_counter() - started) * 1000)
+        if not call.notes and elapsed_ms == result.execution_time_ms and result.tool_name == call.name:
+            return result
+        notes = (*map(str, call.notes), *result.notes)
+        return attrs.evolve(result, tool_name=call.name, execution_time_ms=elapsed_ms, notes=notes)
+
+    def _hold_facts(self, call: Call) -> None:
+        for key, value in [*call.facts.items()]:
+            try:
+                with contained():
+                    call.facts[key] = as_json(value)[0]
+            except Exception as error:  # noqa: BLE001  a plugin's data
+                log.warning("tool %s: the fact %r is left out: %s", call.name, key, told(error))
+                del call.facts[key]
+
+    def _hint_of(self, error: BaseException) -> str | None:
+        return self.mask(error.hint) if isinstance(error, ToolError) and error.hint else None
+
+
+def _as_text(said: Any) -> str:
+    if isinstance(said, BaseException):
+        return told(said)
+    return "" if said is None else str(said)

@@ -1,0 +1,67 @@
+"""What is needed each time a tool is called, made once per tool: how its arguments are checked, and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..domain import ToolDefinition
+from ..errors import ToolError
+from ..plugin.contracts import ImplementationType
+from ..schema.check import ArgumentChecker
+
+_NOT_YET = {"http": "HTTP tools are not yet supported (coming in v2)"}  # TC-47; a plugin that brings the type ends this
+
+
+@attrs.frozen
+class PreparedTool:
+    """A tool that can be called.
+
+    Attributes:
+        settings: Of the implementation, an instance of its settings_class.
+    """
+
+    checker: ArgumentChecker
+    implementation: ImplementationType
+    settings: Any
+
+
+class PreparedTools:
+    """The tools that have been called, ready to be called again."""
+
+    def __init__(self, implementation_types: Mapping[str, ImplementationType]) -> None:
+        self._types = dict(implementation_types)
+        self._known: dict[str, tuple[ToolDefinition, PreparedTool]] = {}
+
+    def of(self, tool: ToolDefinition) -> PreparedTool:
+        """Return what a tool is called with.
+
+        Raises:
+            ToolError: Nothing installed runs it, or not with its settings.
+        """
+        known = self._known.get(tool.name)
+        if known is not None and known[0] is tool:
+            return known[1]
+        implementation = self._types.get(tool.implementation.type)
+        if implementation is None:
+            name, there = tool.implementation.type, ", ".join(self._types) or "none"
+            text = _NOT_YET.get(name, f"Unknown implementation type: {name}")
+            raise ToolError(text, hint=f"the installed plugins bring: {there}")
+        settings = tool.implementation.settings
+        if isinstance(settings, Mapping):
+            settings = _structured(settings, implementation)
+        prepared = PreparedTool(ArgumentChecker(tool.parameters), implementation, settings)
+        self._known[tool.name] = (tool, prepared)
+        return prepared
+
+
+def _structured(settings: Mapping[str, Any], implementation: ImplementationType) -> Any:
+    """Settings of a tool that was made in code or by a plugin; those of a config arrive structured."""
+    from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
+
+    value, problems = structure_mapping(settings, implementation.settings_class)
+    if problems:
+        raise ToolError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
+    return value

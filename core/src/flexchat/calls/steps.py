@@ -1,0 +1,211 @@
+"""What happens to a tool call: the steps of core, in order, from the outside to the inside.
+
+told        says that the call begins and, whatever came of it, what came of it; takes the time
+look up     the tool, by its name, if it was offered; a call that the round has refused ends here
+arguments   are checked against the whole schema, and read where they can be read without loss
+authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
+approve     core has nothing here: for packages that ask a person
+reserve     core has nothing here: for packages that hold a budget and settle it
+claim       core has nothing here: for packages that see to it that an effect happens once
+run         the tool, in its time; what it returns is brought into the form of a result, and so is what it raises
+
+A step is an async function around the rest. Steps of plugins stand behind core's at their place, by the name of the
+plugin, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py puts the list together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+
+from ..domain import ToolResult
+from ..domain.masking import Mask
+from ..errors import ToolError, nearest
+from ..plugin.call import Call, Place, Rest, Tell
+from ..plugin.contracts import Retriever, ToolContext, ToolHandler
+from ..plugin.events import Watcher
+from ..plugin.foreign import contained
+from ..plugin.threads import STILL_RUNNING
+from ..schema.wording import joined, quoted
+from ..tools.registry import ToolRegistry
+from .outcomes import Outcomes
+from .prepared import PreparedTools
+
+log = logging.getLogger(__name__)
+
+_NAMES_SHOWN = 20
+
+
+@attrs.frozen
+class Told:
+    """Tells of every call that it begins and what came of it, be the tool unknown or the call refused."""
+
+    name: ClassVar[str] = "told"
+    place: ClassVar[Place] = "told"
+    tell: Tell
+    mask: Mask
+    outcomes: Outcomes
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Take the time from here, so that execution_time_ms has the waiting of every step in it."""
+        started = time.perf_counter()
+        tell = call.tell or self.tell
+        await tell(call, None)
+        if call.seam is not None:
+            await call.seam()
+        result = self.outcomes.finished(call, await rest(), started)
+        await tell(call, result)
+        if log.isEnabledFor(logging.DEBUG):
+            said = self.mask(repr(call.arguments))
+            log.debug("tool %s(%s): success=%s, %d ms", call.name, said, result.success, result.execution_time_ms)
+        return result
+
+
+@attrs.frozen
+class LookUp:
+    """Finds the tool; ends a call that the round has refused, or whose tool is unknown or was not offered."""
+
+    name: ClassVar[str] = "look up"
+    place: ClassVar[Place] = "look up"
+    registry: ToolRegistry
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Set call.tool."""
+        if not isinstance(call.name, str):
+            call.name = quoted(call.name)
+        tool = self.registry.get(call.name)
+        is_offered = call.offered is None or call.name in call.offered
+        if is_offered:
+            call.tool = tool
+        if call.refusal is not None:
+            return ToolResult.failed(call.name, call.refusal)
+        if call.tool is None:
+            if tool is not None:
+                log.warning("tool %s: called although it was not offered; refused", call.name)
+            return self._not_found(call)
+        return await rest()
+
+    def _not_found(self, call: Call) -> ToolResult:
+        """The specified text; the hint says which tool may have been meant, and which there are."""
+        names, meant = self.registry.names(), call.name
+        if call.offered is not None:  # a model asks: it knows the tools it was offered, by the names it was told
+            names = tuple(self.registry.sent_name(known) for known in names if known in call.offered)
+            meant = self.registry.sent_name(call.name)
+        shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
+        close = nearest(meant, names)
+        hint = f"did you mean '{close}'? " if close is not None else ""
+        return ToolResult.failed(
+            call.name, f"Tool '{meant}' not found", hint=f"{hint}available tools: {shown or 'none'}"
+        )
+
+
+@attrs.frozen
+class CheckArguments:
+    """Checks the arguments; ends a call whose arguments are wrong."""
+
+    name: ClassVar[str] = "arguments"
+    place: ClassVar[Place] = "arguments"
+    prepared: PreparedTools
+    outcomes: Outcomes
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Set call.arguments to what may be used."""
+        assert call.tool is not None
+        try:
+            checked = self.prepared.of(call.tool).checker.check(call.arguments)
+        except (ToolError, RecursionError) as error:
+            return self.outcomes.of_trouble(call.name, error)
+        call.notes += checked.notes
+        if checked.findings:
+            wrong = joined(checked.findings)
+            return ToolResult.failed(call.name, f"Invalid parameters: {wrong.text}", hint=wrong.hint)
+        call.arguments = checked.params
+        return await rest()
+
+
+@attrs.frozen
+class Authorize:
+    """Asks flexchat_before_tool_call of the plugins; the first answer stands in the tool's place. Not there without."""
+
+    name: ClassVar[str] = "flexchat_before_tool_call"
+    place: ClassVar[Place] = "authorize"
+    gates: Sequence[Watcher]
+    outcomes: Outcomes
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Let the call go on if every gate says None; one that breaks refuses it."""
+        facts = {"turn_id": call.turn.id, "call_id": call.id, "tool": call.tool, "params": call.arguments}
+        for gate in self.gates:
+            try:
+                answer = await gate.call(facts)
+            except Exception:
+                log.exception("plugin %s: %s failed; the call is refused", gate.plugin, self.name)
+                return ToolResult.failed(call.name, f"plugin {gate.plugin} could not decide about this call")
+            if isinstance(answer, ToolResult):
+                return self.outcomes.of_answer(call.name, answer)
+            if answer is not None:
+                log.error("plugin %s: %s returned %s; the call is refused", gate.plugin, self.name, type(answer))
+                return ToolResult.failed(call.name, f"plugin {gate.plugin} gave an answer that is not a ToolResult")
+        return await rest()
+
+
+@attrs.frozen
+class Run:
+    """Runs the tool, and brings what it returns or raises into the form of a result. The innermost step."""
+
+    name: ClassVar[str] = "run"
+    place: ClassVar[Place] = "run"
+    prepared: PreparedTools
+    outcomes: Outcomes
+    handlers: Mapping[tuple[str, str], ToolHandler]
+    retrievers: Mapping[str, Retriever]
+    default_timeout_ms: int
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Set call.began; rest is not asked, there is nothing further inside."""
+        tool = call.tool
+        assert tool is not None
+        if call.began:
+            return ToolResult.failed(call.name, "Not executed: this call has been run already")
+        limit_ms = tool.timeout_ms if tool.timeout_ms is not None else self.default_timeout_ms
+        left_s = call.seconds_left() if call.seconds_left is not None else None
+        if left_s is not None:
+            limit_ms = min(limit_ms, round(left_s * 1000))
+        if limit_ms <= 0:
+            return ToolResult.failed(call.name, "Not executed: no time is left for this message")
+        prepared = self.prepared.of(tool)
+        context = ToolContext(tool=tool, handlers=self.handlers, retrievers=self.retrievers, made_for=call)
+        call.began = True
+        try:
+            with contained():
+                async with asyncio.timeout(limit_ms / 1000) as deadline:
+                    value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
+                return self.outcomes.of_value(call.name, value)
+        except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model is told
+            if isinstance(error, TimeoutError) and deadline.expired():
+                log.warning("tool %s: not finished after %d ms", call.name, limit_ms)
+                text = f"Tool execution timed out after {limit_ms}ms"
+                return ToolResult.failed(call.name, text, hint=_left_behind(error))
+            return self.outcomes.of_error(call.name, error)
+
+
+STEPS = (Told, LookUp, CheckArguments, Authorize, Run)
+"""The steps of core, in order."""
+
+
+def _left_behind(error: BaseException) -> str | None:
+    """Say what a timeout left behind: a coroutine was cancelled, a thread cannot be, and the model should know."""
+    return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None
+
+
+def _own(params: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool may do what it likes with its arguments; the record keeps what the model wrote."""
+    if any(isinstance(value, (dict, list)) for value in params.values()):
+        return copy.deepcopy(dict(params))
+    return dict(params)

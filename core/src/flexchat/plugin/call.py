@@ -1,0 +1,186 @@
+"""A tool call on its way, and the protocol of the steps it goes through. The steps of core: flexchat/calls/steps.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+import attrs
+
+from ..domain import ToolDefinition, ToolResult, TurnInfo, new_call_id
+from ..errors import did_you_mean
+
+Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
+"""Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
+program of LangChain's, or another tool."""
+
+Place = Literal["told", "look up", "arguments", "authorize", "approve", "reserve", "claim", "run"]
+"""Where a step stands, from the outside to the inside; see flexchat/calls/steps.py. Only core has a step at "run"."""
+
+PLACES: tuple[Place, ...] = get_args(Place)
+
+Rest = Callable[[], Awaitable[ToolResult]]
+"""Everything that stands inside a step: awaited once, or not at all."""
+
+Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
+"""Is told of every call twice: when it begins (None), and what came of it."""
+
+NO_TURN = TurnInfo()
+"""Of calls outside of turns."""
+
+MAX_AGAIN = 8
+"""How often one call may start over with other arguments: steps that never agree must not hold it for ever."""
+
+MAX_DEPTH = 8
+"""How deep tools may call tools."""
+
+
+@runtime_checkable
+class Step(Protocol):
+    """What happens at one place to every tool call. A plugin yields its own from flexchat_register_steps."""
+
+    @property
+    def name(self) -> str:
+        """What logs and notes call it: "budget". No other step has this name."""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+
+    async def __call__(self, call: Call, rest: Rest) -> ToolResult:
+        """Return what came of the call: of ``await rest()``, or an answer in the tool's place."""
+
+
+@attrs.frozen
+class PluginStep:
+    """A step and the plugin it comes from."""
+
+    plugin: str
+    step: Step
+
+
+def wrong_place(step: Step) -> str | None:
+    """Return why a plugin's step cannot stand where it wants to; None if it can."""
+    if step.place == "run":
+        return f"step '{step.name}': nothing but the tool stands at the place 'run'; 'claim' is right around it"
+    if step.place not in PLACES:
+        there = ", ".join(PLACES[:-1])
+        hint = did_you_mean(str(step.place), PLACES[:-1])
+        return f"step '{step.name}': there is no place '{step.place}'{hint} (places: {there})"
+    return None
+
+
+class Runner(Protocol):
+    """What a call that is under way needs of Calls, which runs it."""
+
+    async def from_arguments(self, call: Call) -> ToolResult:
+        """Run the steps from the check of the arguments on."""
+
+    async def run(self, call: Call) -> ToolResult:
+        """Run all steps."""
+
+
+@attrs.define(kw_only=True, eq=False)
+class Call:
+    """All that is known of one tool call, and its state. Made once per call and handed to each of its steps.
+
+    Attributes:
+        name: The tool's own name, which is not always the one its model was told.
+        arguments: As they came, which may be anything; from the place "arguments" on a mapping that fits the schema.
+        origin: Who asked for it.
+        id: Unique.
+        turn: The turn it belongs to; a TurnInfo without id outside of turns.
+        context: What the caller of the turn or of call_tool gave along, of any type. Models are never shown it, and it
+            is never stored.
+        tool: None until it has been looked up, and where there is none of that name.
+        offered: Names of the tools the model was offered; any other does not exist for it. None allows all.
+        refusal: Why the round has refused it already: a repeated call, a limit. It is still told and recorded.
+        seconds_left: What is left of the turn's time; returns None where nothing limits it.
+        tell: Is told when it begins and what came of it, in place of the plugins' event hooks.
+        seam: Awaited between being told that it begins and everything else: whoever reads a stream has come so far.
+        iteration: Which answer of the model asked for it, from 1; 0 outside of the tool loop.
+        index: Its place in that answer, from 0.
+        parent: The call of the tool that makes this one.
+        notes: What was adjusted on the way, for people; goes into the result's notes.
+        facts: What steps add to the record, by step: JSON data. ToolCallRecord.facts.
+        began: Whether the tool itself has been started.
+    """
+
+    name: str
+    arguments: Any
+    origin: Origin
+    id: str = attrs.field(factory=new_call_id)
+    turn: TurnInfo = NO_TURN
+    context: Any = None
+    tool: ToolDefinition | None = None
+    offered: Collection[str] | None = None
+    refusal: str | None = None
+    seconds_left: Callable[[], float | None] | None = None
+    tell: Tell | None = None
+    seam: Callable[[], Awaitable[None]] | None = None
+    iteration: int = 0
+    index: int = 0
+    parent: Call | None = None
+    notes: list[str] = attrs.field(factory=list)
+    facts: dict[str, Any] = attrs.field(factory=dict)
+    began: bool = False
+    runner: Runner | None = attrs.field(default=None, init=False, repr=False)
+    restarts: list[ToolResult | None] = attrs.field(factory=list, init=False, repr=False)
+
+    def note(self, text: str) -> None:
+        """Add a sentence to the record, for people."""
+        self.notes.append(text)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the tool's name and the arguments, in hexadecimal: equal for equal calls. Made when asked for.
+
+        Raises:
+            ValueError: The arguments are not JSON data.
+        """
+        try:
+            text = json.dumps([self.name, self.arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"the arguments are not JSON data: {error}") from None
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    async def again(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Start over with other arguments, from the place "arguments" on, so that every gate sees what will run.
+
+        In a step, in place of ``await rest()``. The step itself is asked again, too.
+
+        Raises:
+            RuntimeError: The tool has begun or is not known yet, or the call has started over MAX_AGAIN times.
+        """
+        if self.began:
+            raise RuntimeError("the tool has begun: the call cannot start over")
+        if self.runner is None or self.tool is None:
+            raise RuntimeError("the tool has not been looked up: the call cannot start over")
+        if len(self.restarts) >= MAX_AGAIN:
+            raise RuntimeError(f"the call has started over {MAX_AGAIN} times")
+        place = len(self.restarts)
+        self.restarts.append(None)
+        self.arguments = arguments
+        result = self.restarts[place] = await self.runner.from_arguments(self)
+        return result
+
+    def child(self, name: str, arguments: Mapping[str, Any]) -> Call:
+        """Return a call that this one's tool makes: in the same turn and its time, with the same context."""
+        depth, above = 1, self.parent
+        while above is not None:
+            depth, above = depth + 1, above.parent
+        return Call(
+            name=name,
+            arguments=arguments,
+            origin="tool",
+            turn=self.turn,
+            context=self.context,
+            refusal=f"Not executed: tools may call tools {MAX_DEPTH} deep" if depth > MAX_DEPTH else None,
+            seconds_left=self.seconds_left,
+            tell=self.tell,
+            iteration=self.iteration,
+            index=self.index,
+            parent=self,
+        )
