@@ -283,7 +283,7 @@ async def test_an_execution_is_logged_with_masked_arguments(make_manager, make_t
     """Tool, arguments, success and time; quiet unless asked for (TC-126, DS-19)."""
     made = make_manager(make_tool("echo", {"type": "builtin", "handler": "echo"}, parameters={"type": "object"}))
 
-    with caplog.at_level(logging.DEBUG, logger="flexchat.tools"):
+    with caplog.at_level(logging.DEBUG, logger="flexchat.calls"):
         await made.get_executor().execute("echo", {"password": "tiger77", "city": "Rome"})
 
     [record] = [r for r in caplog.records if "success" in r.msg]

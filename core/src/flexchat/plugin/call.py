@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
@@ -140,6 +139,8 @@ class Call:
         Raises:
             ValueError: The arguments are not JSON data.
         """
+        import hashlib  # heavy, and seldom needed
+
         try:
             text = json.dumps([self.name, self.arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (TypeError, RecursionError) as error:
