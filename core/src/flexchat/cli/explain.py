@@ -130,8 +130,7 @@ def _rule(index: int, chat: FlexChat) -> str:
 
 
 def _answers(rule: ResponseRule, chat: FlexChat) -> str:
-    entry = chat.config.llms.get(rule.llm)
-    model = rule.model or (entry.default_model if entry else None)
+    model = chat.llms.resolve(rule.llm, rule.model)[1] if rule.llm in chat.llms else rule.model
     conditions = ", ".join(f"{key} = {spoken_literal(value)}" for key, value in rule.match.items()) or "no condition"
     return f"fits ({conditions}): {rule.llm}{f' ({model})' if model and model != rule.llm else ''} answers"
 

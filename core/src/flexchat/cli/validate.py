@@ -263,11 +263,8 @@ def _models(chat: FlexChat, table: ValidationTable, file: Path | None) -> tuple[
         if problems:
             raise ConfigError(problems)
         return tuple(dict.fromkeys(table.models))
-    llms = chat.config.llms
-    named = [
-        (rule.llm, rule.model or llms[rule.llm].default_model) for rule in chat.config.responses if rule.llm in llms
-    ]
-    found = tuple(dict.fromkeys(f"{service}/{model}" for service, model in named if model))
+    named = [chat.llms.resolve(rule.llm, rule.model) for rule in chat.config.responses if rule.llm in chat.llms]
+    found = tuple(dict.fromkeys(f"{llm.name}/{model}" for llm, model in named if model))
     if not found:
         raise UsageError("no rule names a model: say which to try with --model SERVICE/MODEL, or in validation.models")
     return found

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from ..config.model import Config, LLMEntry
 
 
-def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, str]:
-    """Return service and model of "SERVICE/MODEL"; the model may have slashes. "SERVICE" means its default_model.
+def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, str | None]:
+    """Return service and model of "SERVICE/MODEL"; the model may have slashes. "SERVICE" alone means its default_model,
+    and gives no model.
 
     Raises:
         UnknownNameError: No such service is configured.
@@ -29,7 +30,7 @@ def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, st
         )
     if not (model or entry.default_model):
         raise ChatRequestError(f"model '{model_id}': {service} has no default_model; write {service}/MODEL")
-    return service, model or entry.default_model or ""
+    return service, model or None
 
 
 def wrong_models(config: Config, document: Document | None = None) -> list[Problem]:

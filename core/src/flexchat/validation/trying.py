@@ -49,7 +49,8 @@ def split_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
         UnknownNameError: No such service is configured.
         ChatRequestError: No model is named.
     """
-    return split_model_id(chat.config.llms, model_id)
+    llm, model = chat.llms.resolve(*split_model_id(chat.config.llms, model_id))
+    return llm.name, model
 
 
 async def try_case(

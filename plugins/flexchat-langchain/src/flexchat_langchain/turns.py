@@ -163,7 +163,7 @@ class _SoFar:
         parts = tuple(part for part in result.message.parts if part not in left)
         left_out = [f"a call of {call.name} beside the caller's tools was left out" for call in left]
         rule = self._chat.config.responses[0]
-        model = result.model or rule.model or self._chat.config.llms[rule.llm].default_model or ""
+        model = result.model or self._chat.llms.resolve(rule.llm, rule.model)[1]
         return Answer(
             message=attrs.evolve(result.message, parts=parts),
             inside=tuple(self._inside),

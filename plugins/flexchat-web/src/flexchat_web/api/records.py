@@ -138,13 +138,13 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
     Raises:
         UnknownNameError: No configured service is meant.
     """
-    services = chat.config.llms
+    services = chat.llms
     for service in sorted(services, key=len, reverse=True):
         rest = named.removeprefix(service)
         if rest != named and rest[:1] in ("/", ":") and rest[1:]:
             return service, rest[1:]
     if named in services and services[named].default_model:
-        return named, services[named].default_model or ""
+        return named, services.resolve(named)[1]
     if len(services) == 1 and named:
         return next(iter(services)), named
     start = named.replace(":", "/").partition("/")[0]
@@ -159,10 +159,10 @@ def named_models(chat: FlexChat) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
 
     def add(service: str, model: str | None) -> None:
-        entry = chat.config.llms.get(service)
-        model = model or (entry.default_model if entry is not None else None)
-        if entry is not None and model:
-            found.setdefault(f"{service}/{model}", (service, model))
+        if service in chat.llms:
+            model = chat.llms.resolve(service, model)[1]
+            if model:
+                found.setdefault(f"{service}/{model}", (service, model))
 
     for rule in chat.config.responses:
         add(rule.llm, rule.model)

@@ -12,7 +12,7 @@ import attrs
 from flexchat import FlexChat, Turn
 from flexchat.config.document import document_of
 from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownServiceError
+from flexchat.errors import ChatRequestError, ProviderRequestError
 from flexchat.validation.trying import is_the_models
 
 from ..config.permitted import refused
@@ -87,8 +87,7 @@ async def _trial(call: Call) -> AsyncIterator[Trial]:
             yield Trial(chat=inline, model_id=model_id, service=provider, record=wanted)
             return
         service, model = (body["llm"], body["model"]) if "llm" in body else chosen_model(chat, body["model"])
-        if service not in chat.config.llms:
-            raise UnknownServiceError(service, known=[*chat.config.llms])
+        chat.llms.resolve(service, model)  # raises where there is no such service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
         yield Trial(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
 
