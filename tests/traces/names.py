@@ -65,8 +65,8 @@ class Recorder:
         self.told.append(["before tool", turn_id, [call_id, tool.name, dict(params)]])
 
     @hookimpl
-    def flexchat_after_tool_call(self, turn_id: str, call_id: str, tool: Any, result: ToolResult) -> None:
-        self.told.append(["after tool", turn_id, [call_id, tool.name, of_tool_result(result)]])
+    def flexchat_after_tool_call(self, turn_id: str, call_id: str, result: ToolResult) -> None:
+        self.told.append(["after tool", turn_id, [call_id, result.tool_name, of_tool_result(result)]])
 
     @hookimpl
     def flexchat_turn_finished(self, turn_id: str, response: Any) -> None:
