@@ -61,6 +61,16 @@ def kept_and_not_replayed():
 
 
 @scene
+def kept_after_one_that_is_not_replayed():
+    return kept(ContextLengthError("too many tokens"), "Two.", before=1)
+
+
+@scene
+def kept_after_one_that_failed():
+    return kept(ProviderConnectionError("gone"), "Two.", before=1)
+
+
+@scene
 def kept_cancelled():
     return kept([TextDelta(0, "We "), TextDelta(0, "must "), HANG], cancelled=True)
 

@@ -81,6 +81,11 @@ def paused():
 
 
 @scene
+def paused_and_asked_again():
+    return Scene(models=[says('{"name": "Rome", ', finish_reason="pause"), "and so on", ROME], rule=OF_CITY)
+
+
+@scene
 def with_tools():
     return Scene(models=[calls(A), ROME], tools=[echo], rule=OF_CITY)
 
