@@ -10,6 +10,7 @@ import random
 import pytest
 import wire_dialects as wire
 from flexchat.plugin import ChatOptions, UserMessage
+from stream_of import stream_of
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ class Server:
 async def ask(llm, streamed: bool) -> str:
     if not streamed:
         return (await llm.ask(MESSAGES, "m-1", ChatOptions())).content
-    async with contextlib.aclosing(llm.stream(MESSAGES, "m-1", ChatOptions())) as events:
+    async with contextlib.aclosing(stream_of(llm, MESSAGES, "m-1", ChatOptions())) as events:
         async for event in events:
             last = event
     return last.result.content
@@ -72,7 +73,7 @@ async def leave(llm, number: int, ticks: int) -> bool:
     """Begin a request and leave it, in one of four ways, after so many turns of the loop; say if it was not over."""
     streamed = number % 2 == 0
     if number % 7 == 0:  # a reader who has read enough
-        async with contextlib.aclosing(llm.stream(MESSAGES, "m-1", ChatOptions())) as events:
+        async with contextlib.aclosing(stream_of(llm, MESSAGES, "m-1", ChatOptions())) as events:
             async for _ in events:
                 return True
     if number % 5 == 0:  # a deadline of the caller's own

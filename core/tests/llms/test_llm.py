@@ -60,7 +60,7 @@ def test_providers_given_in_code_have_the_default_models_of_their_entries():
     provider = Provider()
     llms = Llms.given({"a": provider, "b": provider}, {"a": LLMEntry(provider="own", default_model="small")})
 
-    assert {name: llm.default_model for name, llm in llms.items()} == {"a": "small", "b": ""}
+    assert {name: llm.default_model for name, llm in llms.items()} == {"a": "small", "b": None}
     assert all(llm.provider is provider for llm in llms.values())
 
 

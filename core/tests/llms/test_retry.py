@@ -12,6 +12,7 @@ from flexchat.llms.llm import LLM
 from flexchat.llms.retry import LONGEST_WAIT_S
 from hypothesis import given
 from hypothesis import strategies as st
+from stream_of import stream_of
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
 
@@ -152,11 +153,11 @@ async def test_time_that_has_passed_is_counted_once(monkeypatch):
 async def test_a_stream_is_repeated_only_before_its_first_event(waits):
     """What a person has read is not said again."""
     early = opened(Flaky(ProviderOverloadedError("x")))
-    assert [type(e) async for e in early.stream((), "m", ChatOptions())] == [StreamEnd]
+    assert [type(e) async for e in stream_of(early, (), "m", ChatOptions())] == [StreamEnd]
 
     late = opened(Flaky(ProviderOverloadedError("x"), after_text=True))
     with pytest.raises(ProviderOverloadedError):
-        [e async for e in late.stream((), "m", ChatOptions())]
+        [e async for e in stream_of(late, (), "m", ChatOptions())]
 
 
 class Able(Flaky):
@@ -221,7 +222,7 @@ async def test_an_open_breaker_is_heard_at_once(waits):
     neighbour = opened(Able(), endpoint)
     for refused in (
         ask(neighbour),
-        anext(neighbour.stream((), "m", ChatOptions())),
+        anext(stream_of(neighbour, (), "m", ChatOptions())),
         neighbour.embed(["a"], "m"),
         neighbour.list_models(),
     ):
@@ -253,14 +254,14 @@ async def test_a_stream_that_is_left_halfway_counts_as_answered(waits):
     endpoint = Endpoint("e", lambda: 0.0)
     fine = opened(Flaky(after_text=True), endpoint)
     for _ in range(FEWEST_CALLS // 2):
-        events = fine.stream((), "m", ChatOptions())
+        events = stream_of(fine, (), "m", ChatOptions())
         await anext(events)
         await events.aclose()
     late = opened(Flaky(*[ProviderOverloadedError("x")] * 99, after_text=True), endpoint)
     for _ in range(FEWEST_CALLS // 2):
         assert not endpoint.breaker.is_open
         with pytest.raises(ProviderOverloadedError):
-            [e async for e in late.stream((), "m", ChatOptions())]
+            [e async for e in stream_of(late, (), "m", ChatOptions())]
 
     assert endpoint.breaker.is_open
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import attrs
 
 from ..config.model import LLMEntry
-from ..domain import ChatEvent, ChatOptions, ChatResult, Embeddings, Message, ModelInfo
+from ..domain import ChatOptions, ChatResult, Embeddings, Message, ModelInfo
 from ..errors import ProviderError, UnknownServiceError
 from ..plugin.contracts import ChatProvider
 from .endpoints import Endpoint
@@ -27,7 +26,7 @@ class LLM:
     Attributes:
         name: What the config calls it.
         provider: What speaks to the service; asked directly, it repeats nothing.
-        default_model: Asked where no model is named; empty if there is none.
+        default_model: Asked where no model is named.
         endpoint: Breaker and retry budget, shared by all services at one server. None for a provider given in code:
             its calls are not watched, and nothing is repeated.
         retries: How often a request is repeated at most.
@@ -37,7 +36,7 @@ class LLM:
 
     name: str
     provider: ChatProvider
-    default_model: str = ""
+    default_model: str | None = None
     endpoint: Endpoint | None = None
     retries: int = 2
     delay_s: float = 0.5
@@ -57,25 +56,6 @@ class LLM:
             self.attempts(options.timeout_s, model),
             lambda attempts: self.provider.generate_chat(messages, model, attempts.within(options)),
         )
-
-    async def stream(
-        self, messages: Sequence[Message], model: str, options: ChatOptions
-    ) -> AsyncGenerator[ChatEvent, None]:
-        """Hold one exchange piece by piece, repeated as long as nothing has arrived; see StreamingProvider."""
-        provider: Any = self.provider
-        attempts = self.attempts(options.timeout_s, model)
-        while True:
-            try:
-                with attempts.watched():
-                    asked = provider.stream_chat(messages, model, attempts.within(options))
-                    async with contextlib.aclosing(asked) as events:
-                        async for event in events:
-                            attempts.began = True
-                            yield event
-                    return
-            except ProviderError as error:
-                if not await attempts.again(error):
-                    raise
 
     async def embed(
         self,
@@ -113,10 +93,8 @@ class Llms(Mapping[str, LLM]):
         Args:
             entries: Those of the config, for their default models; None for none.
         """
-        models = {name: entry.default_model or "" for name, entry in (entries or {}).items()}
-        return cls(
-            LLM(name=name, provider=each, default_model=models.get(name, "")) for name, each in providers.items()
-        )
+        models = {name: entry.default_model for name, entry in (entries or {}).items()}
+        return cls(LLM(name=name, provider=each, default_model=models.get(name)) for name, each in providers.items())
 
     def resolve(
         self, llm: str, model: str | None = None, *, beside: Mapping[str, LLM] | None = None
@@ -134,7 +112,7 @@ class Llms(Mapping[str, LLM]):
             if beside is None or llm not in beside:
                 raise UnknownServiceError(llm, known=(*self._llms, *(beside or ())))
             found = beside[llm]
-        return found, model or found.default_model
+        return found, model or found.default_model or ""
 
     def __getitem__(self, name: str) -> LLM:
         return self._llms[name]

@@ -19,8 +19,8 @@ class LocalModels(Mapping[str, LLM]):
     def __getitem__(self, name: str) -> LLM:
         if name not in self._opened:
             type_ = self._types[name]
-            model = type_.local_embeddings or ""
-            self._opened[name] = LLM(name=name, provider=type_.create(type_.config_class()), default_model=model)
+            provider = type_.create(type_.config_class())
+            self._opened[name] = LLM(name=name, provider=provider, default_model=type_.local_embeddings)
         return self._opened[name]
 
     def __contains__(self, name: object) -> bool:

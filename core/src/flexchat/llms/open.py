@@ -94,7 +94,7 @@ def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoin
     return LLM(
         name=name,
         provider=provider,
-        default_model=entry.default_model or "",
+        default_model=entry.default_model,
         endpoint=(endpoints or Endpoints()).of(provider),
         retries=entry.retries,
         delay_s=entry.retry_delay_ms / 1000,

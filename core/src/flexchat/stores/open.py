@@ -90,8 +90,8 @@ class StoreOpener:
         return None
 
     def _local_embedder(self) -> StoreEmbedder | None:
-        for llm in self.local.values():
-            return self._shared(llm, llm.default_model)
+        for name in self.local:
+            return self._shared(*Llms().resolve(name, beside=self.local))  # never an entry of that name
         return None
 
     def _shared(self, llm: LLM, model: str) -> StoreEmbedder:

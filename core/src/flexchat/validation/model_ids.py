@@ -28,7 +28,7 @@ def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, st
             f"model '{model_id}': no service is called '{service}'{did_you_mean(service, llms)}; a model "
             f"is named SERVICE/MODEL, and the services are: {known}"
         )
-    if not (model or entry.default_model):
+    if not model and not entry.default_model:
         raise ChatRequestError(f"model '{model_id}': {service} has no default_model; write {service}/MODEL")
     return service, model or None
 

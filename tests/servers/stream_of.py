@@ -1,0 +1,22 @@
+"""A service asked for a stream as an exchange does it: its attempts driven, nothing else around the provider."""
+
+import contextlib
+
+from flexchat.errors import ProviderError
+
+
+async def stream_of(llm, messages, model, options):
+    """The events of an answer, asked for again as long as nothing has arrived."""
+    attempts = llm.attempts(options.timeout_s, model)
+    while True:
+        try:
+            with attempts.watched():
+                asked = llm.provider.stream_chat(messages, model, attempts.within(options))
+                async with contextlib.aclosing(asked) as events:
+                    async for event in events:
+                        attempts.began = True
+                        yield event
+                return
+        except ProviderError as error:
+            if not await attempts.again(error):
+                raise
