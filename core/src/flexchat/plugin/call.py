@@ -126,7 +126,7 @@ class Call:
     facts: dict[str, Any] = attrs.field(factory=dict)
     began: bool = False
     runner: Runner | None = attrs.field(default=None, init=False, repr=False)
-    restarts: list[ToolResult | None] = attrs.field(factory=list, init=False, repr=False)
+    restarts: tuple[ToolResult | None, ...] = attrs.field(default=(), init=False, repr=False)
 
     def note(self, text: str) -> None:
         """Add a sentence to the record, for people."""
@@ -162,9 +162,10 @@ class Call:
         if len(self.restarts) >= MAX_AGAIN:
             raise RuntimeError(f"the call has started over {MAX_AGAIN} times")
         place = len(self.restarts)
-        self.restarts.append(None)
+        self.restarts += (None,)
         self.arguments = arguments
-        result = self.restarts[place] = await self.runner.from_arguments(self)
+        result = await self.runner.from_arguments(self)
+        self.restarts = (*self.restarts[:place], result, *self.restarts[place + 1 :])
         return result
 
     def child(self, name: str, arguments: Mapping[str, Any]) -> Call:

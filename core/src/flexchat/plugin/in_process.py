@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from ..errors import ConfigError, Problem
-from .call import PluginStep
 from .events import EventHooks
 from .host import PluginHost, registration_hooks
 
@@ -29,15 +28,12 @@ def with_hooks(events: EventHooks, hooks: Iterable[object]) -> EventHooks:
         registers = [hook for hook in report.hooks if hook in registration_hooks() - {"flexchat_register_steps"}]
         if registers:
             problems.append(f"{name}: {registers[0]} is for plugins: PluginHost.register takes them")
-        elif (reason := own.why_inactive(name)) is not None:
+        elif (reason := own.why_inactive(name)) is not None and not own.steps.conflicts:
             problems.append(reason)
     together = events.followed_by(own.events())
-    problems += _doubled(together.steps)
+    names = Counter(each.step.name for each in together.steps)
+    doubled = [*own.steps.conflicts, *(name for name, times in names.items() if times > 1)]
+    problems += [f"two steps are called '{name}'" for name in doubled]
     if problems:
         raise ConfigError([Problem(path="hooks", text=text) for text in problems])
     return together
-
-
-def _doubled(steps: Iterable[PluginStep]) -> list[str]:
-    names = Counter(each.step.name for each in steps)
-    return [f"{times} steps are called '{name}'" for name, times in names.items() if times > 1]

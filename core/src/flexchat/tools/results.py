@@ -25,20 +25,19 @@ def as_json(value: Any) -> tuple[Any, str]:
     Raises:
         ValueError: There is no JSON for it.
     """
-    converted = False
-
-    def convert(thing: Any) -> Any:
-        nonlocal converted
-        converted = True
-        return _plain(thing)
-
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=convert)
+        try:
+            return value, _strict(value)
+        except TypeError:  # something in it is not JSON's own: seldom, and slower
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         # Python's own words for an integer that it does not write name a function of Python.
         why = "an integer has too many digits" if "set_int_max_str_digits" in str(error) else told(error)
         raise ValueError(f"the tool returned something that is not JSON: {why}") from error
-    return (json.loads(text) if converted else value), text
+    return json.loads(text), text
+
+
+_strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _plain(thing: Any) -> Any:
