@@ -97,13 +97,13 @@ async def test_a_stopped_turn_is_kept_with_its_question_and_what_was_said(store,
 
     await stop(chat, model, **C)
     (kept,) = await store.turns(**C)
-    await anext(chat.stream("And?", **C))
+    assert (await store.get(**C)).status == "cancelled"
+    await chat.respond("And?", **C)
 
     assert (kept.status, kept.error, kept.rule, kept.rule_name) == ("cancelled", "", 0, "All else")
     assert [m.content for m in kept.messages] == ["Why?", "We must "]
     assert kept.messages[1].parts[0].text == "Hm hm."
     assert [p.phase for p in kept.phases][-1] == "response matching"
-    assert (await store.get(**C)).status == "cancelled"
     assert [m.content for m in model.requests[-1].messages] == ["Why?", "We must ", "And?"]
 
 
@@ -238,7 +238,7 @@ async def test_calls_that_ran_keep_their_results_and_each_other_call_is_answered
     ]
     assert len(kept.rounds) == 2
     assert caught.value.turn.response.tool_calls == kept.tool_calls
-    await anext(chat.stream("And?", **C))
+    await chat.respond("And?", **C)
     assert model.requests[-1].messages[:-1] == kept.messages
 
 
@@ -356,12 +356,14 @@ def test_a_closed_generator_of_the_synchronous_chat_is_kept(tmp_path):
     model = ScriptedProvider(["Hello there you"])
     with SyncFlexChat(chat_of(model, store)) as chat:
         events = chat.stream("Hello", **C)
-        next(events)
+        while not isinstance(next(events), TextDelta):
+            pass
         events.close()
         (kept,) = chat.run(lambda c: c.conversations.of("t").turns("c"))
         chat.run(lambda c: store.aclose())
 
-    assert (kept.status, [m.content for m in kept.messages]) == ("cancelled", ["Hello", "Hello "])
+    assert (kept.status, kept.messages[0].content) == ("cancelled", "Hello")
+    assert kept.messages[1].content.startswith("Hello ")  # the service may be some pieces ahead of the reader
 
 
 async def test_how_a_turn_came_about_is_kept_with_it(store):

@@ -20,6 +20,7 @@ FLOORS = {
     "llms": 3,
     "stores": 3.1,
     "tools": 3,
+    "events": 3,
     "calls": 3.5,
     "turn": 5,
     "request": 5,
@@ -79,7 +80,7 @@ HOMES = {
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
 FRONT_DOOR = {
     "flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation"),
-    "flexchat_langchain": ("__init__", "calls", "config", "domain", "errors", "tools", "turn"),
+    "flexchat_langchain": ("__init__", "calls", "config", "domain", "errors", "events", "llms", "tools", "turn"),
 }
 # The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
 SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")

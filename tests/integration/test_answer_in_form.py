@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnEnd
+from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnFinished
 from flexchat.errors import ChatRequestError, ConfigError, ResponseFormatError
 from flexchat_mock.scripted import ScriptedProvider, calls, says
 
@@ -136,7 +136,7 @@ async def test_a_streamed_turn_ends_with_the_same_instance():
 
     events = [event async for event in made.stream("2+2?", response_format=Answer)]
 
-    assert isinstance(events[-1], TurnEnd)
+    assert isinstance(events[-1], TurnFinished)
     assert events[-1].turn.response.parsed == Answer(4)
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == '{"value": 4}'
 

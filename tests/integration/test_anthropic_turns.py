@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from agent_server import AgentServer
-from flexchat import FlexChat, TextDelta, TurnEnd, tool
+from flexchat import FlexChat, TextDelta, TurnFinished, tool
 from flexchat_anthropic.conformance import AnthropicConformance
 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
@@ -99,7 +99,7 @@ async def test_a_paused_answer_is_gone_on_from(server, tools):
     assert server.requests[1]["messages"][-1] == {"role": "assistant", "content": [text("I look."), SEARCH, FOUND]}
     assert len(turn.response.messages) == 3
     assert server.requests[2]["messages"][1]["content"] == [text("I look."), SEARCH, FOUND, text("Found.")]
-    assert isinstance(events[-1], TurnEnd)
+    assert isinstance(events[-1], TurnFinished)
     assert turn.response.usage.output_tokens == 2 * KIT.output_tokens
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from agent_server import DIALECTS, AgentServer
-from flexchat import FlexChat, TextDelta, TurnEnd, tool
+from flexchat import FlexChat, TextDelta, TurnFinished, tool
 
 QUESTION = "What is the weather in Paris and Rome, and what is 12.5 * 8?"
 
@@ -71,7 +71,7 @@ async def test_two_tool_rounds_unstreamed_and_streamed_are_the_same(name, server
 
         events = [event async for event in made.stream(QUESTION)]
 
-    assert isinstance(events[-1], TurnEnd)
+    assert isinstance(events[-1], TurnFinished)
     streamed = events[-1].turn
     check(streamed)
     assert untimed(streamed.response.content) == untimed(turn.response.content)

@@ -1,7 +1,7 @@
 """A rule's fallback: other services stand in while the first does not answer, and never where that could do harm."""
 
 import pytest
-from flexchat import FlexChat, TextDelta, TurnEnd, tool
+from flexchat import FlexChat, TextDelta, TurnFinished, tool
 from flexchat.errors import (
     ConfigError,
     ProviderAuthError,
@@ -109,7 +109,7 @@ async def test_a_stream_falls_back_before_its_first_piece():
 
     events = [event async for event in made.stream("Hi")]
 
-    assert isinstance(events[-1], TurnEnd)
+    assert isinstance(events[-1], TurnFinished)
     assert events[-1].turn.response.service == "two"
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "Hello"
 

@@ -15,7 +15,7 @@ from flexchat import FlexChat, SyncFlexChat, ToolStarted, tool
 from flexchat.domain import ChatRequest, UserMessage
 from flexchat.errors import ChatRequestError, ConfigError, ProviderProtocolError
 from flexchat.plugin import hookimpl
-from flexchat.plugin.events import current_turn
+from flexchat.plugin.current import current_turn
 from flexchat.plugin.host import PluginHost
 from flexchat.testing import ScriptedProvider, calls, says
 
@@ -70,7 +70,7 @@ async def test_a_turn_can_be_cancelled_at_every_step(streamed, recwarn):
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert asyncio.all_tasks() == before
-        assert current_turn.get() == ""
+        assert current_turn.get() is None
     gc.collect()
     assert [str(w.message) for w in recwarn] == []
 
@@ -83,7 +83,7 @@ async def test_a_stream_can_be_closed_after_every_event():
         for _ in range(k):
             if await anext(events, None) is None:
                 break
-        assert current_turn.get() == ""
+        assert current_turn.get() is None
         await events.aclose()
         assert asyncio.all_tasks() == before
 
@@ -95,12 +95,12 @@ class Listener:
         self.heard = []
 
     @hookimpl
-    def flexchat_turn_started(self, turn_id, user_message):
-        self.heard.append((user_message, turn_id))
+    def flexchat_turn_started(self, info, user_message):
+        self.heard.append((user_message, info.id))
 
     @hookimpl
-    def flexchat_after_chat(self, turn_id, result):
-        self.heard.append((result.content, turn_id))
+    def flexchat_model_request_finished(self, info, result):
+        self.heard.append((result.content, info.id))
 
 
 def listening():
@@ -115,10 +115,10 @@ async def test_two_streams_read_in_turns_keep_their_ids():
     """A reader may hold several open: each event carries its own turn's id, and the reader's code none."""
     listener, plugins = listening()
     a, b = (chat(says("a a a"), plugins=plugins).stream("a a a"), chat(says("b b"), plugins=plugins).stream("b b"))
-    for _ in range(8):
+    for _ in range(30):
         for events in (a, b):
             await anext(events, None)
-            assert current_turn.get() == ""
+            assert current_turn.get() is None
 
     assert len(listener.heard) == 4
     assert len(set(listener.heard)) == 2

@@ -7,7 +7,8 @@ import os
 
 import attrs
 import pytest
-from flexchat import FlexChat, TextDelta, TurnEnd, tool
+from flexchat import FlexChat, TextDelta, TurnFinished, tool
+from flexchat.assembly import Parts
 
 URL = os.environ.get("FLEXCHAT_REAL_MODEL_URL", "http://127.0.0.1:18080/v1")
 MODEL = os.environ.get("FLEXCHAT_REAL_MODEL", "real-model")
@@ -51,7 +52,7 @@ async def ask(message, streamed, api="chat", **rest):
         if not streamed:
             return await made.respond(message, **rest)
         events = [event async for event in made.stream(message, **rest)]
-        assert isinstance(events[-1], TurnEnd)
+        assert isinstance(events[-1], TurnFinished)
         assert "".join(e.text for e in events if isinstance(e, TextDelta)).endswith(events[-1].turn.content)
         return events[-1].turn
 
@@ -100,7 +101,8 @@ async def test_a_real_model_answers_in_the_form_it_was_asked_for(streamed, api):
     """A class in, an instance out: json_schema at a real server, also where it does not hold its model to it."""
     async with chat(api) as made:
         rule = attrs.evolve(made.config.responses[0], tools=None)
-        plain = FlexChat(attrs.evolve(made.config, responses=(rule,)), providers=made.llms, tools=made.tools)
+        config = attrs.evolve(made.config, responses=(rule,))
+        plain = FlexChat(Parts(config=config, llms=made.llms, tools=made.tools, holds=()))
         message = "In Lisbon it is 19 degrees Celsius. Report it."
         if streamed:
             events = [event async for event in plain.stream(message, response_format=Forecast)]

@@ -7,7 +7,7 @@ import json
 import time
 
 import pytest
-from flexchat import FlexChat, TurnEnd, tool
+from flexchat import FlexChat, TurnFinished, tool
 
 PASSWORD = "tr0ub4dor&3"
 
@@ -54,7 +54,7 @@ class Probe:
             if not self.streamed:
                 return (await chat.respond("Go on.")).response
             events = [event async for event in chat.stream("Go on.")]
-            assert isinstance(events[-1], TurnEnd)
+            assert isinstance(events[-1], TurnFinished)
             return events[-1].turn.response
 
     def told(self, request: int = 1) -> list[str]:

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from engines import Answering
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import Implementation, Profile, ToolDefinition
-from flexchat.llms.llm import Llms
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
-from flexchat.plugin.events import EventHooks
+from flexchat.plugin.hooks import Hooks
 from flexchat.testing import ScriptedProvider
-from flexchat.turn.answer import ResponseGenerator
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers
 from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
@@ -42,11 +41,9 @@ def definition(name: str = "get_weather", implementation: dict | None = None, **
     return ToolDefinition(name=name, implementation=Implementation(type=kind, settings=settings), **given)
 
 
-def manager(*tools: Any, events: EventHooks | None = None, **table: Any) -> ToolManager:
+def manager(*tools: Any, hooks: Hooks | None = None, **table: Any) -> ToolManager:
     """A tool manager with these tools, and all first-party implementation types."""
-    made = ToolManager(
-        ToolsTable(**table), formats=formats, implementation_types=types, handlers=handlers, events=events
-    )
+    made = ToolManager(ToolsTable(**table), formats=formats, implementation_types=types, handlers=handlers, hooks=hooks)
     made.add(tools)
     return made
 
@@ -57,16 +54,15 @@ class Generation:
     def __init__(self, replies: list, made: ToolManager, limits: LimitsTable | None, rule: dict) -> None:
         self.model = ScriptedProvider(replies)
         self.rule = ResponseRule(**{"llm": "bot", "model": "m-1", "tools": RuleTools(), **rule})
-        self.generator = ResponseGenerator(Llms.given({"bot": self.model}), made, limits=limits)
+        self.answering = Answering(self.model, self.rule, made, limits)
 
     async def answer(self, message: str = "What is the weather in Rome?", history: tuple = (), **profile: Any):
         found = Profile(**{"topic": message, "user_message": message, **profile})
-        return await self.generator.generate_response(found, self.rule, message, history)
+        return await self.answering.respond(found, message, history)
 
     async def events(self, message: str = "What is the weather in Rome?") -> list:
         found = Profile(topic=message, user_message=message)
-        begun = self.generator.begin(found, self.rule, message, streamed=True)
-        return [e async for e in self.generator.answer(begun)]
+        return await self.answering.events(found, message)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from flexchat import ToolContext, tool
 from flexchat.domain import ToolResult
 from flexchat.domain.masking import Mask
 from flexchat.errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
-from flexchat.plugin.events import EventHooks, Watcher
+from flexchat.plugin.hooks import HookCall, Hooks
 
 ENVELOPE = {"success", "tool_name", "execution_time_ms"}
 
@@ -495,8 +495,8 @@ async def test_a_plugin_may_answer_in_the_tools_place(make_manager, weather):
     def gate(tool):
         return ToolResult.failed("forged", "A person must do this")
 
-    events = EventHooks({"flexchat_before_tool_call": [Watcher("gate", gate, ("tool",))]})
-    result = await run(make_manager(weather, events=events), "get_weather", {"location": "Rome"})
+    hooks = Hooks({"flexchat_before_tool_call": [HookCall("gate", gate, ("tool",))]})
+    result = await run(make_manager(weather, hooks=hooks), "get_weather", {"location": "Rome"})
 
     assert (result.success, result.error, result.tool_name) == (False, "A person must do this", "get_weather")
 
@@ -507,8 +507,8 @@ async def test_a_gate_that_breaks_stays_shut(make_manager, weather, caplog):
     async def gate(tool):
         raise RuntimeError("bug")
 
-    events = EventHooks({"flexchat_before_tool_call": [Watcher("acme", gate, ("tool",))]})
-    result = await run(make_manager(weather, events=events), "get_weather", {"location": "Rome"})
+    hooks = Hooks({"flexchat_before_tool_call": [HookCall("acme", gate, ("tool",))]})
+    result = await run(make_manager(weather, hooks=hooks), "get_weather", {"location": "Rome"})
 
     assert not result.success
     assert "acme" in result.error

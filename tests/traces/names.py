@@ -12,12 +12,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flexchat import Turn
-from flexchat.plugin import ChatResult, Message, StreamEnd, ToolCall, ToolCallRecord, ToolResult, hookimpl
+from flexchat.plugin import (
+    ChatResult,
+    Message,
+    PhaseRecord,
+    StreamEnd,
+    ToolCall,
+    ToolCallRecord,
+    ToolResult,
+    TurnInfo,
+    hookimpl,
+)
 
 AnswerEnd = StreamEnd
 """The event with which a provider's stream ends."""
 
-IGNORED_EVENTS: frozenset[str] = frozenset()
+IGNORED_EVENTS: frozenset[str] = frozenset(
+    {"TurnStarted", "PhaseStarted", "PhaseFinished", "ModelRequestStarted", "ModelRequestFinished"}
+)
 """Classes of events of a stream that traces leave out."""
 
 EVENTS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
@@ -29,7 +41,7 @@ EVENTS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "StreamEnd": ("answer end", lambda e: of_result(e.result)),
     "ToolStarted": ("tool started", lambda e: of_call(e.call)),
     "ToolFinished": ("tool finished", lambda e: of_record(e.record)),
-    "TurnEnd": ("turn finished", lambda e: of_turn(e.turn)),
+    "TurnFinished": ("turn finished", lambda e: of_turn(e.turn)),
 }
 """By class: the word in a trace, and what it shows of the event."""
 
@@ -45,36 +57,38 @@ class Recorder:
         self.told: list[list[Any]] = []
 
     @hookimpl
-    def flexchat_turn_started(self, turn_id: str, user_message: str) -> None:
-        self.told.append(["turn started", turn_id, user_message])
+    def flexchat_turn_started(self, info: TurnInfo, user_message: str) -> None:
+        self.told.append(["turn started", info.id, user_message])
 
     @hookimpl
-    def flexchat_phase_finished(self, turn_id: str, phase: str, outcome: Any) -> None:
-        self.told.append(["phase finished", turn_id, [phase, of_outcome(outcome)]])
+    def flexchat_phase_finished(self, info: TurnInfo, record: PhaseRecord, outcome: Any) -> None:
+        self.told.append(["phase finished", info.id, [record.phase, of_outcome(outcome)]])
 
     @hookimpl
-    def flexchat_before_chat(self, turn_id: str, service: str, model: str, messages: Any) -> None:
-        self.told.append(["model asked", turn_id, [service, model, len(messages)]])
+    def flexchat_model_request_started(self, info: TurnInfo, llm: str, model: str, messages: Any) -> None:
+        self.told.append(["model asked", info.id, [llm, model, len(messages)]])
 
     @hookimpl
-    def flexchat_after_chat(self, turn_id: str, service: str, model: str, result: ChatResult) -> None:
-        self.told.append(["model answered", turn_id, [service, model, of_result(result)]])
+    def flexchat_model_request_finished(self, info: TurnInfo, llm: str, model: str, result: ChatResult | None) -> None:
+        if result is not None:
+            self.told.append(["model answered", info.id, [llm, model, of_result(result)]])
 
     @hookimpl
-    def flexchat_before_tool_call(self, turn_id: str, call_id: str, tool: Any, params: Any) -> None:
-        self.told.append(["before tool", turn_id, [call_id, tool.name, dict(params)]])
+    def flexchat_before_tool_call(self, info: TurnInfo, call_id: str, tool: Any, params: Any) -> None:
+        self.told.append(["before tool", info.id, [call_id, tool.name, dict(params)]])
 
     @hookimpl
-    def flexchat_after_tool_call(self, turn_id: str, call_id: str, result: ToolResult) -> None:
-        self.told.append(["after tool", turn_id, [call_id, result.tool_name, of_tool_result(result)]])
+    def flexchat_tool_finished(self, info: TurnInfo, record: ToolCallRecord) -> None:
+        result = record.result
+        self.told.append(["after tool", info.id, [record.call_id, result.tool_name, of_tool_result(result)]])
 
     @hookimpl
-    def flexchat_turn_finished(self, turn_id: str, response: Any) -> None:
-        self.told.append(["turn finished", turn_id, response.content])
+    def flexchat_turn_finished(self, info: TurnInfo, turn: Turn) -> None:
+        self.told.append(["turn finished", info.id, turn.content])
 
     @hookimpl
-    def flexchat_turn_failed(self, turn_id: str, error: Exception) -> None:
-        self.told.append(["turn failed", turn_id, type(error).__name__])
+    def flexchat_turn_failed(self, info: TurnInfo, error: Exception) -> None:
+        self.told.append(["turn failed", info.id, type(error).__name__])
 
 
 def of_turn(turn: Turn) -> dict[str, Any]:

@@ -4,53 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import attrs
 
-from .assembly import Parts, assemble, assemble_rule, blocked_by, installed_plugins
-from .calls.manager import ToolLike, ToolManager, as_definition
-from .config.model import Config, IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
+from .assembly import Held, Parts, assemble, assemble_rule, blocked_by, installed_plugins
+from .calls.manager import ToolLike, as_definition
+from .config.model import IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
     ChatRequest,
-    CollectionChoice,
     Effort,
     Embeddings,
-    Message,
     ModelInfo,
     StreamEvent,
     ToolResult,
     Turn,
-    TurnInfo,
 )
 from .domain.copies import with_own_tables
-from .domain.masking import Mask
 from .domain.text import scrub
-from .errors import ChatRequestError, Problem, ProviderError, ProviderProtocolError, ProviderTimeoutError
-from .llms.llm import LLM, Llms
-from .llms.local_models import LocalModels
+from .errors import ProviderError, ProviderProtocolError, ProviderTimeoutError
+from .events.feed import Feed
+from .llms.llm import LLM
 from .plugin.call import Call, Origin
-from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
-from .plugin.events import EventHooks, current_turn
+from .plugin.contracts import ChatProvider, ConversationStore
+from .plugin.current import current_info
 from .plugin.foreign import ForeignError, contained
+from .plugin.hooks import AppInfo
 from .plugin.host import PluginHost
-from .request import read_request
-from .turn.answer import ResponseGenerator
+from .request import Asked, read_request
+from .turn.active import ActiveTurn
+from .turn.engine import Engine
 from .turn.keeping import Keeper
-from .turn.routing import Router
-from .turn.run import Conversation, Explanation
+from .turn.run import Explanation, explain, read, run
 
 if TYPE_CHECKING:
     from .config.document import Document
-    from .schema.answer_form import AnswerForm
-
-
-_Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore
 
 
 class FlexChat:
@@ -60,10 +54,14 @@ class FlexChat:
     use it as ``async with FlexChat.from_config("chat.toml") as chat:`` or call ``aclose``. One instance serves any
     number of turns at once, on one event loop.
 
+    Args:
+        parts: What it is made of; ``from_config`` and ``from_model`` put them together.
+
     Attributes:
         config: The configuration it runs.
         llms: The services its config names, opened; ``llms.resolve`` says who is asked for what.
         tools: Registry, executor and limits of its tools.
+        hooks: Event hooks, gates and steps of the plugins and of this chat.
         retrievers: The document stores, by their name in rag_services.
         conversations: Those that are kept, of the default tenant; ``conversations.of(tenant)`` for another's. None if
             the config keeps none.
@@ -72,44 +70,30 @@ class FlexChat:
         notes: What was remarkable when it was put together, nothing of it an error.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        *,
-        providers: Mapping[str, ChatProvider] | Llms,
-        tools: ToolManager,
-        events: EventHooks | None = None,
-        retrievers: Mapping[str, Retriever] | None = None,
-        held: Iterable[Reranker] = (),
-        local_models: LocalModels | None = None,
-        conversations: ConversationStore | None = None,
-        usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
-        mask: Mask | None = None,
-        packages: Mapping[str, str] | None = None,
-        notes: Iterable[Problem] = (),
-    ) -> None:
-        events = self._events = events or EventHooks()
-        self.config = config
-        self.tools = tools
-        self.packages = dict(packages or {})
-        self.mask = mask or Mask()
-        self.notes = tuple(notes)
-        self.llms = providers if isinstance(providers, Llms) else Llms.given(providers, config.llms)
-        self._local_models = local_models or LocalModels()
-        self.retrievers: Mapping[str, Retriever] = dict(retrievers or {})
-        self.conversations = Conversations(conversations) if conversations is not None else None
-        self._keeper = Keeper(conversations) if conversations is not None else None
-        # Closed from the end: a store may still need who makes its vectors.
-        self._held: list[_Held] = [
-            *(llm.provider for llm in self.llms.values()),
-            self._local_models,
-            *held,
-            *self.retrievers.values(),
-            *([conversations] if conversations is not None else []),
-        ]
-        generator = ResponseGenerator(self.llms, tools, events, limits=config.limits)
-        router = Router(config, self.llms, self.retrievers, events, usual_thresholds, mask)
-        self._conversation = Conversation(router, generator, events, mask)
+    def __init__(self, parts: Parts) -> None:
+        self.config = parts.config
+        self.llms = parts.llms
+        self.tools = parts.tools
+        self.hooks = parts.hooks
+        self.retrievers = parts.retrievers
+        self.packages = parts.packages
+        self.mask = parts.mask
+        self.notes = parts.notes
+        self._parts = parts
+        store = parts.conversations
+        self.conversations = Conversations(store) if store is not None else None
+        self._engine = Engine(
+            parts.config,
+            parts.llms,
+            parts.tools,
+            hooks=parts.hooks,
+            retrievers=parts.retrievers,
+            usual_thresholds=parts.usual_thresholds,
+            keeper=Keeper(store) if store is not None else None,
+            mask=parts.mask,
+        )
+        self._about = AppInfo(llms=parts.packages, tools=parts.tools.get_registry().names())
+        self._is_open = False
 
     @classmethod
     def from_config(
@@ -139,7 +123,7 @@ class FlexChat:
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         draft = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
-        return cls._of(assemble(draft, plugins or installed_plugins(blocked_by(draft)), given, providers or {}, hooks))
+        return cls(assemble(draft, plugins or installed_plugins(blocked_by(draft)), given, providers or {}, hooks))
 
     @classmethod
     def from_model(
@@ -182,24 +166,7 @@ class FlexChat:
             tools=RuleTools(max_iterations=max_iterations),
         )
         host = plugins or installed_plugins()
-        return cls._of(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks))
-
-    @classmethod
-    def _of(cls, parts: Parts) -> Self:
-        return cls(
-            parts.config,
-            providers=parts.llms,
-            tools=parts.tools,
-            events=parts.events,
-            retrievers=parts.retrievers,
-            held=parts.held,
-            local_models=parts.local_models,
-            conversations=parts.conversations,
-            usual_thresholds=parts.usual_thresholds,
-            mask=parts.mask,
-            packages=parts.packages,
-            notes=parts.notes,
-        )
+        return cls(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks))
 
     def with_rule(self, rule: ResponseRule, *, tools: Iterable[ToolLike] | None = None) -> FlexChat:
         """Return a chat over the same services that answers every message by one rule: for trying a model.
@@ -218,113 +185,74 @@ class FlexChat:
             intent=IntentTable(),
             conversations=None,
         )
-        tried = FlexChat(
-            config,
-            providers=self.llms,
-            tools=self.tools if tools is None else self.tools.with_tools(tools),
-            events=self._events,
+        tools_ = self.tools if tools is None else self.tools.with_tools(tools)
+        parts = Parts(
+            config=config,
+            llms=self.llms,
+            tools=tools_,
+            hooks=self.hooks,
             mask=self.mask,
             packages=self.packages,
+            holds=(),
         )
-        tried._held.clear()
-        return tried
+        return FlexChat(parts)
 
-    async def respond(
-        self,
-        message: str | ChatRequest,
-        *,
-        history: Iterable[Message | Mapping[str, Any]] = (),
-        topic: str | None = None,
-        collections: Iterable[str | CollectionChoice] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        response_format: Any = None,
-        conversation: str | None = None,
-        tenant: str = DEFAULT_TENANT,
-    ) -> Turn:
+    async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message.
 
         Args:
-            history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}.
-                Comes behind the history of a ChatRequest.
-            topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
-            collections: Where documents are looked for, as "SERVICE/COLLECTION" or "SERVICE"; absent: everywhere.
-            variables: What prompts show as {{name}}, beside the profile's fields; before the config's ``variables``.
-            response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
-                ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
-            conversation: Id of a kept conversation (the config's ``conversations``), which this turn goes on with and
-                is added to, however it ends; one that is not there begins. See ``new_conversation_id``.
-            tenant: Whose conversation.
+            asked: What else is said of it; see Asked, or the fields of ChatRequest. Goes before those of a ChatRequest.
 
         Raises:
             ChatRequestError: The message is empty or too long, the history cannot be read, or the response_format
                 can be no answer's form; or no conversations are kept.
-            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError: The turn failed.
-            ResponseFormatError: The answer has not the form, also when asked again.
+            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, RequestRefusedError, ProviderError: The turn
+                failed.
+            ResponseFormatError: The answer does not have the form, also when asked again.
+            NestedTurnError: A tool has begun it, and it would never end.
 
         An error of a turn, and the CancelledError of one that is stopped, has in ``turn`` what there was by then.
         """
-        request, form = self._request(message, history, topic, collections, variables), _form(response_format)
-        if conversation is None:
-            return await self._conversation.respond(request, form)
-        async with self._keeping().place(request, conversation=conversation, tenant=tenant) as place:
-            return await self._conversation.respond(place.request, form, place.keep)
+        turn = self._engine.begin(self._request(message, asked))
+        await self._open()
+        return await run(turn)
 
-    def stream(
-        self,
-        message: str | ChatRequest,
-        *,
-        history: Iterable[Message | Mapping[str, Any]] = (),
-        topic: str | None = None,
-        collections: Iterable[str | CollectionChoice] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        response_format: Any = None,
-        conversation: str | None = None,
-        tenant: str = DEFAULT_TENANT,
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Answer a message piece by piece: a generator of events, of which the last is the TurnEnd.
+    def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
+        """Answer a message piece by piece: a generator of events, of which the last is the TurnFinished.
 
-        Closing the generator ends the turn: the provider's connection is closed, running tools are cancelled.
+        Closing the generator ends the turn: the provider's connection is closed, running tools are cancelled. The turn
+        runs in a task of its own, with the context variables of this call; leaving the stream at an event means that no
+        request and no tool behind it has begun.
+
+        Args:
+            asked: As in respond.
 
         Raises:
             The same as respond; what goes wrong during the turn is raised out of the generator.
         """
-        request, form = self._request(message, history, topic, collections, variables), _form(response_format)
-        if conversation is None:
-            return self._conversation.stream(request, form)
-        return self._stream_kept(self._keeping(), request, form, conversation, tenant)
+        feed = Feed()
+        turn = self._engine.begin(self._request(message, asked), feed=feed)
 
-    async def _stream_kept(
-        self, keeper: Keeper, request: ChatRequest, form: AnswerForm | None, conversation: str, tenant: str
-    ) -> AsyncGenerator[StreamEvent, None]:
-        async with (
-            keeper.place(request, conversation=conversation, tenant=tenant) as place,
-            contextlib.aclosing(self._conversation.stream(place.request, form, place.keep)) as events,
-        ):
-            async for event in events:
-                yield event
+        async def work(turn: ActiveTurn) -> Turn:
+            await self._open()
+            return await run(turn)
+
+        return read(turn, feed, contextvars.copy_context(), work)
 
     def keep_in(self, store: ConversationStore) -> None:
         """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it."""
-        self.conversations, self._keeper = Conversations(store), Keeper(store)
+        self.conversations, self._engine.keeper = Conversations(store), Keeper(store)
 
-    async def explain(
-        self,
-        message: str | ChatRequest,
-        *,
-        history: Iterable[Message | Mapping[str, Any]] = (),
-        topic: str | None = None,
-        collections: Iterable[str | CollectionChoice] | None = None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> Explanation:
+    async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Say which rule would answer a message, and why, without answering it.
 
         Phases 1 to 5 run as they do in a turn: models and document stores are asked. The variables are checked as in
-        a turn; no rule depends on them.
+        a turn; no rule depends on them. No conversation is read, and none is added to.
 
         Raises:
             ChatRequestError: As respond.
         """
-        return await self._conversation.explain(self._request(message, history, topic, collections, variables))
+        return await explain(self._engine, self._request(message, asked))
 
     async def call_tool(
         self,
@@ -342,7 +270,7 @@ class FlexChat:
             tenant: For whom, for gates and the tool.
             context: What the tool finds as ``ToolContext.context``: any object.
         """
-        turn = TurnInfo(id=current_turn.get(), tenant=tenant)
+        turn = current_info(tenant)
         return await self.tools.calls.run(Call(name=name, arguments=params, origin=origin, turn=turn, context=context))
 
     async def embed(
@@ -374,7 +302,7 @@ class FlexChat:
             texts if isinstance(texts, str) else [scrub(t) if isinstance(t, str) else t for t in texts],
             self.llms,
             self.config.embedding,
-            self._local_models,
+            self._parts.local_models,
             llm=llm,
             model=model,
             purpose=purpose,
@@ -411,11 +339,22 @@ class FlexChat:
 
     async def aclose(self) -> None:
         """Close connections and stores: all, whatever one of them raises. The object cannot be used afterwards."""
+        if self._is_open:
+            self._is_open = False
+            await self.hooks.tell_app("flexchat_app_closed", self._about)
+        held, self._parts = self._parts.holds, attrs.evolve(self._parts, holds=())
         async with contextlib.AsyncExitStack() as closing:
-            while self._held:
-                closing.push_async_callback(_close, self._held.pop())
+            for each in held:
+                closing.push_async_callback(_close, each)
+
+    async def _open(self) -> None:
+        """Tell the plugins that it is in use, once."""
+        if not self._is_open and self._parts.holds:
+            self._is_open = True
+            await self.hooks.tell_app("flexchat_app_opened", self._about)
 
     async def __aenter__(self) -> Self:
+        await self._open()
         return self
 
     async def __aexit__(
@@ -423,36 +362,17 @@ class FlexChat:
     ) -> None:
         await self.aclose()
 
-    def _request(
-        self,
-        message: str | ChatRequest,
-        history: Iterable[Message | Mapping[str, Any]],
-        topic: str | None,
-        collections: Iterable[str | CollectionChoice] | None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> ChatRequest:
-        limit, stores = self.config.limits.message_chars, self.retrievers
-        request = read_request(
-            message, history, topic, collections, message_chars=limit, stores=stores, variables=variables
+    def _request(self, message: str | ChatRequest, asked: Asked) -> ChatRequest:
+        config = self.config
+        return read_request(
+            message,
+            asked,
+            message_chars=config.limits.message_chars,
+            stores=self.retrievers,
+            variables=config.variables,
         )
-        if self.config.variables:
-            request = attrs.evolve(request, variables={**self.config.variables, **request.variables})
-        return request
-
-    def _keeping(self) -> Keeper:
-        if self._keeper is None:
-            raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
-        return self._keeper
 
 
-def _form(response_format: Any) -> AnswerForm | None:
-    if response_format is None:
-        return None
-    from .schema.answer_form import answer_form
-
-    return answer_form(response_format)
-
-
-async def _close(held: _Held) -> None:
+async def _close(held: Held) -> None:
     with contextlib.suppress(ProviderError, OSError):  # nobody can do anything about a connection that breaks now
         await held.aclose()

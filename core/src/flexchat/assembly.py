@@ -20,7 +20,7 @@ from .files import located
 from .llms.llm import Llms
 from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
-from .plugin.events import EventHooks
+from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
 from .plugin.in_process import with_hooks
 
@@ -35,22 +35,43 @@ SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is named, since every command loads every plugin."""
 
 
+Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore
+"""What holds connections, and is closed with the chat."""
+
+
 @attrs.frozen(kw_only=True)
 class Parts:
-    """What a FlexChat is made of; see there."""
+    """What a FlexChat is made of; see there.
+
+    Attributes:
+        holds: What is closed with it, in the order of its making: a store may still need who makes its vectors, so it
+            is closed from the end. Absent: all the others.
+    """
 
     config: Config
     llms: Llms
     tools: ToolManager
-    events: EventHooks
+    hooks: Hooks = attrs.field(factory=Hooks)
     retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
-    held: tuple[Reranker, ...] = ()
+    rerankers: tuple[Reranker, ...] = ()
     local_models: LocalModels = attrs.field(factory=LocalModels)
     conversations: ConversationStore | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
     packages: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[Problem, ...] = ()
+    holds: tuple[Held, ...] = attrs.field()
+
+    @holds.default
+    def _all(self) -> tuple[Held, ...]:
+        store = self.conversations
+        return (
+            *(llm.provider for llm in self.llms.values()),
+            self.local_models,
+            *self.rerankers,
+            *self.retrievers.values(),
+            *([store] if store is not None else []),
+        )
 
 
 def assemble(
@@ -88,8 +109,8 @@ def assemble(
     conversations = _conversations(draft, host)
     config = attrs.evolve(draft.finish(), validation=validation)
     mask = Mask(draft.secrets | secret_values([*entries.values(), *stores.values()]))
-    events = with_hooks(host.events(), hooks)
-    manager = _manager(config, host, mask, events, retrievers)
+    own = with_hooks(host.hooks(), hooks)
+    manager = _manager(config, host, mask, own, retrievers)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
         draft.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
     draft.finish()
@@ -104,9 +125,9 @@ def assemble(
         config=config,
         llms=llms,
         tools=manager,
-        events=events,
+        hooks=own,
         retrievers=retrievers,
-        held=tuple(held),
+        rerankers=tuple(held),
         local_models=local,
         conversations=conversations,
         usual_thresholds={
@@ -144,24 +165,24 @@ def assemble_rule(
     if most is not None and most < 1:
         raise ConfigError([Problem(path="max_iterations", text=f"must be at least 1, got {most}")])
     settings = dict(with_own_tables(settings))
-    own = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
-    entry = LLMEntry(provider=provider, **own)
+    ours = {key: settings.pop(key) for key in ("retries", "retry_delay_ms") if key in settings}
+    entry = LLMEntry(provider=provider, **ours)
     service = Configured(found, _settings(provider, found.config_class, settings))
     try:
         llm = open_llm(provider, service, entry)
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
-    events = with_hooks(host.events(), hooks)
+    own = with_hooks(host.hooks(), hooks)
     mask = Mask(secret_values([service]))
-    manager = _manager(config, host, mask, events, {})
+    manager = _manager(config, host, mask, own, {})
     _add_given(manager, tools, host)
     local = LocalModels(host.providers.by_name.values())
     return Parts(
         config=config,
         llms=Llms([llm]),
         tools=manager,
-        events=events,
+        hooks=own,
         local_models=local,
         mask=mask,
         packages={provider: host.providers.package(provider)},
@@ -295,7 +316,7 @@ def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:
 
 
 def _manager(
-    config: Config, host: PluginHost, mask: Mask, events: EventHooks, retrievers: Mapping[str, Retriever]
+    config: Config, host: PluginHost, mask: Mask, hooks: Hooks, retrievers: Mapping[str, Retriever]
 ) -> ToolManager:
     return ToolManager(
         config.tools,
@@ -304,7 +325,7 @@ def _manager(
         handlers=host.handlers.by_name,
         offered=host.tools.by_name,
         retrievers=retrievers,
-        events=events,
+        hooks=hooks,
         mask=mask,
     )
 

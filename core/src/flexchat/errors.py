@@ -272,6 +272,14 @@ class TurnTimeoutError(FlexChatError):
         )
 
 
+class NestedTurnError(FlexChatError):
+    """A turn that a tool has begun would never end: too deep, or in the conversation its own turn goes on with."""
+
+
+class RequestRefusedError(FlexChatError):
+    """A plugin refuses to let a request go to a model; see flexchat_before_model_request. Nothing was sent."""
+
+
 class ResponseFormatError(FlexChatError):
     """The model's answer has not the form that was asked for, also after it was told what is wrong.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, TypedDict
+
+import attrs
 
 from .config.own_variables import variable_problem
 from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
@@ -13,62 +15,104 @@ from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
 
+class Asked(TypedDict, total=False):
+    """The keywords of respond, stream and explain: what may be said of a message. The fields of a ChatRequest.
+
+    history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Comes behind
+        the history of a ChatRequest.
+    topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
+    collections: Where documents are looked for, as "SERVICE/COLLECTION" or "SERVICE"; absent: everywhere.
+    so_far: What followed the message already: calls whose tools the caller has run, and their results.
+    variables: What prompts show as {{name}}, beside the profile's fields; before the config's ``variables``.
+    response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
+        ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
+    conversation: Id of a kept conversation (the config's ``conversations``), which this turn goes on with and is added
+        to, however it ends; one that is not there begins. See ``new_conversation_id``.
+    tenant: Whose conversation.
+    context: Whatever tools and policies are to have, of any type; never shown to a model, never kept.
+    """
+
+    history: Iterable[Message | Mapping[str, Any]]
+    topic: str | None
+    collections: Iterable[str | CollectionChoice] | None
+    so_far: Iterable[Message | Mapping[str, Any]]
+    variables: Mapping[str, Any] | None
+    response_format: Any
+    conversation: str | None
+    tenant: str
+    context: Any
+
+
 def read_request(
     message: str | ChatRequest,
-    history: Iterable[Message | Mapping[str, Any]],
-    topic: str | None,
-    collections: Iterable[str | CollectionChoice] | None,
+    asked: Asked,
     *,
     message_chars: int,
     stores: Collection[str],
-    variables: Mapping[str, Any] | None = None,
+    variables: Mapping[str, Any],
 ) -> ChatRequest:
     """Return the request; see FlexChat.respond.
 
     Args:
         message_chars: Characters a message may have.
         stores: Names of the document stores there are.
+        variables: The config's own.
 
     Raises:
         ChatRequestError: It cannot be used; the text says why.
+        TypeError: There is no such keyword.
     """
-    so_far: Sequence[Message] = ()
-    if isinstance(message, ChatRequest):
-        so_far = message.so_far
-        history = (*entries_of(message.history), *entries_of(history))
-        topic = topic if topic is not None else message.topic
-        collections = message.collections if collections is None else collections
-        variables = {**message.variables, **_variables(variables)}
-        message = message.user_message
+    unknown = asked.keys() - Asked.__annotations__.keys()
+    if unknown:
+        name = min(unknown)
+        raise TypeError(f"there is no keyword '{name}'{did_you_mean(name, Asked.__annotations__)}")
+    request = message if isinstance(message, ChatRequest) else ChatRequest(user_message=message)
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if not given and type(message) is str:  # the usual case: nothing but a text
+        return attrs.evolve(request, user_message=_message(message, message_chars), variables=dict(variables))
+    history, so_far = given.get("history", ()), given.get("so_far", request.so_far)
+    followed = read_history(so_far, "so_far")
+    if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
+        raise ChatRequestError("so_far holds what followed the message: answers of the model and results of tools")
+    return ChatRequest(
+        user_message=_message(request.user_message, message_chars),
+        history=read_history((*entries_of(request.history), *entries_of(history))),
+        topic=_topic(given.get("topic", request.topic)),
+        collections=_collections(given.get("collections", request.collections), stores),
+        so_far=followed,
+        variables={**variables, **_variables(request.variables), **_variables(given.get("variables"))},
+        response_format=given.get("response_format", request.response_format),
+        conversation=_name("conversation", given.get("conversation", request.conversation)),
+        tenant=_name("tenant", given.get("tenant", request.tenant)) or request.tenant,
+        context=given.get("context", request.context),
+    )
+
+
+def _message(message: Any, most: int) -> str:
     if not isinstance(message, str):
         raise ChatRequestError(f"a message is a text or a ChatRequest, not {type(message).__name__}")
     if not message.strip():
         raise ChatRequestError("the message is empty")
-    if len(message) > message_chars:
+    if len(message) > most:
         raise ChatRequestError(
-            f"the message has {len(message):,} characters, at most {message_chars:,} are taken (limits.message_chars)"
+            f"the message has {len(message):,} characters, at most {most:,} are taken (limits.message_chars)"
         )
-    earlier = read_history(history)
-    followed = read_history(so_far, "so_far")
-    if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
-        raise ChatRequestError("so_far holds what followed the message: answers of the model and results of tools")
+    return scrub(message)
+
+
+def _topic(topic: Any) -> str | None:
     if topic is not None and not isinstance(topic, str):
         raise ChatRequestError(f"a topic is a text, not {type(topic).__name__}")
-    if isinstance(collections, str):
-        collections = (collections,)
-    chosen = None if collections is None else tuple(_collection(named, stores) for named in collections)
-    about = None if topic is None else scrub(topic)
-    return ChatRequest(
-        user_message=scrub(message),
-        history=earlier,
-        topic=about,
-        collections=chosen,
-        so_far=followed,
-        variables=_variables(variables),
-    )
+    return None if topic is None else scrub(topic)
 
 
-def _variables(given: Mapping[str, Any] | None) -> dict[str, Any]:
+def _name(what: str, name: Any) -> str | None:
+    if name is not None and not isinstance(name, str):
+        raise ChatRequestError(f"a {what} is a text, not {type(name).__name__}")
+    return name
+
+
+def _variables(given: Any) -> dict[str, Any]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -79,6 +123,14 @@ def _variables(given: Mapping[str, Any] | None) -> dict[str, Any]:
             raise ChatRequestError(f"variables: {problem}")
     own: dict[str, Any] = copied(given)
     return own
+
+
+def _collections(collections: Any, stores: Collection[str]) -> tuple[CollectionChoice, ...] | None:
+    if collections is None:
+        return None
+    if isinstance(collections, str):
+        collections = (collections,)
+    return tuple(_collection(named, stores) for named in collections)
 
 
 def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:

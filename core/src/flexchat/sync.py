@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextvars
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from .app import FlexChat
 from .domain import (
-    DEFAULT_TENANT,
     ChatRequest,
-    CollectionChoice,
     Embeddings,
-    Message,
     ModelInfo,
     StreamEvent,
     ToolResult,
     Turn,
 )
 from .errors import ProviderError
+from .request import Asked
 from .turn.run import Explanation
 
 T = TypeVar("T")
@@ -62,71 +61,17 @@ class SyncFlexChat:
         """Put together one model and some tools; see FlexChat.from_model."""
         return cls(FlexChat.from_model(provider, model, **rest))
 
-    def respond(
-        self,
-        message: str | ChatRequest,
-        *,
-        history: Iterable[Message | Mapping[str, Any]] = (),
-        topic: str | None = None,
-        collections: Iterable[str | CollectionChoice] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        response_format: Any = None,
-        conversation: str | None = None,
-        tenant: str = DEFAULT_TENANT,
-    ) -> Turn:
+    def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message; see FlexChat.respond."""
-        return self._run(
-            self.chat.respond(
-                message,
-                history=history,
-                topic=topic,
-                collections=collections,
-                variables=variables,
-                response_format=response_format,
-                conversation=conversation,
-                tenant=tenant,
-            )
-        )
+        return self._run(self.chat.respond(message, **asked))
 
-    def stream(
-        self,
-        message: str | ChatRequest,
-        *,
-        history: Iterable[Message | Mapping[str, Any]] = (),
-        topic: str | None = None,
-        collections: Iterable[str | CollectionChoice] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        response_format: Any = None,
-        conversation: str | None = None,
-        tenant: str = DEFAULT_TENANT,
-    ) -> Generator[StreamEvent, None, None]:
+    def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Generator[StreamEvent, None, None]:
         """Answer a message piece by piece; see FlexChat.stream. Closing the generator ends the turn."""
-        return self._stream(
-            self.chat.stream(
-                message,
-                history=history,
-                topic=topic,
-                collections=collections,
-                variables=variables,
-                response_format=response_format,
-                conversation=conversation,
-                tenant=tenant,
-            )
-        )
+        return self._stream(self.chat.stream(message, **asked))
 
-    def explain(
-        self,
-        message: str | ChatRequest,
-        *,
-        history: Iterable[Message | Mapping[str, Any]] = (),
-        topic: str | None = None,
-        collections: Iterable[str | CollectionChoice] | None = None,
-        variables: Mapping[str, Any] | None = None,
-    ) -> Explanation:
+    def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Say which rule would answer a message, and why; see FlexChat.explain."""
-        return self._run(
-            self.chat.explain(message, history=history, topic=topic, collections=collections, variables=variables)
-        )
+        return self._run(self.chat.explain(message, **asked))
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
         """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.retrievers["docs"].add(…))``."""
@@ -205,9 +150,10 @@ class SyncFlexChat:
         """Wait for work on the loop; if the waiting is interrupted (Ctrl-C), the work is cancelled and has ended."""
         tasks: list[asyncio.Task[T]] = []
         ended = threading.Event()
+        context = contextvars.copy_context()  # the caller's: tools and hooks see its variables
 
         def begin() -> None:
-            task = self._loop.create_task(work)
+            task = self._loop.create_task(work, context=context)
             tasks.append(task)
             self._calls[task] = ended
             task.add_done_callback(lambda task: self._calls.pop(task).set())

@@ -10,7 +10,7 @@ import pytest
 from flexchat.calls.manager import ToolManager
 from flexchat.domain import ToolResult
 from flexchat.plugin.contracts import ToolContext, ToolHandler
-from flexchat.plugin.events import EventHooks, Watcher
+from flexchat.plugin.hooks import HookCall, Hooks
 from flexchat.tools.results import for_the_model
 
 
@@ -21,8 +21,8 @@ class Unspeakable(Exception):
         raise ValueError("no text")
 
 
-async def outcome(tool, params=None, events=None):
-    made = ToolManager(events=events)
+async def outcome(tool, params=None, hooks=None):
+    made = ToolManager(hooks=hooks)
     made.add([tool])
     result = await made.get_executor().execute(tool.__name__, params or {})
     json.loads(for_the_model(result, 1000))
@@ -138,7 +138,7 @@ def nothing() -> None:
 
 
 def gate(answer):
-    return EventHooks({"flexchat_before_tool_call": [Watcher("mine", lambda: answer, ())]})
+    return Hooks({"flexchat_before_tool_call": [HookCall("mine", lambda: answer, ())]})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def gate(answer):
 )
 async def test_a_plugins_answer_is_held_to_what_a_tools_is(answer, shown):
     """flexchat_before_tool_call may answer in a tool's place, but not break the turn (TE-18, TE-19)."""
-    result = await outcome(nothing, events=gate(ToolResult(tool_name="x", notes=("kept",), **answer)))
+    result = await outcome(nothing, hooks=gate(ToolResult(tool_name="x", notes=("kept",), **answer)))
 
     told = result.result if result.success else result.error
     assert shown in told if isinstance(shown, str) else told == shown
@@ -164,7 +164,7 @@ async def test_a_plugins_answer_is_held_to_what_a_tools_is(answer, shown):
 
 async def test_a_plugins_notes_stay_in_the_record():
     """Beside those of the check of the arguments."""
-    result = await outcome(nothing, events=gate(ToolResult(success=True, tool_name="x", notes=("from a cache",))))
+    result = await outcome(nothing, hooks=gate(ToolResult(success=True, tool_name="x", notes=("from a cache",))))
 
     assert result.notes == ("from a cache",)
 
@@ -183,7 +183,7 @@ async def test_a_plugins_careless_answer_is_a_result_all_the_same(answer, error)
     def nothing() -> None:
         """Do nothing."""
 
-    assert (await outcome(nothing, events=gate(answer))).error == error
+    assert (await outcome(nothing, hooks=gate(answer))).error == error
 
 
 @pytest.mark.parametrize("error", STRANGE, ids=repr)
@@ -202,8 +202,8 @@ async def test_a_gate_that_raises_anything_is_shut(error, kind):
     def plain():
         raise error
 
-    watcher = Watcher("mine", plain if kind == "sync" else later, ())
-    result = await outcome(nothing, events=EventHooks({"flexchat_before_tool_call": [watcher]}))
+    watcher = HookCall("mine", plain if kind == "sync" else later, ())
+    result = await outcome(nothing, hooks=Hooks({"flexchat_before_tool_call": [watcher]}))
 
     assert result.error == "plugin mine could not decide about this call"
     assert ran == []

@@ -11,7 +11,7 @@ from flexchat.domain import ToolResult, TurnInfo
 from flexchat.errors import ConfigError, PluginConflictError, PluginLoadError
 from flexchat.plugin import Call, ToolContext, hookimpl
 from flexchat.plugin.call import MAX_AGAIN, MAX_DEPTH, PLACES, PluginStep
-from flexchat.plugin.events import EventHooks
+from flexchat.plugin.hooks import Hooks
 from flexchat.plugin.host import PluginHost
 from flexchat.testing import ScriptedProvider, calls, says
 
@@ -62,8 +62,8 @@ def double(ran):
 
 
 def manager(tools, *steps):
-    hooks = EventHooks(steps=[PluginStep(f"plugin{i}", step) for i, step in enumerate(steps)])
-    made = ToolManager(events=hooks)
+    hooks = Hooks(steps=[PluginStep(f"plugin{i}", step) for i, step in enumerate(steps)])
+    made = ToolManager(hooks=hooks)
     made.add(tools)
     return made
 
@@ -288,7 +288,7 @@ async def test_a_call_starts_over_a_few_times_at_most(double, ran):
         {"seconds_left": lambda: 0.0},
         {},
     ],
-    ids=str,
+    ids=lambda rest: next(iter(rest), "plain"),
 )
 async def test_every_call_is_told_twice(rest, double):
     """That it begins and what came of it, whatever came of it; between both, the reader has come so far."""
@@ -306,20 +306,20 @@ async def test_every_call_is_told_twice(rest, double):
 
 
 async def test_the_hook_hears_of_calls_that_never_ran(double):
-    """An unknown tool, wrong arguments, a refusal of the round: flexchat_after_tool_call is told."""
+    """An unknown tool, wrong arguments, a refusal of the round: flexchat_tool_finished is told."""
     heard = []
 
     class Observer:
         @hookimpl
-        def flexchat_after_tool_call(self, call_id, tool, params, result):
-            heard.append((call_id, tool and tool.name, params, result.error))
+        def flexchat_tool_finished(self, info, record):
+            heard.append((record.call_id, record.tool, record.params, record.result.error))
 
     chat = chat_of(tools=[double], hooks=[Observer()])
     for asked in (call(id="a", name="nobody"), call(id="b", arguments={}), call(id="c", refusal="no")):
         await chat.tools.calls.run(asked)
 
     assert heard == [
-        ("a", None, {"n": 2}, "Tool 'nobody' not found"),
+        ("a", "nobody", {"n": 2}, "Tool 'nobody' not found"),
         ("b", "double", {}, "Invalid parameters: missing 'n'"),
         ("c", "double", {"n": 2}, "no"),
     ]

@@ -29,7 +29,7 @@ def test_a_blocked_plugin_is_listed_with_who_blocked_it(run, monkeypatch):
 
 class Watching:
     @hookimpl
-    def flexchat_turn_started(self, turn_id):
+    def flexchat_turn_started(self, info):
         pass
 
 

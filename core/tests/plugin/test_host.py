@@ -88,7 +88,7 @@ def test_an_unknown_argument_is_refused():
     module = types.ModuleType("made")
 
     @hookimpl
-    def flexchat_turn_started(turn_id, mood):
+    def flexchat_turn_started(info, mood):
         pass
 
     module.flexchat_turn_started = flexchat_turn_started
@@ -98,7 +98,7 @@ def test_an_unknown_argument_is_refused():
 
     assert report.status == "failed"
     assert "mood" in report.reason
-    assert host.events()._watchers == {}
+    assert host.hooks().of("flexchat_turn_started") == ()
 
 
 def test_a_registration_that_raises_registers_nothing():

@@ -46,7 +46,7 @@ def test_a_turn(flexchat_app, scripted, recorded_events):
 
     assert answer.content == "It is 42."
     assert "before_tool_call" in recorded_events.names
-    assert recorded_events.of("after_tool_call")[0]["result"].result == {"result": 42}
+    assert recorded_events.of("tool_finished")[0]["record"].result.result == {"result": 42}
     model.assert_complete()
 
 

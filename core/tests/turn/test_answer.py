@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from engines import Answering
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import (
@@ -16,8 +17,7 @@ from flexchat.domain import (
     ToolCall,
 )
 from flexchat.errors import ProviderOverloadedError, ProviderProtocolError, ProviderTimeoutError, TurnTimeoutError
-from flexchat.llms.llm import Llms
-from flexchat.turn.answer import TOO_MANY_CALLS, ResponseGenerator
+from flexchat.turn.answer import TOO_MANY_CALLS
 
 
 def says(text, reason="stop"):
@@ -72,10 +72,10 @@ async def answer(provider, *, streamed=False, timeout_ms=60_000, **table):
     tools.add([now])
     limits = LimitsTable(turn_timeout_ms=timeout_ms)
     rule = ResponseRule(llm="bot", model="m", tools=RuleTools())
-    generator = ResponseGenerator(Llms.given({"bot": provider}), tools, limits=limits)
-    return [
-        event async for event in generator.answer(generator.begin(Profile(topic="x"), rule, "x", streamed=streamed))
-    ]
+    made = Answering(provider, rule, tools, limits)
+    if streamed:
+        return await made.events(Profile(topic="x"), "x")
+    return [await made.respond(Profile(topic="x"), "x")]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_a_provider_that_cannot_stream_answers_in_one_piece():
     """The reader sees the same kinds of events."""
     events = await answer(Whole(says("Hi")), streamed=True)
 
-    assert events[:2] == [TextDelta(0, "Hi"), StreamEnd(says("Hi"))]
+    assert events[1:3] == [TextDelta(0, "Hi"), StreamEnd(says("Hi"))]
     assert isinstance(events[-1], ChatResponse)
 
 
@@ -131,7 +131,7 @@ async def test_a_providers_timeout_is_the_turns_where_the_turn_is_over(monkeypat
 
     async def too_late():
         if slow:
-            monkeypatch.setattr("flexchat.turn.answer.time.monotonic", lambda: float("inf"))
+            monkeypatch.setattr("flexchat.turn.clock.time.monotonic", lambda: float("inf"))
         raise ProviderTimeoutError("no answer in time")
 
     with pytest.raises(expected):

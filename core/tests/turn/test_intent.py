@@ -1,14 +1,13 @@
 """Phase 3: intents, as models really name them."""
 
 import pytest
+from engines import asker
 from flexchat.config.model import ModelChoice
 from flexchat.domain import CollectionHits, Document, RagResults
 from flexchat.errors import ProviderOverloadedError
-from flexchat.llms.llm import Llms
-from flexchat.plugin.events import EventHooks
 from flexchat.testing.scripted import ScriptedProvider, says
-from flexchat.turn.asking import Asker, PhaseNotes
 from flexchat.turn.intent import IntentDetector, intent_prompt, read_category
+from flexchat.turn.phase_log import PhaseNotes
 from flexchat.turn.topic import Topic
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,8 +32,12 @@ BOT = ModelChoice(llm="bot", model="m")
 
 def detector(*replies, categories=None, choice=BOT, kind=ScriptedProvider):
     provider = kind(replies)
-    asker = Asker(Llms.given({"bot": provider}), EventHooks(), timeout_s=5)
-    return IntentDetector(asker, choice, categories or {}, 50), provider
+    intents = IntentDetector(choice, categories or {}, 50)
+
+    def detected(rag, notes):
+        return intents.detect("Where is my invoice?", TOPIC, rag, asker(provider, notes), notes)
+
+    return detected, provider
 
 
 NOTHING = RagResults()
@@ -42,7 +45,7 @@ NOTHING = RagResults()
 
 async def detect(intents, rag=NOTHING):
     notes = PhaseNotes()
-    return await intents.detect("Where is my invoice?", TOPIC, rag, notes), notes
+    return await intents(rag, notes), notes
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import contextlib
 import gc
 
 import pytest
-from flexchat import FlexChat, StorageError, TextDelta, TurnEnd, UnknownConversationError, UserMessage
+from flexchat import FlexChat, StorageError, TextDelta, TurnFinished, UnknownConversationError, UserMessage
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.conversations.view import Conversations
 from flexchat.testing import ScriptedProvider
@@ -73,7 +73,7 @@ async def test_a_history_of_the_request_comes_behind_what_is_kept(chat, store):
 
 async def test_by_the_time_the_turn_end_comes_the_turn_is_kept(chat, store):
     async for event in chat.stream("a", **C):
-        if isinstance(event, TurnEnd):
+        if isinstance(event, TurnFinished):
             assert event.turn.conversation == "c"
             assert [t.id for t in await store.turns(**C)] == [event.turn.id]
 
@@ -109,7 +109,7 @@ async def test_locks_of_conversations_are_not_collected_for_ever(chat):
         await chat.respond("a", conversation=str(number), tenant="t")
     gc.collect()
 
-    assert len(chat._keeper._locks) == 0
+    assert len(chat._engine.keeper._locks) == 0
 
 
 async def test_a_turn_that_cannot_be_kept_is_an_error_that_has_the_answer(tmp_path, store):
@@ -152,7 +152,8 @@ async def test_a_cancelled_wait_leaves_the_conversation_free(store):
 
 async def test_a_stream_that_is_closed_early_holds_up_nobody(chat):
     async with contextlib.aclosing(chat.stream("a", **C)) as events:
-        assert isinstance(await anext(events), TextDelta)
+        while not isinstance(await anext(events), TextDelta):
+            pass
 
     assert (await chat.respond("b", **C)).content == "a|a|b"
 

@@ -6,8 +6,10 @@ import anyio
 import attrs
 import pytest
 from flexchat import FlexChat
+from flexchat.assembly import Parts
 from flexchat.domain import AssistantMessage, Collection, Document, RetrievalHits, TextPart, UserMessage
 from flexchat.errors import ChatRequestError, NoMatchingRuleError, ProviderConnectionError, TurnTimeoutError
+from flexchat.llms.llm import Llms
 from flexchat.plugin import RetrieverType, ToolContext, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.testing.scripted import ScriptedProvider, calls, says
@@ -202,7 +204,7 @@ async def test_explain_tells_of_every_rule_and_asks_no_model_for_an_answer():
 async def test_explain_of_a_message_that_fits_no_rule_is_no_error():
     bot, _ = chat({"responses": [{"match": {"user_message": "x"}, "llm": "bot"}, {"llm": "bot"}]})
     object.__setattr__(bot.config, "responses", bot.config.responses[:1])
-    bot = FlexChat(bot.config, providers={}, tools=bot.tools)
+    bot = FlexChat(Parts(config=bot.config, llms=Llms(), tools=bot.tools))
 
     told = await bot.explain("Hello")
 

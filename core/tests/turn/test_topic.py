@@ -2,13 +2,13 @@
 
 import anyio
 import pytest
+from engines import asker
 from flexchat.config.model import ModelChoice
 from flexchat.domain import AssistantMessage, ChatRequest, TextPart, UserMessage
 from flexchat.errors import ProviderConnectionError
-from flexchat.llms.llm import Llms
-from flexchat.plugin.events import EventHooks
 from flexchat.testing.scripted import ScriptedProvider, says
-from flexchat.turn.asking import Asker, PhaseNotes, json_objects
+from flexchat.turn.asking import json_objects
+from flexchat.turn.phase_log import PhaseNotes
 from flexchat.turn.topic import LONGEST_TOPIC, PROMPT, Topic, TopicDetector, read_topic
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +20,12 @@ BOT = ModelChoice(llm="bot", model="m")
 
 def detector(*replies, choice=BOT, prompt=None, timeout_s=5.0, kind=ScriptedProvider):
     provider = kind(replies)
-    asker = Asker(Llms.given({"bot": provider}), EventHooks(), timeout_s=timeout_s)
-    return TopicDetector(asker, choice, prompt, 200), provider
+    topics = TopicDetector(choice, prompt, 200)
+
+    def detect(request, notes):
+        return topics.detect(request, asker(provider, notes, timeout_s), notes)
+
+    return detect, provider
 
 
 @pytest.mark.parametrize(
@@ -91,9 +95,7 @@ async def test_the_model_is_shown_the_last_six_messages_and_long_answers_only_by
             AssistantMessage(parts=(TextPart(text=f"answer {number}" + ("x" * 400 if number == 3 else "")),))
         )
 
-    found = await topics.detect(
-        ChatRequest(user_message="And today?", history=tuple(history), topic="trains"), PhaseNotes()
-    )
+    found = await topics(ChatRequest(user_message="And today?", history=tuple(history), topic="trains"), PhaseNotes())
 
     assert found.text == "fares"
     (asked,) = provider.requests
@@ -114,7 +116,7 @@ async def test_an_own_prompt_is_filled_in_once():
         says("x"), prompt="{{currentTopic}}|{{user_message}}|{{ conversationContext }}|{{other}}"
     )
 
-    await topics.detect(ChatRequest(user_message="what is {{currentTopic}}?"), PhaseNotes())
+    await topics(ChatRequest(user_message="what is {{currentTopic}}?"), PhaseNotes())
 
     assert provider.requests[0].messages[0].content == (
         "none|what is {{currentTopic}}?|(it begins with this message)|{{other}}"
@@ -129,7 +131,7 @@ async def test_a_model_that_fails_leaves_the_message_as_its_topic_with_a_warning
     topics, _ = detector(broken)
     notes = PhaseNotes()
 
-    assert await topics.detect(ChatRequest(user_message=MESSAGE, topic="trains"), notes) == Topic(MESSAGE, "new_topic")
+    assert await topics(ChatRequest(user_message=MESSAGE, topic="trains"), notes) == Topic(MESSAGE, "new_topic")
     assert notes.warnings == ["topic detection: bot: no connection; the message itself stands for its topic"]
 
 
@@ -140,31 +142,29 @@ async def test_a_model_that_never_answers_costs_the_time_of_a_phase_only():
         async def generate_chat(self, messages, model, options):
             await anyio.sleep_forever()
 
-    topics = TopicDetector(
-        Asker(Llms.given({"bot": Slow()}), EventHooks(), timeout_s=0.01), ModelChoice(llm="bot"), None, 200
-    )
+    topics, _ = detector(choice=ModelChoice(llm="bot"), timeout_s=0.01, kind=lambda _: Slow())
     notes = PhaseNotes()
 
-    assert (await topics.detect(ChatRequest(user_message=MESSAGE), notes)).text == MESSAGE
+    assert (await topics(ChatRequest(user_message=MESSAGE), notes)).text == MESSAGE
     assert notes.warnings == ["topic detection: the answer took too long; the message itself stands for its topic"]
 
 
 async def test_thoughts_before_the_answer_are_no_part_of_it():
     topics, _ = detector(says('<think>The user {"topic_summary": "wrong"} maybe</think>{"topic_summary": "fares"}'))
 
-    assert (await topics.detect(ChatRequest(user_message=MESSAGE), PhaseNotes())).text == "fares"
+    assert (await topics(ChatRequest(user_message=MESSAGE), PhaseNotes())).text == "fares"
 
 
 async def test_thoughts_that_began_in_the_prompt_are_no_part_of_it_either():
     topics, _ = detector(says('{"topic_summary": "wrong"} maybe</think>\n{"topic_summary": "fares"}'))
 
-    assert (await topics.detect(ChatRequest(user_message=MESSAGE), PhaseNotes())).text == "fares"
+    assert (await topics(ChatRequest(user_message=MESSAGE), PhaseNotes())).text == "fares"
 
 
 async def test_with_nobody_to_ask_the_message_is_the_topic():
     topics, provider = detector(choice=None)
 
-    assert (await topics.detect(ChatRequest(user_message=MESSAGE), PhaseNotes())) == Topic(MESSAGE, "new_topic")
+    assert (await topics(ChatRequest(user_message=MESSAGE), PhaseNotes())) == Topic(MESSAGE, "new_topic")
     assert provider.requests == []
 
 
@@ -177,7 +177,7 @@ async def test_who_only_stands_in_for_a_model_is_not_asked():
     topics, provider = detector(kind=StandIn)
     notes = PhaseNotes()
     earlier = (UserMessage(content="Tell me of trains"), AssistantMessage(parts=(TextPart(text="Chatter."),)))
-    found = await topics.detect(ChatRequest(user_message=MESSAGE, history=earlier, topic="trains"), notes)
+    found = await topics(ChatRequest(user_message=MESSAGE, history=earlier, topic="trains"), notes)
     assert found == Topic(MESSAGE, "new_topic")
     assert provider.requests == []
     assert notes.skipped == "'bot' only stands in for a model and cannot say"

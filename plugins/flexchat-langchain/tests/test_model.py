@@ -7,8 +7,9 @@ import threading
 import attrs
 import pytest
 from flexchat import FlexChat, ProviderError, SyncFlexChat, tool
-from flexchat.assembly import installed_plugins
+from flexchat.assembly import Parts, installed_plugins
 from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, ResponseFormatError
+from flexchat.llms.llm import Llms
 from flexchat.plugin import (
     AssistantMessage,
     ChatResult,
@@ -305,7 +306,8 @@ async def test_no_rule_that_fits_is_an_error(model_of):
     model, service = model_of()
     chat = model.chat.chat
     rule = attrs.evolve(chat.config.responses[0], match={"topic": "never"})
-    other = FlexChat(attrs.evolve(chat.config, responses=(rule,)), providers={"it": service}, tools=chat.tools)
+    config = attrs.evolve(chat.config, responses=(rule,))
+    other = FlexChat(Parts(config=config, llms=Llms.given({"it": service}), tools=chat.tools))
     for asked in (FlexChatModel(chat=other), FlexChatModel(chat=other).bind_tools([get_weather])):
         with pytest.raises(NoMatchingRuleError):
             await asked.ainvoke("hi")

@@ -402,4 +402,4 @@ def test_a_manager_is_an_executor_too():
     manager = ToolManager()
     manager.add(TOOLS)
     client = OllamaClient(manager, model="qwen3", base_url="http://127.0.0.1:9")
-    assert client._tools is manager
+    assert client.tools is manager

@@ -162,8 +162,8 @@ def test_plugins_are_asked_and_told_with_the_id_of_the_call(exported):
             return ToolResult.failed(tool.name, "a person must do this") if params["a"] == 13 else None
 
         @hookimpl
-        def flexchat_after_tool_call(self, call_id, result):
-            heard.append(("after", call_id, result.success))
+        def flexchat_tool_finished(self, record):
+            heard.append(("after", record.call_id, record.result.success))
 
     host = installed_plugins()
     host.register(Watching(), "watching")

@@ -12,8 +12,8 @@ from ..domain.masking import Mask
 from ..errors import PluginConflictError, PluginLoadError
 from ..plugin.call import PLACES, Call, PluginStep, Rest, Step, Tell, wrong_place
 from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
-from ..plugin.events import EventHooks
 from ..plugin.foreign import contained
+from ..plugin.hooks import Hooks
 from ..tools.registry import ToolRegistry
 from .outcomes import Outcomes
 from .prepared import PreparedTools
@@ -48,16 +48,16 @@ class Calls:
         *,
         handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
         retrievers: Mapping[str, Retriever] | None = None,
-        hooks: EventHooks | None = None,
+        hooks: Hooks | None = None,
         default_timeout_ms: int = 30_000,
         mask: Mask | None = None,
         error_detail: Literal["message", "incident"] = "message",
     ) -> None:
-        hooks, mask = hooks or EventHooks(), mask or Mask()
+        hooks, mask = hooks or Hooks(), mask or Mask()
         outcomes = self._outcomes = Outcomes(mask, error_detail)
         prepared = self._prepared = PreparedTools(implementation_types)
-        gates = hooks.watchers("flexchat_before_tool_call")
-        tell: Tell = hooks.tool_call
+        gates = hooks.of("flexchat_before_tool_call")
+        tell: Tell = hooks.tell_call
         core: list[Step] = [
             Told(tell, mask, outcomes),
             LookUp(registry),

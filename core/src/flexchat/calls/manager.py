@@ -13,7 +13,7 @@ from ..domain import Implementation, ToolDefinition
 from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
-from ..plugin.events import EventHooks
+from ..plugin.hooks import Hooks
 from ..tools.python_function import PYTHON, FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from .calls import Calls
@@ -47,7 +47,7 @@ class ToolManager:
         handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
         offered: Mapping[str, ToolDefinition] | None = None,
         retrievers: Mapping[str, Retriever] | None = None,
-        events: EventHooks | None = None,
+        hooks: Hooks | None = None,
         mask: Mask | None = None,
     ) -> None:
         self.table = table or ToolsTable()
@@ -57,7 +57,7 @@ class ToolManager:
             "implementation_types": implementation_types,
             "handlers": handlers,
             "retrievers": retrievers,
-            "events": events,
+            "hooks": hooks,
             "mask": mask,
         }
         self._registry = ToolRegistry(formats)
@@ -66,7 +66,7 @@ class ToolManager:
             {PYTHON.name: PYTHON, **(implementation_types or {})},
             handlers=handlers,
             retrievers=retrievers,
-            hooks=events,
+            hooks=hooks,
             default_timeout_ms=self.get_default_timeout(),
             mask=mask,
             error_detail=self.table.error_detail,

@@ -29,8 +29,8 @@ from ..domain.masking import Mask
 from ..errors import ToolError, nearest
 from ..plugin.call import Call, Place, Rest, Tell
 from ..plugin.contracts import Retriever, ToolContext, ToolHandler
-from ..plugin.events import Watcher
 from ..plugin.foreign import contained
+from ..plugin.hooks import HookCall, ToolGate
 from ..plugin.threads import STILL_RUNNING
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry
@@ -55,6 +55,8 @@ class Told:
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Take the time from here, so that execution_time_ms has the waiting of every step in it."""
         started = time.perf_counter()
+        if not isinstance(call.name, str):
+            call.name = quoted(call.name)
         tell = call.tell or self.tell
         await tell(call, None)
         if call.seam is not None:
@@ -77,8 +79,6 @@ class LookUp:
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Set call.tool."""
-        if not isinstance(call.name, str):
-            call.name = quoted(call.name)
         tool = self.registry.get(call.name)
         is_offered = call.offered is None or call.name in call.offered
         if is_offered:
@@ -135,15 +135,16 @@ class Authorize:
 
     name: ClassVar[str] = "flexchat_before_tool_call"
     place: ClassVar[Place] = "authorize"
-    gates: Sequence[Watcher]
+    gates: Sequence[HookCall]
     outcomes: Outcomes
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
         """Let the call go on if every gate says None; one that breaks refuses it."""
-        facts = {"turn_id": call.turn.id, "call_id": call.id, "tool": call.tool, "params": call.arguments}
+        assert call.tool is not None
+        facts = ToolGate(info=call.turn, call_id=call.id, tool=call.tool, params=call.arguments)
         for gate in self.gates:
             try:
-                answer = await gate.call(facts)
+                answer = await gate(facts)
             except Exception:
                 log.exception("plugin %s: %s failed; the call is refused", gate.plugin, self.name)
                 return ToolResult.failed(call.name, f"plugin {gate.plugin} could not decide about this call")

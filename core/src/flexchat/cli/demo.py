@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 
 from ..app import FlexChat
-from ..domain import TurnEnd
+from ..domain import TurnFinished
 from ..plugin.contracts import Command
 from .arguments import spoken
 from .opening import open_chat, prepare
@@ -54,7 +54,7 @@ async def _show(chat: FlexChat, question: str, args: argparse.Namespace) -> None
         transcript = Transcript(terminal, step, streamed=False)
         async with contextlib.aclosing(chat.stream(question)) as events:
             async for event in events:
-                if isinstance(event, TurnEnd):
+                if isinstance(event, TurnFinished):
                     answer = event.turn.content.replace("\n", f"\n{_INDENT}")
                     terminal.out(f"Model: {answer}")
                 else:

@@ -11,7 +11,7 @@ from .terminal import Terminal
 # Tool calls and plugins that are left out are told anyway. Beside them matter watchers that fail, waiting for a
 # service, what slows every command, what goes wrong in the server, and a damaged store.
 _MATTERS = (
-    *("flexchat.plugin.events", "flexchat.llms", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
+    *("flexchat.plugin.hooks", "flexchat.llms", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
     "flexchat_web",
 )
 

@@ -18,7 +18,7 @@ from ..domain import (
     ToolFinished,
     ToolStarted,
     Turn,
-    TurnEnd,
+    TurnFinished,
 )
 from .terminal import Style, Terminal, one_line
 
@@ -34,7 +34,7 @@ async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Termina
     async with contextlib.aclosing(events):
         async for event in events:
             transcript.show(event)
-    assert transcript.turn is not None, "a turn ends with TurnEnd"
+    assert transcript.turn is not None, "a turn ends with TurnFinished"
     if transcript.turn.citations:
         terminal.say(f"sources: {spoken_sources(transcript.turn.citations)}", "dim")
     for warning in transcript.turn.response.warnings:
@@ -83,7 +83,7 @@ class Transcript:
                 self._running -= 1
                 self._side_by_side = self._side_by_side and self._running > 0
                 self._step("←", "<-", who + spoken_result(event.record), time_of(event.record))
-            case TurnEnd():
+            case TurnFinished():
                 self.turn = event.turn
                 if not self._written and event.turn.content:
                     self._terminal.write(event.turn.content)

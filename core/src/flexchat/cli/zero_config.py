@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..app import FlexChat
-from ..assembly import require_gates
+from ..assembly import Parts, require_gates
 from ..calls.manager import ToolManager
+from ..llms.llm import Llms
 from ..plugin.host import PluginHost
 from ..tools.settings import tool_trouble
 from .usage import UsageError
@@ -80,10 +81,10 @@ def without_model(host: PluginHost) -> FlexChat:
         implementation_types=host.implementation_types.by_name,
         handlers=host.handlers.by_name,
         offered=host.tools.by_name,
-        events=host.events(),
+        hooks=host.hooks(),
     )
     tools.load_tools()
-    return FlexChat(Config(tools=table), providers={}, tools=tools)
+    return FlexChat(Parts(config=Config(tools=table), llms=Llms(), tools=tools))
 
 
 def _tools_of(case: Mapping[str, Any]) -> set[str]:

@@ -14,6 +14,28 @@ from .chat import (
 )
 from .conversation import ConversationInfo, ConversationTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
+from .events import (
+    ChatEvent,
+    Happening,
+    ModelRequestFinished,
+    ModelRequestStarted,
+    PhaseFinished,
+    PhaseStarted,
+    ReasoningDelta,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    ToolFinished,
+    ToolStarted,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    result_of,
+)
 from .filters import Where
 from .messages import (
     AssistantMessage,
@@ -41,20 +63,6 @@ from .retrieval import (
     RetrievalHits,
     Source,
 )
-from .stream import (
-    ChatEvent,
-    ReasoningDelta,
-    StreamEnd,
-    StreamEvent,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    ToolFinished,
-    ToolStarted,
-    TurnEnd,
-    result_of,
-)
 from .tools import Implementation, ToolCallRecord, ToolDefinition, ToolResult
 from .turn import DEFAULT_TENANT, ChatRequest, CollectionChoice, PhaseRecord, Turn, TurnInfo, TurnStatus
 
@@ -76,12 +84,17 @@ __all__ = [
     "Document",
     "Effort",
     "Embeddings",
+    "Happening",
     "Implementation",
     "MediaPart",
     "Message",
     "ModelInfo",
+    "ModelRequestFinished",
+    "ModelRequestStarted",
     "OpaquePart",
+    "PhaseFinished",
     "PhaseRecord",
+    "PhaseStarted",
     "Profile",
     "ProviderData",
     "RagResults",
@@ -112,8 +125,11 @@ __all__ = [
     "ToolResult",
     "ToolStarted",
     "Turn",
-    "TurnEnd",
+    "TurnCancelled",
+    "TurnFailed",
+    "TurnFinished",
     "TurnInfo",
+    "TurnStarted",
     "TurnStatus",
     "Usage",
     "UserMessage",

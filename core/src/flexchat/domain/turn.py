@@ -12,7 +12,7 @@ from .messages import Message
 from .retrieval import Citation, Profile
 
 DEFAULT_TENANT = "default"
-"""Whose turns, calls and conversations they are where nobody says."""
+"""Whose conversations are meant where nobody says."""
 
 TurnStatus = Literal["done", "cancelled", "failed"]
 """How a turn ended: with its answer, because somebody stopped it, or with an error."""
@@ -20,13 +20,13 @@ TurnStatus = Literal["done", "cancelled", "failed"]
 
 @attrs.frozen(kw_only=True)
 class TurnInfo:
-    """Which turn something belongs to.
+    """Which turn it is.
 
     Attributes:
-        id: 32 hexadecimal digits; empty outside of turns.
-        conversation: Id of the kept conversation it goes on with; None if it is not kept.
-        tenant: Whose conversation, or whose call.
-        parent: Id of the tool call it runs in; None if it is nobody's.
+        id: 32 hexadecimal digits, the same in everything that is told of the turn; empty outside of turns.
+        conversation: The kept conversation it belongs to; None if it is kept nowhere.
+        tenant: Whose conversation.
+        parent: Of a turn that a tool has begun, the id of the turn that called the tool.
     """
 
     id: str = ""
@@ -55,6 +55,11 @@ class ChatRequest:
         so_far: What followed the user's message already: calls whose tools the caller has run, and their results. The
             model goes on from there.
         variables: What prompts may show beside the profile's fields, by name: {{name}}. Goes before the config's.
+        response_format: What the answer must be; see FlexChat.respond.
+        conversation: Id of the kept conversation it belongs to; None for none.
+        tenant: Whose conversation.
+        context: Whatever the caller wants tools and policies to have: they find it as ``context.context``. It is never
+            shown to a model and never kept.
     """
 
     user_message: str
@@ -63,6 +68,10 @@ class ChatRequest:
     collections: tuple[CollectionChoice, ...] | None = None
     so_far: tuple[Message, ...] = ()
     variables: Mapping[str, Any] = attrs.field(factory=dict)
+    response_format: Any = None
+    conversation: str | None = None
+    tenant: str = DEFAULT_TENANT
+    context: Any = None
 
 
 @attrs.frozen(kw_only=True)

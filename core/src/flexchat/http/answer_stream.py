@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
-from ..domain.stream import CharacterJoiner, ChatEvent
+from ..domain.events import CharacterJoiner, ChatEvent
 from ..errors import ProviderError, ProviderProtocolError
 from .answer_shape import WrongShape
 from .sse import SseDecoder

@@ -46,6 +46,7 @@ from ..domain import (
     ToolDefinition,
     ToolMessage,
     ToolResult,
+    Turn,
     TurnInfo,
     TurnStatus,
     Usage,
@@ -53,6 +54,7 @@ from ..domain import (
     Where,
     result_of,
 )
+from ..domain.events import CharacterJoiner
 from ..domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
 from ..domain.history import read_history, write_history
 from ..domain.message_json import (
@@ -63,7 +65,6 @@ from ..domain.message_json import (
     turn_to_dict,
     turn_to_json,
 )
-from ..domain.stream import CharacterJoiner
 from ..domain.text import storable
 from ..errors import (
     ContentFilterError,
@@ -79,6 +80,7 @@ from ..errors import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    RequestRefusedError,
     RetrievalError,
     StorageError,
     ToolError,
@@ -108,12 +110,14 @@ from .contracts import (
     ToolEncoder,
     ToolHandler,
 )
+from .hooks import AppInfo, ModelRequest
 from .hookspecs import hookimpl
 from .ranking import fused, reranked
 
 __all__ = [
     "AllOf",
     "AnyOf",
+    "AppInfo",
     "AssistantMessage",
     "AssistantPart",
     "Call",
@@ -146,6 +150,7 @@ __all__ = [
     "Message",
     "ModelInfo",
     "ModelNotFoundError",
+    "ModelRequest",
     "OpaquePart",
     "PhaseRecord",
     "Place",
@@ -163,6 +168,7 @@ __all__ = [
     "ReasoningDelta",
     "ReasoningPart",
     "RefusalPart",
+    "RequestRefusedError",
     "Reranker",
     "RerankerType",
     "ResponseFormat",
@@ -198,6 +204,7 @@ __all__ = [
     "ToolHandler",
     "ToolMessage",
     "ToolResult",
+    "Turn",
     "TurnInfo",
     "TurnStatus",
     "UnknownCollectionError",

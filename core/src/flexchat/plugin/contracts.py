@@ -30,7 +30,7 @@ from ..domain import (
     Where,
 )
 from .call import NO_TURN, Call
-from .citing import Found, found_in_turn
+from .current import Found, current_turn
 from .threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -454,9 +454,9 @@ class ToolContext:
         """
         if len(hits.documents) != len(hits.distances) or not all(map(math.isfinite, hits.distances)):
             raise ValueError("every document that is cited needs a distance, a finite number")
-        found = found_in_turn.get()
-        if found is not None:
-            found.append(Found(self.tool.name, service, hits))
+        turn = current_turn.get()
+        if turn is not None:
+            turn.found.append(Found(self.tool.name, service, hits))
 
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:
         """Run a handler where it belongs: on the event loop if it is async, else in a thread."""

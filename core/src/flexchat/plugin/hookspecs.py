@@ -4,9 +4,10 @@ There are two kinds.
 
 flexchat_register_*   Called once, while the app is built. Yield records; FlexChat keeps them and calls what they
                       hold. A name that two plugins offer can be used by neither until one of them is blocked.
-all others            Called during a turn: watch, log, measure. One that raises is logged under its plugin's name
-                      and the turn goes on. Only flexchat_before_tool_call can change what happens; a step
-                      (flexchat_register_steps) can do so in more ways.
+flexchat_before_*     Gates: called before a request goes to a model or a tool runs; they may change or refuse it. One
+                      that raises refuses. A step (flexchat_register_steps) can do more with a tool call.
+all others            Told what happens: watch, log, measure. One that raises is logged under its plugin's name and the
+                      turn goes on. Their arguments are the fields of the class of that name in domain/events.py.
 
 An implementation names only the arguments it wants. Event hooks are `def` or `async def`; they run on the event
 loop, one after the other, so they must not block.
@@ -22,7 +23,18 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from ..domain import ChatOptions, ChatResponse, ChatResult, Message, ToolDefinition, ToolResult
+    from ..domain import (
+        ChatOptions,
+        ChatResult,
+        Message,
+        PhaseRecord,
+        ToolCall,
+        ToolCallRecord,
+        ToolDefinition,
+        ToolResult,
+        Turn,
+        TurnInfo,
+    )
     from .call import Step
     from .contracts import (
         Command,
@@ -33,6 +45,7 @@ if TYPE_CHECKING:
         RetrieverType,
         ToolHandler,
     )
+    from .hooks import AppInfo, ModelRequest
 
 hookspec = pluggy.HookspecMarker("flexchat")
 hookimpl = pluggy.HookimplMarker("flexchat")
@@ -182,53 +195,91 @@ def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-bod
 
 
 @hookspec
-def flexchat_turn_started(turn_id: str, user_message: str) -> Awaitable[None] | None:
+def flexchat_app_opened(app: AppInfo) -> Awaitable[None] | None:
+    """A FlexChat is in use: it was entered, or its first turn begins."""
+
+
+@hookspec
+def flexchat_app_closed(app: AppInfo) -> Awaitable[None] | None:
+    """A FlexChat that was opened closes its connections now."""
+
+
+@hookspec
+def flexchat_turn_started(info: TurnInfo, user_message: str) -> Awaitable[None] | None:
     """A user's message has arrived; no phase has run yet.
 
     Args:
-        turn_id: 32 hexadecimal digits, the same in every event of the turn.
+        info: Which turn: ``info.id`` is the same in every event of it; its conversation, tenant, and the turn whose
+            tool has begun it.
     """
 
 
 @hookspec
-def flexchat_phase_finished(turn_id: str, phase: str, outcome: object, elapsed_ms: float) -> Awaitable[None] | None:
-    """One of the six phases is done.
+def flexchat_phase_started(info: TurnInfo, phase: str) -> Awaitable[None] | None:
+    """One of the six phases begins.
 
     Args:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
             "response matching" or "response generation".
+    """
+
+
+@hookspec
+def flexchat_phase_finished(info: TurnInfo, record: PhaseRecord, outcome: object) -> Awaitable[None] | None:
+    """One of the six phases is done.
+
+    Args:
+        record: How it went: its phase, elapsed_ms, warnings, why it was skipped …
         outcome: What the phase returned, in the order above: the topic (str), RagResults, the intent (str or None),
             Profile, the rule as (index, ResponseRule), ChatResponse. A phase that was not run returns what it would
             have without a model or a store.
 
     Example:
         @hookimpl
-        def flexchat_phase_finished(phase, elapsed_ms):
-            print(f"{phase}: {elapsed_ms:.0f} ms")
+        def flexchat_phase_finished(record):
+            print(f"{record.phase}: {record.elapsed_ms:.0f} ms")
     """
 
 
 @hookspec
-def flexchat_before_chat(
-    turn_id: str, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions
+def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelRequest | None] | ModelRequest | None:
+    """A request is about to go to a model: for the answer, or for phase 1 or 3.
+
+    Return None to let it go, or a ModelRequest to send that instead (``attrs.evolve(request, messages=…)``): without
+    personal data, with a cheaper model of the same service. What is kept of the turn stays as it was. Raise
+    RequestRefusedError to refuse it: the turn fails with that error; a phase that only detects goes on without.
+    The plugin registered last is asked first, and the next one sees what it returned. If an implementation raises
+    anything else, the request is refused: a gate that breaks stays shut.
+
+    Example:
+        @hookimpl
+        def flexchat_before_model_request(request):
+            if "internal" in request.info.tenant and request.llm == "cloud":
+                raise RequestRefusedError("This tenant's data must not leave the house")
+    """
+
+
+@hookspec
+def flexchat_model_request_started(
+    info: TurnInfo, llm: str, model: str, messages: tuple[Message, ...], options: ChatOptions
 ) -> Awaitable[None] | None:
-    """A request is about to go to a provider: for the answer, or for phase 1 or 3.
+    """A request goes to a model.
 
     Args:
-        service: Name of the LLM in the config.
+        llm: Name of the LLM in the config.
     """
 
 
 @hookspec
-def flexchat_after_chat(
-    turn_id: str, service: str, model: str, result: ChatResult, elapsed_ms: float
+def flexchat_model_request_finished(
+    info: TurnInfo, llm: str, model: str, elapsed_ms: float, result: ChatResult | None, error: Exception | None
 ) -> Awaitable[None] | None:
-    """A provider has answered. Not called if it failed: see flexchat_turn_failed."""
+    """A model has answered, or its service has failed, however often it was asked; another may be asked instead."""
 
 
 @hookspec
 def flexchat_before_tool_call(
-    turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
+    info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
 ) -> Awaitable[ToolResult | None] | ToolResult | None:
     """A tool is about to run, its parameters already checked. Stands at the place "authorize"; see docs/tool-calls.md.
 
@@ -248,26 +299,42 @@ def flexchat_before_tool_call(
 
 
 @hookspec
-def flexchat_after_tool_call(
-    turn_id: str, call_id: str, tool: ToolDefinition | None, params: Mapping[str, Any], result: ToolResult
-) -> Awaitable[None] | None:
-    """A tool call has ended, whatever came of it: the tool has answered, well or badly, or a plugin has in its place,
-    or it was refused, its arguments were wrong, or there is no such tool.
+def flexchat_tool_started(info: TurnInfo, call: ToolCall) -> Awaitable[None] | None:
+    """A tool is called; nothing has been checked yet.
 
     Args:
-        tool: None where there is none of that name, or it was not offered; result.tool_name is the name.
-        params: As they were checked; as they came, which may be anything, where the call did not get so far.
+        info: Its id is empty for a call outside of turns.
     """
 
 
 @hookspec
-def flexchat_turn_finished(turn_id: str, response: ChatResponse, elapsed_ms: float) -> Awaitable[None] | None:
-    """The response is ready to go back to the user."""
+def flexchat_tool_finished(info: TurnInfo, record: ToolCallRecord) -> Awaitable[None] | None:
+    """A tool call has ended, whatever came of it: the tool has answered, well or badly, or a plugin has in its place,
+    or it was refused, its arguments were wrong, or there is no such tool.
+
+    Args:
+        record: As the turn keeps it: tool, params (as they were written), result, call_id …
+    """
 
 
 @hookspec
-def flexchat_turn_failed(turn_id: str, error: Exception, elapsed_ms: float) -> Awaitable[None] | None:
+def flexchat_turn_finished(info: TurnInfo, turn: Turn) -> Awaitable[None] | None:
+    """The turn is done, and kept where it is to be kept; it is about to go back to the user."""
+
+
+@hookspec
+def flexchat_turn_failed(info: TurnInfo, error: Exception, turn: Turn) -> Awaitable[None] | None:
     """The turn ended in an error, which is still on its way to the caller.
 
-    A turn that is cancelled, or whose stream is closed early, ends with neither this event nor flexchat_turn_finished.
+    Args:
+        turn: What there was by then.
+    """
+
+
+@hookspec
+def flexchat_turn_cancelled(info: TurnInfo, turn: Turn) -> Awaitable[None] | None:
+    """The turn was stopped: its caller has left, closed the stream, or was cancelled. There is a second for this.
+
+    Args:
+        turn: What there was by then.
     """

@@ -27,8 +27,8 @@ from .contracts import (
     RetrieverType,
     ToolHandler,
 )
-from .events import EventHooks, Watcher
 from .foreign import ForeignError, contained, named
+from .hooks import HookCall, Hooks
 from .records import PluginReport, Records, spoken_name
 
 log = logging.getLogger(__name__)
@@ -173,13 +173,13 @@ class PluginHost:
         for name in self._misplaced:
             yield name, str(self.why_inactive(name))
 
-    def events(self) -> EventHooks:
+    def hooks(self) -> Hooks:
         """Return the event hooks and the steps of the plugins that are active now."""
-        watchers: dict[str, list[Watcher]] = {}
+        calls: dict[str, list[HookCall]] = {}
         for hook in _hook_names(registration=False):
             found = getattr(self._manager.hook, hook).get_hookimpls()
-            watchers[hook] = [Watcher(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
-        return EventHooks(watchers, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
+            calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
+        return Hooks(calls, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
 
     def _load(self, name: str, package: str, load: Callable[[], object], *, gate: bool = False) -> PluginReport:
         started = time.perf_counter()

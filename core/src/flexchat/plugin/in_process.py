@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from ..errors import ConfigError, Problem
-from .events import EventHooks
+from .hooks import Hooks
 from .host import PluginHost, registration_hooks
 
 
-def with_hooks(events: EventHooks, hooks: Iterable[object]) -> EventHooks:
+def with_hooks(plugins: Hooks, hooks: Iterable[object]) -> Hooks:
     """Return the plugins' hooks and steps with those of these objects behind them.
 
     Raises:
@@ -30,7 +30,7 @@ def with_hooks(events: EventHooks, hooks: Iterable[object]) -> EventHooks:
             problems.append(f"{name}: {registers[0]} is for plugins: PluginHost.register takes them")
         elif (reason := own.why_inactive(name)) is not None and not own.steps.conflicts:
             problems.append(reason)
-    together = events.followed_by(own.events())
+    together = plugins.followed_by(own.hooks())
     names = Counter(each.step.name for each in together.steps)
     doubled = [*own.steps.conflicts, *(name for name, times in names.items() if times > 1)]
     problems += [f"two steps are called '{name}'" for name in doubled]

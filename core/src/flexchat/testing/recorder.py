@@ -7,7 +7,18 @@ from typing import Any
 
 import attrs
 
-from ..plugin import ChatOptions, ChatResult, Message, ToolDefinition, ToolResult, hookimpl
+from ..domain import (
+    ChatOptions,
+    ChatResult,
+    Message,
+    PhaseRecord,
+    ToolCall,
+    ToolCallRecord,
+    ToolDefinition,
+    Turn,
+    TurnInfo,
+)
+from ..plugin import AppInfo, ModelRequest, hookimpl
 
 
 @attrs.frozen
@@ -30,7 +41,7 @@ class RecordedEvents:
 
     @property
     def names(self) -> list[str]:
-        """The events' names, in order: "turn_started", "phase_finished" …"""
+        """The events' names, in order: "turn_started", "phase_started" …"""
         return [event.name for event in self.events]
 
     def of(self, name: str) -> list[Mapping[str, Any]]:
@@ -41,49 +52,85 @@ class RecordedEvents:
         self.events.append(RecordedEvent(name, facts))
 
     @hookimpl
-    def flexchat_turn_started(self, turn_id: str, user_message: str) -> None:
-        """Remember it."""
-        self._keep("turn_started", turn_id=turn_id, user_message=user_message)
-
-    @hookimpl
-    def flexchat_phase_finished(self, turn_id: str, phase: str, outcome: object, elapsed_ms: float) -> None:
-        """Remember it."""
-        self._keep("phase_finished", turn_id=turn_id, phase=phase, outcome=outcome, elapsed_ms=elapsed_ms)
-
-    @hookimpl
-    def flexchat_before_chat(
-        self, turn_id: str, service: str, model: str, messages: tuple[Message, ...], options: ChatOptions
-    ) -> None:
-        """Remember it."""
-        self._keep("before_chat", turn_id=turn_id, service=service, model=model, messages=messages, options=options)
-
-    @hookimpl
-    def flexchat_after_chat(
-        self, turn_id: str, service: str, model: str, result: ChatResult, elapsed_ms: float
-    ) -> None:
-        """Remember it."""
-        self._keep("after_chat", turn_id=turn_id, service=service, model=model, result=result, elapsed_ms=elapsed_ms)
-
-    @hookimpl
     def flexchat_before_tool_call(
-        self, turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
+        self, info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
     ) -> None:
         """Remember it, and let the tool run."""
-        self._keep("before_tool_call", turn_id=turn_id, call_id=call_id, tool=tool, params=params)
+        self._keep("before_tool_call", info=info, call_id=call_id, tool=tool, params=params)
 
     @hookimpl
-    def flexchat_after_tool_call(
-        self, turn_id: str, call_id: str, tool: ToolDefinition, params: Mapping[str, Any], result: ToolResult
+    def flexchat_app_opened(self, app: AppInfo) -> None:
+        """Remember it."""
+        self._keep("app_opened", app=app)
+
+    @hookimpl
+    def flexchat_app_closed(self, app: AppInfo) -> None:
+        """Remember it."""
+        self._keep("app_closed", app=app)
+
+    @hookimpl
+    def flexchat_before_model_request(self, request: ModelRequest) -> None:
+        """Remember it, and let it go."""
+        self._keep("before_model_request", request=request)
+
+    @hookimpl
+    def flexchat_turn_started(self, info: TurnInfo, user_message: str) -> None:
+        """Remember it."""
+        self._keep("turn_started", info=info, user_message=user_message)
+
+    @hookimpl
+    def flexchat_phase_started(self, info: TurnInfo, phase: str) -> None:
+        """Remember it."""
+        self._keep("phase_started", info=info, phase=phase)
+
+    @hookimpl
+    def flexchat_phase_finished(self, info: TurnInfo, record: PhaseRecord, outcome: object) -> None:
+        """Remember it."""
+        self._keep("phase_finished", info=info, record=record, outcome=outcome)
+
+    @hookimpl
+    def flexchat_model_request_started(
+        self, info: TurnInfo, llm: str, model: str, messages: tuple[Message, ...], options: ChatOptions
     ) -> None:
         """Remember it."""
-        self._keep("after_tool_call", turn_id=turn_id, call_id=call_id, tool=tool, params=params, result=result)
+        self._keep("model_request_started", info=info, llm=llm, model=model, messages=messages, options=options)
 
     @hookimpl
-    def flexchat_turn_finished(self, turn_id: str, response: Any, elapsed_ms: float) -> None:
+    def flexchat_model_request_finished(
+        self,
+        info: TurnInfo,
+        llm: str,
+        model: str,
+        elapsed_ms: float,
+        result: ChatResult | None,
+        error: Exception | None,
+    ) -> None:
         """Remember it."""
-        self._keep("turn_finished", turn_id=turn_id, response=response, elapsed_ms=elapsed_ms)
+        self._keep(
+            "model_request_finished", info=info, llm=llm, model=model, elapsed_ms=elapsed_ms, result=result, error=error
+        )
 
     @hookimpl
-    def flexchat_turn_failed(self, turn_id: str, error: Exception, elapsed_ms: float) -> None:
+    def flexchat_tool_started(self, info: TurnInfo, call: ToolCall) -> None:
         """Remember it."""
-        self._keep("turn_failed", turn_id=turn_id, error=error, elapsed_ms=elapsed_ms)
+        self._keep("tool_started", info=info, call=call)
+
+    @hookimpl
+    def flexchat_tool_finished(self, info: TurnInfo, record: ToolCallRecord) -> None:
+        """Remember it."""
+        self._keep("tool_finished", info=info, record=record)
+
+    @hookimpl
+    def flexchat_turn_finished(self, info: TurnInfo, turn: Turn) -> None:
+        """Remember it."""
+        self._keep("turn_finished", info=info, turn=turn)
+
+    @hookimpl
+    def flexchat_turn_failed(self, info: TurnInfo, error: Exception, turn: Turn) -> None:
+        """Remember it."""
+        self._keep("turn_failed", info=info, error=error, turn=turn)
+
+    @hookimpl
+    def flexchat_turn_cancelled(self, info: TurnInfo, turn: Turn) -> None:
+        """Remember it."""
+        self._keep("turn_cancelled", info=info, turn=turn)

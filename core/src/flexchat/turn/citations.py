@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..domain import Citation, Document, RagResults
-from ..plugin.citing import Found
+from ..plugin.current import Found
 
 _SHORTEST_NAME = 4
 """Characters of a title that can be recognised in a text."""

@@ -15,7 +15,8 @@ from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, 
 from ..errors import FlexChatError, RetrievalError, UnknownServiceError
 from ..plugin.contracts import Retriever
 from ..plugin.foreign import named
-from .asking import PhaseNotes, in_time
+from .asking import in_time
+from .phase_log import PhaseNotes
 from .topic import Topic, reason
 
 log = logging.getLogger(__name__)

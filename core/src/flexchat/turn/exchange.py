@@ -1,269 +1,216 @@
-"""One exchange of phase 6: ask the rule's service, or one that stands in for it, within the turn's time."""
+"""One question to a model: the answer, a topic, an intent, an answer in its form. All ask here."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator
-from typing import Any
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.model import ResponseRule
-from ..domain import (
-    AssistantMessage,
-    ChatEvent,
-    ChatOptions,
-    ChatResult,
-    Message,
-    ReasoningPart,
-    Round,
-    StreamEnd,
-    TextDelta,
-    ToolCallRecord,
-    Usage,
-)
-from ..errors import (
-    ProviderError,
-    ProviderProtocolError,
-    ProviderTimeoutError,
-    TurnTimeoutError,
-)
-from ..http.deadline import Deadline
-from ..llms.llm import Llms
+from ..domain import ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, StreamEnd, TextDelta
+from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from ..plugin.contracts import ChatProvider
-from ..plugin.events import EventHooks
-from ..plugin.foreign import is_meant, told
+from ..plugin.foreign import ForeignError, contained, named
+from ..plugin.hooks import ModelRequest
 from ..schema.answer_form import AnswerForm
-from ..tools.registry import ToolRegistry
-from .tool_loop import ToolLoop
+from .active import ActiveTurn, Candidates
+
+if TYPE_CHECKING:
+    from ..llms.llm import LLM
+    from ..llms.retry import Attempts
 
 log = logging.getLogger(__name__)
 
 
-@attrs.define(kw_only=True)
-class Generation:
-    """One response while it is being made.
+async def exchange(
+    turn: ActiveTurn,
+    who: Candidates,
+    messages: tuple[Message, ...],
+    options: ChatOptions,
+    *,
+    offered: tuple[str, ...] = (),
+    form: AnswerForm | None = None,
+    is_answer: bool = False,
+    at_most_s: float | None = None,
+) -> tuple[ChatResult, float]:
+    """Ask a model, and return its answer and the milliseconds it took.
 
-    Attributes:
-        service, model: Who is asked; before the first exchange as the rule says it.
-        fallback: Services that may still stand in.
-        kept: How many of the messages were there before this turn.
-        aside: Said to the model behind the messages, and no part of the turn.
-        streamed: Ask for answers piece by piece, where the provider can do that.
-        form: What the answer must be; None for any text.
-        paused: What the model said before it paused and went on: the beginning of its answer.
-        in_form: Whether the last exchange asked for that form.
-        wrote: Whether a tool has run that must not run twice.
-        result: Of the last exchange.
-        said: The message of that result, as long as it is not among the messages.
-        pieces: Of an answer that is being written.
-        loop: What runs the calls of ``said``; None while none run.
-    """
-
-    rule: ResponseRule
-    service: str
-    model: str
-    fallback: list[str]
-    messages: tuple[Message, ...]
-    kept: int
-    aside: tuple[Message, ...] = ()
-    timeout_ms: int
-    deadline: float
-    streamed: bool
-    form: AnswerForm | None = None
-    paused: str = ""
-    in_form: bool = False
-    wrote: bool = False
-    result: ChatResult | None = None
-    said: AssistantMessage | None = None
-    pieces: list[ChatEvent] = attrs.field(factory=list)
-    loop: ToolLoop | None = None
-    rounds: list[Round] = attrs.field(factory=list)
-    usage: Usage | None = None
-    warnings: list[str] = attrs.field(factory=list)
-    records: list[ToolCallRecord] | None = None
-
-    def add_answer(self, *answers: Message) -> None:
-        """Put the last answer among the messages, and behind it those to its calls."""
-        assert self.said is not None
-        self.messages, self.said = (*self.messages, self.said, *answers), None
-
-    @property
-    def answer(self) -> str:
-        """The text of the last answer, with that before its pauses."""
-        assert self.result is not None
-        return self.paused + (self.result.content or self.result.message.refusal or "")
-
-    def go_on(self) -> None:
-        """Put an answer that paused among the messages: the next one goes on from it."""
-        assert self.result is not None
-        self.paused += self.result.content or ""
-        self.add_answer()
-
-    def take(self, result: ChatResult, elapsed_ms: float) -> None:
-        """Take what an exchange came to."""
-        self.result, self.said = result, result.message
-        self.pieces.clear()
-        self.warnings.extend(w for w in result.warnings if w not in self.warnings)
-        if result.usage is not None:
-            self.usage = result.usage if self.usage is None else self.usage + result.usage
-        thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
-        self.rounds.append(
-            Round(
-                service=self.service,
-                model=self.model,
-                elapsed_ms=elapsed_ms,
-                finish_reason=result.finish_reason,
-                reasoning="".join(thought),
-                usage=result.usage,
-            )
-        )
-
-    def time_left(self) -> float:
-        """Return the seconds the turn may still take."""
-        return self.deadline - time.monotonic()
-
-    def too_late(self, during: str) -> TurnTimeoutError:
-        """Return the error for a turn that takes too long."""
-        return TurnTimeoutError(self.timeout_ms, during)
-
-
-class Exchanges:
-    """Holds the exchanges of turns.
+    While its service cannot be reached, the next of the fallback list is asked instead: as long as nothing of an answer
+    has arrived, and no tool has run that must not run twice.
 
     Args:
-        llms: The services, by their name in llms.
+        who: Who is asked; afterwards, who has answered.
+        options: Without tools, response_format and timeout_s: they depend on who is asked.
+        offered: Names of the tools the model is offered.
+        is_answer: Whether it answers the user: then it is passed on while it is written, if anybody reads it.
+        at_most_s: Seconds it may take, where they are fewer than the turn has.
+
+    Raises:
+        TurnTimeoutError: The turn's time is over.
+        UnknownServiceError: There is no such entry in llms.
+        RequestRefusedError: A plugin refuses the request.
+        ProviderError: No service has answered; ProviderProtocolError: one does not keep its contract.
     """
-
-    def __init__(
-        self,
-        llms: Llms,
-        registry: ToolRegistry,
-        events: EventHooks,
-    ) -> None:
-        self._llms = llms
-        self._registry = registry
-        self._events = events
-
-    async def hold(
-        self, turn: Generation, options: ChatOptions, offered: tuple[str, ...] = ()
-    ) -> AsyncGenerator[ChatEvent, None]:
-        """Hold one exchange; its outcome is in turn.result.
-
-        While the service cannot be reached, the next of the turn's fallback services is asked instead: as long as
-        nothing of an answer has been passed on, and no tool has run that must not run twice.
-
-        Args:
-            options: Without tools and response_format: what is told of them depends on who is asked.
-            offered: Names of the tools the model is offered.
-
-        Raises:
-            ProviderProtocolError: The provider does not keep its contract.
-        """
-        quiet = turn.form is not None  # what is not in form yet must not reach the reader
-        while True:
-            llm, turn.model = self._llms.resolve(turn.service, turn.model)
-            left = turn.time_left()
-            if left <= 0:
-                raise turn.too_late("the tool loop")
-            asked, messages = self._asked(turn, llm.provider, options, offered, left), turn.messages + turn.aside
-            await self._events.before_chat(turn.service, turn.model, messages, asked)
-            started = time.perf_counter()
-            result: Any = None
-            passing_on = False
-            streams = turn.streamed and llm.streams
-            provider: Any = llm.provider
-            attempts = llm.attempts(left, turn.model)
-            deadline = Deadline(left)  # whatever the provider makes of options.timeout_s
-            try:
-                while True:
-                    try:
-                        with attempts.watched():
-                            if streams:
-                                stream = provider.stream_chat(messages, turn.model, attempts.within(asked))
-                                async with contextlib.aclosing(stream):
-                                    deadline.wait(left)
-                                    async for event in stream:
-                                        deadline.rest()
-                                        attempts.began = True
-                                        turn.pieces.append(event)
-                                        if result is not None:
-                                            raise _broken(provider, turn, "its stream goes on after StreamEnd")
-                                        if type(event) is StreamEnd:
-                                            result = event.result
-                                        elif turn.time_left() <= 0:
-                                            raise turn.too_late(_ANSWER)
-                                        if not quiet or type(event) is not TextDelta:
-                                            passing_on = True
-                                            yield event
-                                            passing_on = False
-                                        deadline.wait(left)
-                            else:
-                                deadline.wait(left)
-                                result = await provider.generate_chat(messages, turn.model, attempts.within(asked))
-                        break
-                    except ProviderError as error:
-                        if not await attempts.again(error):
-                            raise
-            except ProviderError as error:
-                if turn.time_left() <= 0 and isinstance(error, ProviderTimeoutError):
-                    raise turn.too_late(_ANSWER) from None
-                if attempts.began or not self._fall_back(turn, error):
-                    raise
-                continue
-            except BaseException as error:
-                if isinstance(error, asyncio.CancelledError) and deadline.passed():
-                    raise turn.too_late(_ANSWER) from None
-                if isinstance(error, Exception) or is_meant(error) or (passing_on and isinstance(error, GeneratorExit)):
-                    raise
-                raise _broken(provider, turn, told(error)) from error
-            finally:
-                deadline.close()
-            break
-        if not isinstance(result, ChatResult):
-            raise _broken(llm.provider, turn, f"its answer is {type(result).__name__}, not ChatResult")
-        elapsed_ms = (time.perf_counter() - started) * 1000
-        turn.take(result, elapsed_ms)
-        if turn.streamed and not streams:
-            if result.content and not quiet:
-                yield TextDelta(0, result.content)
-            yield StreamEnd(result)
-        await self._events.after_chat(turn.service, turn.model, result, elapsed_ms)
-
-    def _asked(
-        self, turn: Generation, provider: ChatProvider, options: ChatOptions, offered: tuple[str, ...], left: float
-    ) -> ChatOptions:
-        changes: dict[str, Any] = {"timeout_s": left}
-        if offered:
-            changes["tools"] = self._registry.wire_tools(provider.tool_format(turn.model), offered)
-        if turn.form is not None:
-            combines = getattr(provider, "combines_tools_and_format", None)
-            turn.in_form = not offered or combines is None or combines(turn.model)
-            if turn.in_form:
-                changes["response_format"] = turn.form.format
-        return attrs.evolve(options, **changes)
-
-    def _fall_back(self, turn: Generation, error: ProviderError) -> bool:
-        """Make the next service of the fallback list the one that is asked; return whether there is one."""
-        if not error.retryable or not turn.fallback:
-            return False
-        if turn.wrote:
-            log.warning("%s fails after a tool with side effects has run: no other service takes over", turn.service)
-            return False
-        failed, turn.service = turn.service, turn.fallback.pop(0)
-        turn.model = ""
-        log.warning("%s: %s; asking %s instead", failed, error, turn.service)
-        turn.warnings.append(f"{failed} did not answer ({error}); {turn.service} was asked instead")
-        return True
+    while True:
+        llm, who.model = turn.engine.llms.resolve(who.llm, who.model)
+        left = turn.clock.left() if at_most_s is None else min(at_most_s, turn.clock.left())
+        if left <= 0:
+            raise turn.clock.too_late()
+        if is_answer:
+            turn.clock.doing = "the model's answer"
+        asked = _asked(turn, llm, who.model, options, offered, form, left)
+        request = ModelRequest(info=turn.info, llm=llm.name, model=who.model, messages=messages, options=asked)
+        if turn.engine.hooks.gates_requests:
+            request = await turn.engine.hooks.before_model_request(request)
+        if turn.sink.wants(ModelRequestStarted):
+            await turn.sink.begin(
+                ModelRequestStarted(
+                    info=turn.info,
+                    llm=llm.name,
+                    model=request.model,
+                    messages=request.messages,
+                    options=request.options,
+                )
+            )
+        started, attempts = time.perf_counter(), llm.attempts(left, request.model)
+        try:
+            result = await _answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
+        except FlexChatError as error:
+            await _finished(turn, request, started, error=error)
+            if isinstance(error, ProviderTimeoutError) and turn.clock.left() <= 0:
+                raise turn.clock.too_late() from None
+            if not isinstance(error, ProviderError) or attempts.began or not _fall_back(turn, who, error):
+                raise
+            continue
+        elapsed_ms = await _finished(turn, request, started, result=result)
+        return result, elapsed_ms
 
 
-def _broken(provider: ChatProvider, turn: Generation, how: str) -> ProviderProtocolError:
-    return ProviderProtocolError(
-        f"the provider {provider.name} does not keep its contract: {how}", provider=provider.name, model=turn.model
-    )
+def _asked(
+    turn: ActiveTurn,
+    llm: LLM,
+    model: str,
+    options: ChatOptions,
+    offered: tuple[str, ...],
+    form: AnswerForm | None,
+    left: float,
+) -> ChatOptions:
+    changes: dict[str, Any] = {"timeout_s": left}
+    if offered:
+        changes["tools"] = turn.engine.tools.get_registry().wire_tools(llm.provider.tool_format(model), offered)
+    if form is not None:
+        combines = getattr(llm.provider, "combines_tools_and_format", None)
+        turn.asked_for_form = not offered or combines is None or combines(model)
+        if turn.asked_for_form:
+            changes["response_format"] = form.format
+    return attrs.evolve(options, **changes)
 
 
-_ANSWER = "the model's answer"
+async def _answered(
+    turn: ActiveTurn, llm: LLM, attempts: Attempts, request: ModelRequest, *, is_answer: bool, is_quiet: bool
+) -> ChatResult:
+    """Ask until there is an answer, or an error that asking again does not help."""
+    streams = is_answer and turn.sink.is_read
+    while True:
+        options = attempts.within(request.options)
+        try:
+            with attempts.watched(), contained():
+                if streams and llm.streams:
+                    pieces: Any = llm.provider.stream_chat(  # type: ignore[attr-defined]
+                        request.messages, request.model, options
+                    )
+                    result = await _streamed(turn, attempts, pieces, is_quiet)
+                else:
+                    result = await llm.provider.generate_chat(request.messages, request.model, options)
+            if not isinstance(result, ChatResult):
+                raise _broken(llm, request.model, f"its answer is {type(result).__name__}, not ChatResult")
+        except ProviderError as error:
+            if not await attempts.again(error):
+                raise
+        except FlexChatError:
+            raise
+        except (ForeignError, _BrokenContractError) as error:
+            raise _broken(llm, request.model, str(error)) from error
+        except Exception as error:
+            if is_answer:
+                raise  # a provider's bug: whoever writes it wants to see it as it is
+            raise _broken(llm, request.model, named(error)) from error
+        else:
+            if streams and not llm.streams:
+                if result.content and not is_quiet:
+                    turn.sink.delta(TextDelta(0, result.content))
+                turn.sink.delta(StreamEnd(result))
+            return result
+
+
+async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet: bool) -> Any:
+    """Pass the pieces of an answer on as they come.
+
+    Args:
+        is_quiet: Keep texts back: what does not have its form yet must not reach the reader.
+    """
+    pass_on, kept, clock, result = turn.sink.delta, turn.pieces.append, turn.clock, None
+    ended = False
+    async with aclosing(pieces):
+        async for piece in pieces:
+            attempts.began = True
+            if ended:
+                raise _BrokenContractError("its stream goes on after StreamEnd")
+            if type(piece) is StreamEnd:
+                result, ended = piece.result, True
+                if not isinstance(result, ChatResult):
+                    return result
+            elif clock.left() <= 0:
+                raise clock.too_late()
+            kept(piece)
+            if not (is_quiet and type(piece) is TextDelta) and pass_on(piece):
+                await turn.sink.room()
+    return result
+
+
+async def _finished(
+    turn: ActiveTurn,
+    request: ModelRequest,
+    started: float,
+    *,
+    result: ChatResult | None = None,
+    error: Exception | None = None,
+) -> float:
+    elapsed_ms = (time.perf_counter() - started) * 1000
+    if turn.sink.wants(ModelRequestFinished):
+        await turn.sink.tell(
+            ModelRequestFinished(
+                info=turn.info,
+                llm=request.llm,
+                model=request.model,
+                elapsed_ms=elapsed_ms,
+                result=result,
+                error=error,
+            )
+        )
+    return elapsed_ms
+
+
+def _fall_back(turn: ActiveTurn, who: Candidates, error: ProviderError) -> bool:
+    """Make the next service of the fallback list the one that is asked; return whether there is one."""
+    if not error.retryable or not who.fallback:
+        return False
+    if turn.wrote:
+        log.warning("%s fails after a tool with side effects has run: no other service takes over", who.llm)
+        return False
+    failed, who.llm, who.model = who.llm, who.fallback.pop(0), None
+    log.warning("%s: %s; asking %s instead", failed, error, who.llm)
+    turn.warnings.append(f"{failed} did not answer ({error}); {who.llm} was asked instead")
+    return True
+
+
+class _BrokenContractError(Exception):
+    """What a provider does wrong, in words."""
+
+
+def _broken(llm: LLM, model: str, how: str) -> ProviderProtocolError:
+    provider: ChatProvider = llm.provider
+    text = f"the provider {provider.name} does not keep its contract: {how}"
+    return ProviderProtocolError(text, provider=provider.name, model=model)

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from ..config.model import ModelChoice
 from ..domain import CollectionHits, RagResults
 from ..errors import FlexChatError
-from .asking import Asker, PhaseNotes, json_objects
+from .asking import Asker, json_objects
+from .phase_log import PhaseNotes
 from .topic import Topic, reason
 
 OTHER = "other"
@@ -27,15 +28,12 @@ class IntentDetector:
         categories: Names and descriptions, as configured.
     """
 
-    def __init__(
-        self, asker: Asker, choice: ModelChoice | None, categories: Mapping[str, str], max_tokens: int
-    ) -> None:
-        self._asker = asker
+    def __init__(self, choice: ModelChoice | None, categories: Mapping[str, str], max_tokens: int) -> None:
         self._choice = choice
         self._categories = dict(categories)
         self._max_tokens = max_tokens
 
-    async def detect(self, message: str, topic: Topic, rag: RagResults, notes: PhaseNotes) -> str | None:
+    async def detect(self, message: str, topic: Topic, rag: RagResults, asker: Asker, notes: PhaseNotes) -> str | None:
         """Return one of the categories, or None.
 
         A match needs no model: its collection is the intent. Else the model chooses between the configured
@@ -53,7 +51,7 @@ class IntentDetector:
         if not categories or self._choice is None:
             notes.skipped = "no categories" if not categories else "no model is configured for it"
             return None
-        notes.skipped = self._asker.why_not(self._choice)
+        notes.skipped = asker.why_not(self._choice)
         if notes.skipped:
             notes.warn(f"intent detection: {notes.skipped}; the message has no intent")
             return None
@@ -61,7 +59,7 @@ class IntentDetector:
         notes.input = {"message": message, "topic": topic.text, "categories": list(categories), "llm": self._choice.llm}
         prompt = intent_prompt(message, topic.text if topic.status == "continuation" else "", categories)
         try:
-            answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
+            answer = await asker.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:
             notes.warn(f"intent detection: {reason(error)}; the message has no intent")
             return None

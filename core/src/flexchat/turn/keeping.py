@@ -22,17 +22,20 @@ def new_conversation_id() -> str:
     return secrets.token_hex(16)
 
 
+Keep = Callable[[Turn], Awaitable[Turn]]
+"""Adds a turn to its conversation, however it ended, and returns it as it is kept. May raise StorageError."""
+
+
 @attrs.frozen
 class Place:
     """A turn's place in a conversation.
 
     Attributes:
         request: With what was said before in its history.
-        keep: Adds the turn to the conversation, however it ended, and returns it as it is kept. May raise StorageError.
     """
 
     request: ChatRequest
-    keep: Callable[[Turn], Awaitable[Turn]]
+    keep: Keep
 
 
 class Keeper:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator
 from typing import Any
 
-from ..domain import ChatEvent, ChatOptions, UserMessage
+from ..domain import ChatOptions, UserMessage
 from ..errors import ResponseFormatError
 from ..schema.answer_form import AnswerForm, without_fence
-from .exchange import Exchanges, Generation
+from .active import ActiveTurn
+from .exchange import exchange
 from .next_step import NextStep, next_step, why_no_answer
 
 log = logging.getLogger(__name__)
@@ -19,33 +18,31 @@ log = logging.getLogger(__name__)
 COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only{schema}."
 
 
-async def bring_into_form(
-    turn: Generation, form: AnswerForm, exchanges: Exchanges, options: ChatOptions
-) -> AsyncGenerator[ChatEvent, None]:
-    """Ask again if the last answer has not the form: once, told what is wrong.
+async def ensure_form(turn: ActiveTurn, form: AnswerForm, options: ChatOptions) -> None:
+    """Ask again if the last answer does not have the form: once, told what is wrong.
 
     Where tools forbade to ask for the form so far, it is asked for first, without them. What was said on the way is
     no part of the turn's messages.
     """
+    assert turn.who is not None
     while problem := _problem(turn, form):
         assert turn.result is not None
-        if turn.in_form:
+        if turn.asked_for_form:
             if turn.aside or next_step(turn.result) is not NextStep.FINISH:
                 return
-            log.info("the answer is not in form: %s", problem)
+            log.info("the answer does not have its form: %s", problem)
             complaint = COMPLAINT.format(problem=problem, schema=_told(form))
             turn.aside = (turn.result.message, UserMessage(content=complaint))
         turn.paused = ""
-        async with contextlib.aclosing(exchanges.hold(turn, options)) as exchange:
-            async for event in exchange:
-                yield event
+        messages = turn.messages + turn.aside
+        turn.take(*await exchange(turn, turn.who, messages, options, form=form, is_answer=True))
 
 
-def read_answer(turn: Generation, form: AnswerForm) -> tuple[str, Any, Any]:
+def read_answer(turn: ActiveTurn, form: AnswerForm) -> tuple[str, Any, Any]:
     """Return the last answer: its text without a fence around it, the JSON data it says, and that in its class.
 
     Raises:
-        ResponseFormatError: It has not the form.
+        ResponseFormatError: It does not have the form.
     """
     assert turn.result is not None
     content = turn.answer
@@ -64,8 +61,7 @@ def _told(form: AnswerForm) -> str:
     return f", which fits this JSON Schema: {json.dumps(form.format.schema, ensure_ascii=False)}"
 
 
-def _problem(turn: Generation, form: AnswerForm) -> str | None:
-    assert turn.result is not None
+def _problem(turn: ActiveTurn, form: AnswerForm) -> str | None:
     try:
         form.read(turn.answer)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""One turn: the six phases, in order."""
+"""One turn, from its message to its end: the six phases, and what is told and kept however it ends."""
 
 from __future__ import annotations
 
@@ -6,26 +6,37 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import attrs
 
-from ..config.model import ResponseRule
-from ..domain import ChatRequest, ChatResponse, PhaseRecord, Profile, StreamEvent, Turn, TurnEnd, UserMessage
-from ..domain.masking import Mask
-from ..errors import ProviderRequestError, StorageError
-from ..plugin.citing import Found, found_in_turn
-from ..plugin.events import EventHooks, current_turn
-from ..schema.answer_form import AnswerForm
-from .answer import ResponseGenerator
+from ..domain import (
+    ChatRequest,
+    ChatResponse,
+    Happening,
+    PhaseRecord,
+    Profile,
+    StreamEvent,
+    Turn,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from ..errors import ChatRequestError, NestedTurnError, ProviderRequestError, StorageError
+from ..events.feed import Feed
+from ..events.sink import Listener
+from ..plugin.current import current_turn
+from .active import ActiveTurn
+from .answer import answer
 from .citations import citations_of
-from .exchange import Generation
+from .engine import Engine
+from .keeping import Keep
 from .matching import RuleVerdict, each_verdict
-from .routing import PhaseRecords, Router
 from .template import shows_documents
+from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +45,8 @@ _AT_ONCE = 100  # rules that are explained before others are served
 KEEPING_S = 2.5
 """How long a turn that is stopped waits for its being kept; then the store goes on by itself."""
 
-Keep = Callable[[Turn], Awaitable[Turn]]
-"""What is done with a turn that has ended, before its caller has it; see Place.keep."""
+TELLING_S = 1.0
+"""How long the plugins may take to hear that a turn did not come to its end."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,204 +67,158 @@ class Explanation:
     tools: tuple[str, ...] = ()
 
 
-class Conversation:
-    """Takes a message through the six phases. Keeps nothing between turns: the history is part of the request."""
+async def run(turn: ActiveTurn) -> Turn:
+    """Run a turn to its end, and return it.
 
-    def __init__(
-        self, router: Router, generator: ResponseGenerator, events: EventHooks, mask: Mask | None = None
-    ) -> None:
-        self._router = router
-        self._generator = generator
-        self._events = events
-        self._mask = mask or Mask()
-        self._explaining = asyncio.Lock()
+    Turns of one conversation follow each other: waiting for those before it does not take of its time.
 
-    async def explain(self, request: ChatRequest) -> Explanation:
-        """Run the phases up to the choice of a rule, and say why it is chosen.
+    Raises:
+        NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, RequestRefusedError, ProviderError,
+        ResponseFormatError, StorageError: It failed. Their ``turn`` is what there was by then, as is that of the
+        CancelledError of a turn that is stopped.
+    """
+    conversation = turn.info.conversation
+    if conversation is None:
+        return await _run(turn, None)
+    if turn.engine.keeper is None:
+        raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
+    _look_for_itself(turn)
+    async with turn.engine.keeper.place(turn.request, conversation=conversation, tenant=turn.info.tenant) as place:
+        turn.request = place.request
+        turn.clock.restart()
+        return await _run(turn, place.keep)
 
-        The plugins are told of these phases and of the questions to models, under a turn_id of its own, but of no turn
-        that starts, finishes or fails.
 
-        A model or a store that does not answer is a warning of its phase.
-
-        Raises:
-            TurnTimeoutError: limits.turn_timeout_ms is over.
-        """
-        with _Turn(request, self._events) as turn:
-            records = turn.records
-            profile, _ = await self._router.profile(request, records)
-            found = await self._verdicts(profile)
-            fitting = next((verdict.rule for verdict in found if verdict.fits), None)
-            if fitting is not None:
-                await self._router.rule(profile, records)
-        tools = self._generator.offered_to(self._router.rules[fitting]) if fitting is not None else ()
-        return Explanation(profile=profile, rule=fitting, verdicts=found, phases=tuple(records.records), tools=tools)
-
-    async def _verdicts(self, profile: Profile) -> tuple[RuleVerdict, ...]:
-        """Return what is said of each rule; others are served meanwhile, and of many who ask one at a time."""
-        found: list[RuleVerdict] = []
-        async with self._explaining:
-            for verdict in each_verdict(profile, self._router.rules):
-                found.append(verdict)
-                if len(found) % _AT_ONCE == 0:
-                    await asyncio.sleep(0)
-        return tuple(found)
-
-    async def respond(self, request: ChatRequest, form: AnswerForm | None = None, keep: Keep | None = None) -> Turn:
-        """Answer a message.
-
-        Args:
-            form: What the answer must be; None for what the rule says.
-            keep: Is given the turn, however it ends. What it raises goes to the caller if the turn is done.
-
-        Raises:
-            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, ProviderError, ResponseFormatError: The turn
-                failed.
-        """
-        with _Turn(request, self._events) as turn:
-            async with contextlib.aclosing(self._events_of(turn, form, keep, streamed=False)) as events:
-                async for event in events:
-                    if isinstance(event, TurnEnd):
-                        return event.turn
-        raise AssertionError("a turn ends with TurnEnd")
-
-    async def stream(
-        self, request: ChatRequest, form: AnswerForm | None = None, keep: Keep | None = None
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """Answer a message and yield what happens; the last event is the TurnEnd.
-
-        Raises:
-            The same as respond, out of the generator.
-        """
-        turn = _Turn(request, self._events)
-        events = self._events_of(turn, form, keep, streamed=True)
-        # A generator runs in the context of whoever asks for its next event, which may be another task each time:
-        # the turn is current only while it runs.
-        try:
-            while True:
-                with turn:
-                    try:
-                        event = await events.__anext__()
-                    except StopAsyncIteration:
-                        return
-                yield event
-        finally:
-            with turn:
-                await events.aclose()
-
-    async def _events_of(
-        self, turn: _Turn, form: AnswerForm | None, keep: Keep | None, *, streamed: bool
-    ) -> AsyncGenerator[StreamEvent, None]:
-        request, records = turn.request, turn.records
-        try:
-            await self._events.turn_started(request.user_message)
-            turn.profile, rag = await self._router.profile(request, records)
-            turn.rule = await self._router.rule(turn.profile, records)
-            turn.generation = self._generator.begin(
-                turn.profile,
-                turn.rule[1],
-                request.user_message,
-                request.history,
-                so_far=request.so_far,
-                variables=request.variables,
-                streamed=streamed,
-                form=form,
-                spent_s=turn.elapsed_s(),
+def _look_for_itself(turn: ActiveTurn) -> None:
+    around = turn.outer
+    while around is not None:
+        if (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant):
+            raise NestedTurnError(
+                f"a tool began a turn in conversation {turn.info.conversation}, in which its own turn still runs"
             )
-            response: ChatResponse | None = None
-            async with contextlib.aclosing(self._generator.answer(turn.generation)) as flow:
-                async for event in flow:
-                    if isinstance(event, ChatResponse):
-                        response = event
-                    elif streamed:
-                        yield event
-            assert response is not None, "a generation ends with its response"
-            if records.warnings:
-                response = attrs.evolve(response, warnings=(*records.warnings, *response.warnings))
-            await records.done("response generation", response, _printable(response), usage=response.usage)
-            citations = citations_of(
-                response.content, rag, bool(rag.hits) and shows_documents(turn.rule[1].prompt), turn.found
-            )
-            turn.done = turn.ended(response, citations=citations)
+        around = around.outer
+
+
+async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
+    sink = turn.sink
+    with in_turn(turn):
+        try:
+            async with turn.clock.alarm():
+                if sink.wants(TurnStarted):
+                    await sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
+                await turn.engine.router.route(turn)
+                response = await _answered(turn)
+            await sink.seam()  # what its reader has not seen to the end is not done
+            turn.done = turn.ended(response, citations=_citations(turn, response))
             if keep is not None:
                 turn.done = await keep(turn.done)
-            await self._events.turn_finished(response, turn.done.elapsed_ms)
-        except (Exception, asyncio.CancelledError, GeneratorExit) as error:
-            await self._broken_off(turn, error, keep)
+        except asyncio.CancelledError as error:
+            await _broken_off(turn, error, keep)
             raise
-        yield TurnEnd(turn.done)
-
-    async def _broken_off(self, turn: _Turn, error: BaseException, keep: Keep | None) -> None:
-        """End a turn that does not come to its end: keep what there is of it, and hand it over with the error."""
-        ended = turn.done or self._unfinished(turn, error)
-        if keep is not None and not (turn.done and isinstance(error, StorageError)):
-            ended = await _kept_in_any_case(keep, ended)
-        if not isinstance(error, GeneratorExit):  # that one is seen by nobody
-            error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
-        if isinstance(error, Exception):
-            await self._events.turn_failed(error, turn.elapsed_s() * 1000)
-
-    def _unfinished(self, turn: _Turn, error: BaseException) -> Turn:
-        if turn.generation is not None:
-            response = self._generator.broken_off(turn.generation)
-        else:
-            asked = (UserMessage(content=turn.request.user_message), *turn.request.so_far)
-            response = ChatResponse(content="", service="", model="", messages=asked)
-        response = attrs.evolve(response, warnings=(*turn.records.warnings, *response.warnings))
-        if not isinstance(error, Exception):
-            return turn.ended(response, status="cancelled")
-        said = self._mask(str(error) or type(error).__name__)
-        return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
+        except Exception as error:
+            await _broken_off(turn, error, keep)
+            raise
+        if sink.wants(TurnFinished):
+            await sink.tell(TurnFinished(info=turn.info, turn=turn.done))
+        return turn.done
 
 
-class _Turn:
-    """A turn while it runs: what is known of it, and, as a context manager, the current one.
+async def _answered(turn: ActiveTurn) -> ChatResponse:
+    phase, log_ = "response generation", turn.log
+    await log_.begin(turn.sink, phase)
+    response = await answer(turn)
+    if log_.warnings:
+        response = attrs.evolve(response, warnings=(*log_.warnings, *response.warnings))
+    printable = {
+        "service": response.service,
+        "model": response.model,
+        "tool_calls": len(response.tool_calls or ()),
+    }
+    await log_.end(turn.sink, phase, response, printable, usage=response.usage)
+    return response
 
-    Attributes:
-        rule: The chosen one, with its index; None before.
-        generation: Phase 6 of it; None before.
-        done: The finished turn; None while it runs.
+
+def _citations(turn: ActiveTurn, response: ChatResponse) -> Any:
+    assert turn.rule is not None
+    shown = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
+    return citations_of(response.content, turn.rag, shown, turn.found)
+
+
+@contextlib.contextmanager
+def in_turn(turn: ActiveTurn) -> Any:
+    """Make it the turn this code runs in."""
+    token = current_turn.set(turn)
+    try:
+        yield
+    finally:
+        current_turn.reset(token)
+
+
+async def read(
+    turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Callable[[ActiveTurn], Awaitable[Any]] = run
+) -> AsyncGenerator[StreamEvent, None]:
+    """Run a turn in a task of its own, and yield what happens. Closing the generator ends the turn, and waits for it.
+
+    An async generator, and not an object with ``__anext__``: the event loop closes one that is forgotten.
+
+    Args:
+        context: Whose context variables the turn, its tools and hooks see.
+
+    Raises:
+        The same as run.
     """
 
-    __slots__ = ("_tokens", "done", "found", "generation", "id", "profile", "records", "request", "rule")
+    async def to_its_end() -> None:
+        try:
+            await work(turn)
+        except BaseException as error:
+            feed.end(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            feed.end()
 
-    def __init__(self, request: ChatRequest, events: EventHooks) -> None:
-        self.id = secrets.token_hex(16)
-        self.request = request
-        self.records = PhaseRecords(events)
-        self.profile = Profile(topic=request.topic or "", user_message=request.user_message)
-        self.rule: tuple[int, ResponseRule] | None = None
-        self.generation: Generation | None = None
-        self.done: Turn | None = None
-        self.found: list[Found] = []
-        self._tokens: tuple[contextvars.Token[str], contextvars.Token[list[Found] | None]] | None = None
+    task = asyncio.get_running_loop().create_task(to_its_end(), context=context)
+    try:
+        while (event := await feed.next()) is not None:
+            yield event
+    except asyncio.CancelledError as error:
+        await _stopped(task)
+        error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
+        raise
+    finally:
+        await _stopped(task)
 
-    def __enter__(self) -> _Turn:
-        self._tokens = (current_turn.set(self.id), found_in_turn.set(self.found))
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        assert self._tokens is not None
-        current_turn.reset(self._tokens[0])
-        found_in_turn.reset(self._tokens[1])
+async def _stopped(task: asyncio.Task[None]) -> None:
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task})
 
-    def elapsed_s(self) -> float:
-        """Return the seconds since it began."""
-        return time.perf_counter() - self.records.started
 
-    def ended(self, response: ChatResponse, **rest: Any) -> Turn:
-        """Return it as it is handed out."""
-        index, rule = self.rule or (None, None)
-        return Turn(
-            id=self.id,
-            profile=self.profile,
-            rule=index,
-            rule_name=rule.name if rule is not None else None,
-            response=response,
-            phases=tuple(self.records.records),
-            elapsed_ms=self.elapsed_s() * 1000,
-            **rest,
-        )
+async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
+    """End a turn that does not come to its end: keep what there is of it, hand it over with the error, and tell."""
+    ended = turn.done or _unfinished(turn, error)
+    if keep is not None and not (turn.done and isinstance(error, StorageError)):
+        ended = await _kept_in_any_case(keep, ended)
+    turn.done = ended
+    error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
+    told: Happening
+    if isinstance(error, Exception):
+        told = TurnFailed(info=turn.info, error=error, turn=ended)
+    else:
+        told = TurnCancelled(info=turn.info, turn=ended)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(TELLING_S):
+            await turn.sink.tell_plugins(told)
+
+
+def _unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
+    response = unfinished_response(turn)
+    if not isinstance(error, Exception):
+        return turn.ended(response, status="cancelled")
+    said = turn.engine.mask(str(error) or type(error).__name__)
+    return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
 
 
 async def _kept_in_any_case(keep: Keep, turn: Turn) -> Turn:
@@ -287,6 +252,38 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> Turn:
 _KEEPING: set[asyncio.Future[Turn]] = set()
 
 
-def _printable(response: ChatResponse) -> dict[str, Any]:
-    """Return what a person is shown of phase 6's outcome, as JSON data."""
-    return {"service": response.service, "model": response.model, "tool_calls": len(response.tool_calls or ())}
+async def explain(engine: Engine, request: ChatRequest, listeners: tuple[Listener, ...] = ()) -> Explanation:
+    """Run the phases up to the choice of a rule, and say why it is chosen.
+
+    The plugins are told of these phases and of the requests to models, under a turn id of its own, but of no turn that
+    starts, finishes or fails. A model or a store that does not answer is a warning of its phase.
+
+    Raises:
+        TurnTimeoutError: limits.turn_timeout_ms is over.
+    """
+    turn = engine.begin(request, listeners=listeners)
+    with in_turn(turn):
+        async with turn.clock.alarm():
+            await engine.router.profile(turn)
+            found = await _verdicts(engine, turn.profile)
+            fitting = next((verdict.rule for verdict in found if verdict.fits), None)
+            if fitting is not None:
+                await engine.router.match(turn)
+    return Explanation(
+        profile=turn.profile,
+        rule=fitting,
+        verdicts=found,
+        phases=tuple(turn.log.records),
+        tools=engine.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
+    )
+
+
+async def _verdicts(engine: Engine, profile: Profile) -> tuple[RuleVerdict, ...]:
+    """Return what is said of each rule; others are served meanwhile, and of many who ask one at a time."""
+    found: list[RuleVerdict] = []
+    async with engine.explaining:
+        for verdict in each_verdict(profile, engine.router.rules):
+            found.append(verdict)
+            if len(found) % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+    return tuple(found)

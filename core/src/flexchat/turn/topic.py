@@ -11,7 +11,8 @@ import attrs
 from ..config.model import ModelChoice
 from ..domain import AssistantMessage, ChatRequest, Message, UserMessage
 from ..errors import FlexChatError
-from .asking import Asker, PhaseNotes, filled, json_objects
+from .asking import Asker, filled, json_objects
+from .phase_log import PhaseNotes
 
 CONTEXT_MESSAGES = 6
 LONG_ANSWER = 400
@@ -73,18 +74,17 @@ class TopicDetector:
         prompt: Template; see PROMPT.
     """
 
-    def __init__(self, asker: Asker, choice: ModelChoice | None, prompt: str | None, max_tokens: int) -> None:
-        self._asker = asker
+    def __init__(self, choice: ModelChoice | None, prompt: str | None, max_tokens: int) -> None:
         self._choice = choice
         self._prompt = prompt or PROMPT
         self._max_tokens = max_tokens
 
-    async def detect(self, request: ChatRequest, notes: PhaseNotes) -> Topic:
+    async def detect(self, request: ChatRequest, asker: Asker, notes: PhaseNotes) -> Topic:
         """Return the topic. If the model does not answer, that is the message itself, with a warning."""
         message, current = request.user_message, (request.topic or "").strip()[:LONGEST_TOPIC]
         if self._choice is None:
             return Topic(message, "new_topic")
-        notes.skipped = self._asker.why_not(self._choice)
+        notes.skipped = asker.why_not(self._choice)
         if notes.skipped:
             return Topic(message, "new_topic")
         context = "\n".join(_shown(request.history, current)) or "(it begins with this message)"
@@ -97,7 +97,7 @@ class TopicDetector:
         }
         prompt = filled(self._prompt, values)
         try:
-            answer = await self._asker.ask(self._choice, prompt, max_tokens=self._max_tokens, notes=notes)
+            answer = await asker.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:
             notes.warn(f"topic detection: {reason(error)}; the message itself stands for its topic")
             return Topic(message, "new_topic")

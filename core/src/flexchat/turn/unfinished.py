@@ -15,33 +15,38 @@ from ..domain import (
     StreamEnd,
     TextDelta,
     TextPart,
+    UserMessage,
 )
-from .exchange import Generation
+from .active import ActiveTurn
+from .rounds import messages_of
 
 
-def unfinished_response(turn: Generation, max_result_chars: int) -> ChatResponse:
+def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     """Return the text so far and the calls that ran, with messages that a later turn can go on from.
 
     Calls of an answer whose tools were being run all have a result: their own, or one that says why there is none.
     Calls of an answer that was still being written never ran and are left out.
     """
+    if turn.who is None:  # phase 6 has not begun
+        asked = (UserMessage(content=turn.request.user_message), *turn.request.so_far)
+        return ChatResponse(content="", service="", model="", messages=asked, warnings=turn.log.warnings)
     messages, records = turn.messages[turn.kept :], turn.records
     said = message_so_far(turn.pieces) if turn.pieces else turn.said
-    if turn.loop is not None and turn.said is not None:
-        round_ = turn.loop.broken_off()
-        answers = round_.messages(turn.said.tool_calls, max_result_chars)
-        messages, records = (*messages, turn.said, *answers), [*(records or ()), *round_.records]
+    if turn.calling is not None and turn.said is not None:
+        broken_off = turn.calling.broken_off(turn.engine.tools.get_registry())
+        answers = messages_of(turn.calling.asked, broken_off, turn.engine.tools.table.max_result_chars)
+        messages, records = (*messages, turn.said, *answers), [*(records or ()), *broken_off]
     elif said is not None and (said := without_calls(said)).parts:
         messages = (*messages, said)
     return ChatResponse(
         content=turn.paused + ((said.content if said is not None else None) or ""),
-        service=turn.service,
-        model=turn.model,
+        service=turn.who.llm,
+        model=turn.who.model or "",
         tool_calls=None if records is None else tuple(records),
         messages=messages,
         usage=turn.usage,
         rounds=tuple(turn.rounds),
-        warnings=tuple(turn.warnings),
+        warnings=(*turn.log.warnings, *turn.warnings),
     )
 
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib.util
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-from flexchat import FlexChat, ToolCall, ToolCallRecord
+from flexchat import ChatRequest, FlexChat, ToolCall, ToolCallRecord
 from flexchat.calls.manager import ToolLike, ToolManager
-from flexchat.config.model import LimitsTable
+from flexchat.config.model import Config, LimitsTable
 from flexchat.domain import ChatResult
 from flexchat.domain.masking import Mask
-from flexchat.domain.text import counted
-from flexchat.errors import ChatRequestError, ProviderError, UnknownNameError, did_you_mean
+from flexchat.errors import ChatRequestError, FlexChatError, UnknownNameError, did_you_mean
+from flexchat.events.feed import Feed
+from flexchat.llms.llm import Llms
 from flexchat.plugin.foreign import told
+from flexchat.turn.active import ActiveTurn
 from flexchat.turn.answer import TOO_MANY_CALLS
-from flexchat.turn.next_step import NextStep, calls_to_run, next_step, why_no_answer
-from flexchat.turn.tool_loop import ToolLoop, ToolRound
+from flexchat.turn.engine import Engine
+from flexchat.turn.next_step import NextStep, next_step, why_no_answer
+from flexchat.turn.rounds import rounds
+from flexchat.turn.run import in_turn, read
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -78,6 +83,9 @@ class LangChainClient:
         chat_model: The model.
         prompt: System prompt of conversations that have none.
         max_iterations: Answers that may ask for tools, for one message; absent: what the executor's configuration says.
+
+    Attributes:
+        tools: Registry and limits of its tools.
     """
 
     def __init__(
@@ -88,10 +96,12 @@ class LangChainClient:
         if not isinstance(chat_model, BaseChatModel):
             raise TypeError(f"chat_model is a chat model of LangChain's, not {type(chat_model).__name__}")
         self.chat_model = chat_model
-        self._tools = _manager(executor)
-        self._limits = executor.config.limits if isinstance(executor, FlexChat) else LimitsTable()
+        self.tools = _manager(executor)
+        self.max_iterations = max_iterations or self.tools.get_max_iterations()
+        limits = executor.config.limits if isinstance(executor, FlexChat) else LimitsTable()
+        hooks = executor.hooks if isinstance(executor, FlexChat) else None
+        self._engine = Engine(Config(limits=limits), Llms(), self.tools, hooks=hooks)
         self._prompt = prompt
-        self._max_iterations = max_iterations or self._tools.get_max_iterations()
         self._mask = Mask(secrets_of(vars(chat_model)))
         self._bound: dict[tuple[str, ...], Any] = {}
 
@@ -143,99 +153,40 @@ class LangChainClient:
     ) -> AsyncGenerator[ClientEvent, None]:
         offered = self._offered(tools)
         messages = self._conversation(message, history)
-        loop = ToolLoop(
-            self._tools.get_registry(),
-            self._tools.calls,
-            offered,
-            origin="langchain",
-            time_left=lambda: None,
-            per_answer=self._limits.tool_calls_per_answer,
-            per_turn=self._limits.tool_calls_per_turn,
-        )
-        records: list[ToolCallRecord] = []
-        paused = ""  # what the model said before it paused and went on
-        for iteration in range(1, self._max_iterations + 1):
-            said = _Said()
-            async with contextlib.aclosing(self._ask(offered, messages, said, streamed)) as chunks:
-                async for chunk in chunks:
-                    yield chunk
-            messages.append(said.message)
-            step = next_step(said.result)
-            if step is NextStep.CONTINUE and iteration < self._max_iterations:
-                paused += said.result.content or ""
-                continue
-            if step is not NextStep.RUN_TOOLS:
-                yield _ended(said, step, messages, records, paused)
-                return
-            paused = ""
-            async with contextlib.aclosing(loop.run(calls_to_run(said.result), iteration)) as running:
-                async for event in running:
-                    if isinstance(event, ToolRound):
-                        records += event.records
-                        answers = self._results(said.result.tool_calls, event.records, offered)
-                        results = pair_results(all_calls(said.message), answers)
-            for result in results:
-                messages.append(result)
-                if streamed:
-                    yield result
-            if loop.exhausted:
-                break
-        why = loop.exhausted or f"{counted(self._max_iterations, 'answer')} asked for tools"
-        log.warning("the tool loop was ended: %s", why)
-        messages.append(AIMessage(content=TOO_MANY_CALLS))
-        yield ClientAnswer(
-            content=TOO_MANY_CALLS,
-            messages=tuple(messages),
-            tool_calls=tuple(records),
-            max_iterations_reached=True,
-            warnings=(f"the tool loop was ended: {why}",),
-        )
-
-    async def _ask(
-        self, offered: tuple[str, ...], messages: Sequence[BaseMessage], said: _Said, streamed: bool
-    ) -> AsyncGenerator[AIMessageChunk, None]:
-        """Ask the model; yield its chunks, and leave the whole answer in said."""
-        try:
-            model = self._model(offered)
-            if streamed:
-                async for chunk in model.astream([*messages]):
-                    said.add(chunk)
-                    if isinstance(chunk, AIMessageChunk):
-                        yield chunk
-            else:
-                said.add(await model.ainvoke([*messages]))
-            said.finish()
+        feed = Feed() if streamed else None
+        turn = self._engine.begin(ChatRequest(user_message=""), feed=feed)
+        turn.origin = "langchain"
+        dialogue = _Dialogue(self, turn, offered, messages)
+        if feed is None:
+            yield await dialogue.answer()
             return
-        except Exception as error:  # noqa: BLE001  any SDK may be below
-            name = named_model({"model": getattr(self.chat_model, "model", None)}) or None
-            failure = self._failure(error, name)
-        raise failure
 
-    def _failure(self, error: Exception, model: str | None) -> ProviderError:
-        if isinstance(error, ProviderError):
+        async def work(turn: ActiveTurn) -> None:
+            feed.put(await dialogue.answer())
+
+        async with contextlib.aclosing(read(turn, feed, contextvars.copy_context(), work)) as events:
+            async for event in events:
+                if isinstance(event, AIMessageChunk | ToolMessage | ClientAnswer):
+                    yield event
+
+    def failure(self, error: Exception) -> FlexChatError:
+        """Return what a chat model raised as an error of ours, without keys."""
+        if isinstance(error, FlexChatError):
             return error
+        model = named_model({"model": getattr(self.chat_model, "model", None)}) or None
         return provider_error(error, service=type(self.chat_model).__name__, model=model, mask=self._mask)
 
-    def _model(self, offered: tuple[str, ...]) -> Any:
+    def bound(self, offered: tuple[str, ...]) -> Any:
         """Return the model with these tools, bound once."""
         if offered not in self._bound:
-            registry = self._tools.get_registry()
+            registry = self.tools.get_registry()
             tools = [tool for name in offered if (tool := registry.get(name)) is not None]
             sent = [attrs.evolve(tool, name=registry.sent_name(tool.name)) for tool in tools]
             self._bound[offered] = self.chat_model.bind_tools(encode_tools(sent)) if sent else self.chat_model
         return self._bound[offered]
 
-    def _results(
-        self, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], offered: tuple[str, ...]
-    ) -> list[ToolMessage]:
-        max_chars = self._tools.table.max_result_chars
-        return [
-            result_message(call, record.result, max_chars=max_chars) if record.tool in offered else unknown_tool(call)
-            for call, record in zip(calls, records, strict=True)
-        ]
-
     def _offered(self, tools: Collection[str] | None) -> tuple[str, ...]:
-        known = self._tools.get_registry().names()
+        known = self.tools.get_registry().names()
         tools = (tools,) if isinstance(tools, str) else tools
         for name in tools if tools is not None else ():
             if name not in known:
@@ -297,44 +248,98 @@ class OllamaClient(LangChainClient):
         super().__init__(executor, chat_model, prompt=prompt, max_iterations=max_iterations)
 
 
-class _Said:
-    """An answer of the model: what has come of it, then the whole.
+class _Dialogue:
+    """One message and its answers, in LangChain's messages; see flexchat.turn.rounds.Dialogue."""
 
-    Attributes:
-        message: As it goes back to the model; every call has an id.
-        result: The same in our words.
-    """
+    def __init__(
+        self, client: LangChainClient, turn: ActiveTurn, offered: tuple[str, ...], messages: list[BaseMessage]
+    ) -> None:
+        self._client = client
+        self._turn = turn
+        self._offered = offered
+        self._messages = messages
+        self._said: AIMessage = AIMessage(content="")
+        self._paused = ""  # what the model said before it paused and went on
+        turn.records = []
 
-    message: AIMessage
-    result: ChatResult
+    async def answer(self) -> ClientAnswer:
+        """Go on until there is an answer."""
+        turn, client = self._turn, self._client
+        with in_turn(turn):
+            async with turn.clock.alarm():
+                why = await rounds(turn, self, self._offered, client.max_iterations)
+        if not why:
+            return self._ended()
+        log.warning("the tool loop was ended: %s", why)
+        self._messages.append(AIMessage(content=TOO_MANY_CALLS))
+        return self._answered(TOO_MANY_CALLS, f"the tool loop was ended: {why}", max_iterations_reached=True)
 
-    def __init__(self) -> None:
-        self._sum: Any = None
+    async def ask(self) -> ChatResult:
+        """Ask the model, and pass its chunks on."""
+        turn, whole = self._turn, None
+        turn.clock.doing = "the model's answer"
+        try:
+            model = self._client.bound(self._offered)
+            if turn.sink.is_read:
+                await turn.sink.seam()
+                async for chunk in model.astream([*self._messages]):
+                    whole = chunk if whole is None else whole + chunk
+                    if isinstance(chunk, AIMessageChunk) and turn.sink.delta(chunk):
+                        await turn.sink.room()
+            else:
+                whole = await model.ainvoke([*self._messages])
+            said, result = _read(whole)
+        except Exception as error:  # noqa: BLE001  any SDK may be below
+            raise self._client.failure(error) from None
+        turn.clock.doing = "the tool loop"
+        self._said = said
+        self._messages.append(said)
+        turn.result = result
+        return result
 
-    def add(self, piece: Any) -> None:
-        self._sum = piece if self._sum is None else self._sum + piece
+    def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
+        """Put the results behind the answer, which is among the messages already."""
+        if not calls:
+            self._paused += result.content or ""
+            return
+        self._paused = ""
+        limit = self._client.tools.table.max_result_chars
+        answers = [
+            result_message(call, record.result, max_chars=limit) if record.tool in self._offered else unknown_tool(call)
+            for call, record in zip(result.tool_calls, records, strict=True)
+        ]
+        for message in pair_results(all_calls(self._said), answers):
+            self._messages.append(message)
+            self._turn.sink.delta(message)
 
-    def finish(self) -> None:
-        if not isinstance(self._sum, AIMessage):
-            raise TypeError(f"the model gave a {type(self._sum).__name__} for an answer")
-        whole = with_ids(self._sum)
-        ours = assistant_message(whole, keep_ids=True)
-        reason = finish_reason(whole, has_calls=bool(ours.tool_calls))
-        self.result = ChatResult(message=ours, finish_reason=reason)
-        self.message = message_chunk_to_message(whole) if isinstance(whole, AIMessageChunk) else whole  # type: ignore[assignment]
+    def _ended(self) -> ClientAnswer:
+        result = self._turn.result
+        assert result is not None
+        why = "" if next_step(result) is NextStep.FINISH else why_no_answer(result.finish_reason)
+        self._messages += pair_results(all_calls(self._said), (), why=why)
+        return self._answered(self._paused + (result.content or result.message.refusal or ""), why)
+
+    def _answered(self, content: str, warning: str, *, max_iterations_reached: bool = False) -> ClientAnswer:
+        warnings = (*self._turn.warnings, *([warning] if warning else []))
+        return ClientAnswer(
+            content=content,
+            messages=tuple(self._messages),
+            tool_calls=tuple(self._turn.records or ()),
+            max_iterations_reached=max_iterations_reached,
+            warnings=warnings,
+        )
 
 
-def _ended(
-    said: _Said, step: NextStep, messages: list[BaseMessage], records: Sequence[ToolCallRecord], paused: str
-) -> ClientAnswer:
-    warnings = () if step is NextStep.FINISH else (why_no_answer(said.result.finish_reason),)
-    messages += pair_results(all_calls(said.message), (), why="; ".join(warnings))
-    return ClientAnswer(
-        content=paused + (said.result.content or said.result.message.refusal or ""),
-        messages=tuple(messages),
-        tool_calls=tuple(records),
-        warnings=warnings,
-    )
+def _read(whole: Any) -> tuple[AIMessage, ChatResult]:
+    """Return an answer as it goes back to the model, every call with an id, and the same in our words."""
+    if not isinstance(whole, AIMessage):
+        raise TypeError(f"the model gave a {type(whole).__name__} for an answer")
+    whole = with_ids(whole)
+    ours = assistant_message(whole, keep_ids=True)
+    reason = finish_reason(whole, has_calls=bool(ours.tool_calls))
+    said = message_chunk_to_message(whole) if isinstance(whole, AIMessageChunk) else whole
+    assert isinstance(said, AIMessage)
+    return said, ChatResult(message=ours, finish_reason=reason)
 
 
 def _manager(executor: Executor) -> ToolManager:

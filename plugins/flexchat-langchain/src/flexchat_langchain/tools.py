@@ -10,9 +10,9 @@ from typing import Any, Literal
 from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
 from flexchat.domain import new_call_id
 from flexchat.errors import ToolDefinitionError, UnknownNameError, did_you_mean
-from flexchat.plugin import Implementation, TurnInfo
+from flexchat.plugin import Implementation
 from flexchat.plugin.call import Call
-from flexchat.plugin.events import current_turn
+from flexchat.plugin.current import current_info
 from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
 
@@ -82,7 +82,7 @@ class FlexChatTool(BaseTool):
             name=self._tool.name,
             arguments=params,
             origin="langchain",
-            turn=TurnInfo(id=current_turn.get()),
+            turn=current_info(),
             id=call_id or new_call_id(),
         )
         async with self._calls.place(exclusive=self._tool.exclusive):

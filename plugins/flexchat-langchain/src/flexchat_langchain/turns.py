@@ -21,7 +21,7 @@ from flexchat import (
     ToolFinished,
     ToolMessage,
     Turn,
-    TurnEnd,
+    TurnFinished,
     Usage,
 )
 from flexchat.config.model import ResponseRule, RuleTools
@@ -131,7 +131,7 @@ async def _asked(
                         return  # nothing has run: a turn's tools run behind its StreamEnd
                 case ToolFinished(record=record):
                     so_far.records.append(record)
-                case TurnEnd(turn=turn):
+                case TurnFinished(turn=turn):
                     yield _ended(turn, question, known)
 
 

@@ -22,6 +22,7 @@ from flexchat.errors import (
     ContextLengthError,
     FilterError,
     ModelNotFoundError,
+    NestedTurnError,
     NoMatchingRuleError,
     PathError,
     ProviderAuthError,
@@ -31,6 +32,7 @@ from flexchat.errors import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    RequestRefusedError,
     ToolDefinitionError,
     ToolError,
     UnknownCollectionError,
@@ -60,6 +62,8 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (ProviderOverloadedError, 503, "provider-overloaded"),
     (ProviderTimeoutError, 504, "provider-timeout"),
     (TurnTimeoutError, 504, "turn-timeout"),
+    (RequestRefusedError, 403, "request-refused"),
+    (NestedTurnError, 409, "nested-turn"),
     (ModelNotFoundError, 502, "model-not-found"),
     (ProviderAuthError, 502, "provider-auth"),
     (ProviderRequestError, 502, "provider-request"),
@@ -84,7 +88,7 @@ OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
 )
 """Status and code where OpenAI's API has its own. Source: platform.openai.com/docs/guides/error-codes."""
 
-TURN_PROBLEMS = (404, 413, 422, 429, 502, 503, 504)
+TURN_PROBLEMS = (403, 404, 409, 413, 422, 429, 502, 503, 504)
 """What a turn may fail with, beside what every request may."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, ToolFinished, ToolStarted, Turn, TurnEnd
+from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, ToolFinished, ToolStarted, Turn, TurnFinished
 from flexchat.domain import ToolCallDelta, ToolCallStart
 
 from ..operations import Event
@@ -20,7 +20,7 @@ async def events_of(
     """
     async with aclosing(turn):
         async for happened in turn:
-            if isinstance(happened, TurnEnd):
+            if isinstance(happened, TurnFinished):
                 yield await last(happened.turn)
             elif (event := _event(happened)) is not None:
                 yield event

@@ -12,7 +12,8 @@ from contextlib import aclosing
 from typing import Any
 
 import attrs
-from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, Turn, TurnEnd, Usage
+from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, Turn, TurnFinished, Usage
+from flexchat.domain import Happening
 
 from ..operations import Event
 
@@ -58,7 +59,7 @@ async def chunks(
     begun = said = between = False
     async with aclosing(turn):
         async for happened in turn:
-            if not begun:
+            if not begun and not isinstance(happened, Happening):  # errors before the model's answer have a status
                 begun = True
                 yield chunk({"role": "assistant", "content": "", "refusal": None})
             match happened:
@@ -69,7 +70,7 @@ async def chunks(
                     yield chunk({"reasoning_content": text})
                 case StreamEnd(result=result):
                     between = said and not result.is_paused
-                case TurnEnd(turn=ended):
+                case TurnFinished(turn=ended):
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))
                     if include_usage:
                         usage = _usage(ended.response.usage)

@@ -1,14 +1,19 @@
 """The calls of an answer: grouped, refused, counted; each gets exactly one answer."""
 
 import asyncio
+import contextvars
 import itertools
+import time
 
 import pytest
-from flexchat.calls.calls import Calls
-from flexchat.domain import Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
+from engines import engine
+from flexchat.calls.manager import ToolManager
+from flexchat.config.model import LimitsTable
+from flexchat.domain import ChatRequest, Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
+from flexchat.events.feed import Feed
 from flexchat.plugin.contracts import ImplementationType
-from flexchat.tools.registry import ToolRegistry
-from flexchat.turn.tool_loop import ToolLoop, ToolRound
+from flexchat.turn.rounds import Manners, messages_of, run_calls
+from flexchat.turn.run import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,37 +32,61 @@ class Log:
         return params["n"]
 
 
-def made(log, *, per_answer=99, per_turn=99, time_left=None):
-    registry = ToolRegistry()
-    for name in ("free", "alone"):
-        implementation = Implementation(type="log", settings=None)
-        registry.register(
-            ToolDefinition(
-                name=name,
-                description="d",
-                parameters={"type": "object"},
-                implementation=implementation,
-                exclusive=name == "alone",
-            )
+class Loop:
+    """Runs the calls of answers, as in one turn."""
+
+    def __init__(self, log, *, per_answer=99, per_turn=99, time_left=None):
+        tools = ToolManager(
+            implementation_types={"log": ImplementationType(name="log", settings_class=object, run=log.run)}
         )
-    kind = ImplementationType(name="log", settings_class=object, run=log.run)
-    calls = Calls(registry, {"log": kind})
-    return ToolLoop(
-        registry,
-        calls,
-        ("free", "alone"),
-        time_left=lambda: time_left,
-        per_answer=per_answer,
-        per_turn=per_turn,
-    )
+        for name in ("free", "alone"):
+            implementation = Implementation(type="log", settings=None)
+            schema = {"type": "object"}
+            exclusive = name == "alone"
+            tools.add(
+                [
+                    ToolDefinition(
+                        name=name,
+                        description="d",
+                        parameters=schema,
+                        implementation=implementation,
+                        exclusive=exclusive,
+                    )
+                ]
+            )
+        limits = LimitsTable(tool_calls_per_answer=per_answer, tool_calls_per_turn=per_turn)
+        self._engine = engine({}, tools, limits)
+        self._manners = Manners(tools.get_registry(), limits)
+        self._time_left = time_left
+
+    @property
+    def exhausted(self):
+        return self._manners.exhausted
+
+    async def run(self, asked, feed=None):
+        """Return the records, and the events before them where they are read."""
+        turn = self._engine.begin(ChatRequest(user_message="x"), feed=feed)
+        if self._time_left is not None:
+            turn.clock.until = time.monotonic() + self._time_left
+        return await run_calls(turn, asked, self._manners, ("free", "alone"), 1)
+
+    def events(self, asked):
+        """Yield the events, and a list of the records."""
+        feed = Feed()
+
+        async def work(_):
+            feed.put(await self.run(asked, feed))
+
+        turn = self._engine.begin(ChatRequest(user_message="x"), feed=feed)
+        return read(turn, feed, contextvars.copy_context(), work)
 
 
 def call(name, n=0, **rest):
     return ToolCall(name=name, arguments={"n": n, **rest})
 
 
-async def events_of(loop, *asked, iteration=1):
-    return [event async for event in loop.run(asked, iteration)]
+async def events_of(loop, *asked):
+    return [event async for event in loop.events(asked)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,12 +96,11 @@ def test_every_call_has_one_answer_in_its_place_and_exclusive_ones_run_alone(ask
     log = Log()
     calls = [call(name, n, steps=steps) for n, (name, steps) in enumerate(asked)]
 
-    *happened, last = asyncio.run(events_of(made(log), *calls))
+    *happened, last = asyncio.run(events_of(Loop(log), *calls))
 
-    assert isinstance(last, ToolRound)
-    assert [r.call_id for r in last.records] == [c.id for c in calls]
-    assert [m.tool_call_id for m in last.messages(calls, 1000)] == [c.id for c in calls]
-    assert [r.result.success for r in last.records] == [name != "unknown" for name, _ in asked]
+    assert [r.call_id for r in last] == [c.id for c in calls]
+    assert [m.tool_call_id for m in messages_of(calls, last, 1000)] == [c.id for c in calls]
+    assert [r.result.success for r in last] == [name != "unknown" for name, _ in asked]
     started = [e.call.id for e in happened if isinstance(e, ToolStarted)]
     finished = [e.record.call_id for e in happened if isinstance(e, ToolFinished)]
     assert started == [c.id for c in calls]
@@ -88,23 +116,23 @@ def test_every_call_has_one_answer_in_its_place_and_exclusive_ones_run_alone(ask
 
 async def test_the_third_equal_call_is_refused_and_asking_once_more_ends_the_loop():
     """Repeated after a refusal it had read (DS-9, TC-111, C16)."""
-    loop = made(Log())
-    rounds = [(await events_of(loop, call("free")))[-1] for _ in range(3)]
+    loop = Loop(Log())
+    rounds = [await loop.run([call("free")]) for _ in range(3)]
 
-    assert [r.records[0].result.success for r in rounds] == [True, True, False]
+    assert [r[0].result.success for r in rounds] == [True, True, False]
     assert not loop.exhausted
-    await events_of(loop, call("free"))
+    await loop.run([call("free")])
     assert "after it had been refused" in loop.exhausted
 
 
 async def test_a_model_that_repeats_itself_within_one_answer_may_go_on():
     """It has not read the refusal yet; the next answer decides (C16)."""
-    loop = made(Log())
+    loop = Loop(Log())
 
     asked = [call("free") for _ in range(6)]
-    done = (await events_of(loop, *asked))[-1]
+    done = await loop.run(asked)
 
-    assert [r.result.success for r in done.records] == [True, True, False, False, False, False]
+    assert [r.result.success for r in done] == [True, True, False, False, False, False]
     assert not loop.exhausted
 
 
@@ -115,15 +143,15 @@ async def test_arguments_that_cannot_be_compared_do_no_harm():
         deep = [deep]
     calls = [call("unknown", deep=deep), call("free", odd={1: 1, "a": 2})]
 
-    done = (await events_of(made(Log()), *calls))[-1]
+    done = await Loop(Log()).run(calls)
 
-    assert [r.call_id for r in done.records] == [c.id for c in calls], done.records[1].result.error
+    assert [r.call_id for r in done] == [c.id for c in calls], done[1].result.error
 
 
 async def test_arguments_that_cannot_be_read_are_kept_as_they_were_written():
     """The record has the text beside empty params; one that can be read has none."""
     broken = '{"n": 1'
-    happened = await events_of(made(Log()), ToolCall.from_text("free", broken), call("free", n=2))
+    happened = await events_of(Loop(Log()), ToolCall.from_text("free", broken), call("free", n=2))
     done = [event for event in happened if isinstance(event, ToolFinished)]
     unread, read = sorted(done, key=lambda event: bool(event.record.params))
     assert (unread.record.params, unread.record.raw_arguments) == ({}, broken)
@@ -134,13 +162,13 @@ async def test_arguments_that_cannot_be_read_are_kept_as_they_were_written():
 
 async def test_budgets_count_what_is_run():
     """Refused calls cost nothing; the first that no longer fits ends the loop."""
-    loop = made(Log(), per_answer=2, per_turn=3)
+    loop = Loop(Log(), per_answer=2, per_turn=3)
 
-    first = (await events_of(loop, *[call("free", n) for n in range(4)]))[-1]
-    assert [r.result.success for r in first.records] == [True, True, False, False]
+    first = await loop.run([call("free", n) for n in range(4)])
+    assert [r.result.success for r in first] == [True, True, False, False]
     assert not loop.exhausted
-    second = (await events_of(loop, call("free", 5), call("free", 6)))[-1]
-    assert [r.result.success for r in second.records] == [True, False]
+    second = await loop.run([call("free", 5), call("free", 6)])
+    assert [r.result.success for r in second] == [True, False]
     assert "budget of 3" in loop.exhausted
 
 
@@ -148,9 +176,9 @@ async def test_where_no_time_is_left_nothing_is_begun():
     """A thread that is started cannot be stopped."""
     log = Log()
 
-    done = (await events_of(made(log, time_left=-1.0), call("free")))[-1]
+    done = await Loop(log, time_left=-1.0).run([call("free")])
 
-    assert "no time is left" in done.records[0].result.error
+    assert "no time is left" in done[0].result.error
     assert log.entries == []
 
 
@@ -159,7 +187,7 @@ async def test_leaving_early_cancels_what_runs(after):
     """At whatever event the reader leaves."""
     before = asyncio.all_tasks()
     asked = [call("free", n, steps=n * 5) for n in range(3)] + [call("alone", 3), call("free", 4)]
-    events = made(Log()).run(asked, 1)
+    events = Loop(Log()).events(asked)
     for _ in itertools.repeat(None, after):
         if await anext(events, None) is None:
             break

@@ -1,8 +1,8 @@
-"""Pieces of an answer and of a turn, as they arrive.
+"""Pieces of an answer, and everything that happens in a turn.
 
-A provider yields TextDelta … ToolCallEnd and, last, one StreamEnd. A turn passes them on, adds ToolStarted and
-ToolFinished while the tools run, goes on to the next answer (whose part indexes start again at 0), and ends with
-one TurnEnd. Trouble is raised, never yielded.
+A provider yields TextDelta … ToolCallEnd and, last, one StreamEnd. A turn passes them on between its happenings:
+TurnStarted, then phases, requests to models and tools as they begin and end (the parts of each answer are counted from
+0 again), and one TurnFinished. Trouble is raised, never yielded.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from .chat import ChatResult
-from .messages import ToolCall
+from .chat import ChatOptions, ChatResult
+from .messages import Message, ToolCall
 from .text import scrub
 from .tools import ToolCallRecord
-from .turn import Turn
+from .turn import PhaseRecord, Turn, TurnInfo
 
 
 @attrs.frozen
@@ -65,29 +65,148 @@ class StreamEnd:
     result: ChatResult
 
 
-@attrs.frozen
-class ToolStarted:
-    """A tool begins to run; calls of one answer may run side by side."""
+ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | StreamEnd
+"""A piece of an answer, as a provider yields it."""
+
+
+@attrs.frozen(kw_only=True)
+class Happening:
+    """Something that happens in a turn. The reader of a stream, plugins and records are told the same of it.
+
+    For each class there is a hook, ``flexchat_`` and its name in snake case, whose arguments are its fields.
+
+    Attributes:
+        info: The turn it happens in.
+    """
+
+    info: TurnInfo
+
+
+@attrs.frozen(kw_only=True)
+class TurnStarted(Happening):
+    """A message has arrived; no phase has run yet."""
+
+    user_message: str
+
+
+@attrs.frozen(kw_only=True)
+class PhaseStarted(Happening):
+    """One of the six phases begins; PhaseRecord says how they are called."""
+
+    phase: str
+
+
+@attrs.frozen(kw_only=True)
+class PhaseFinished(Happening):
+    """One of the six phases is done.
+
+    Attributes:
+        record: How it went, as JSON data.
+        outcome: What it returned: the topic (str), RagResults, the intent (str or None), Profile, the rule as
+            (index, ResponseRule), ChatResponse. One that was not run returns what it would have without a model or a
+            store.
+    """
+
+    record: PhaseRecord
+    outcome: object
+
+
+@attrs.frozen(kw_only=True)
+class ModelRequestStarted(Happening):
+    """A request goes to a model: for the answer, or for phase 1 or 3.
+
+    Attributes:
+        llm: Name of the model's entry in llms.
+    """
+
+    llm: str
+    model: str
+    messages: tuple[Message, ...]
+    options: ChatOptions
+
+
+@attrs.frozen(kw_only=True)
+class ModelRequestFinished(Happening):
+    """A model has answered, or has not.
+
+    Attributes:
+        result: None if it failed.
+        error: Why it failed; another model may be asked instead.
+    """
+
+    llm: str
+    model: str
+    elapsed_ms: float
+    result: ChatResult | None = None
+    error: Exception | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ToolStarted(Happening):
+    """A tool is called; calls of one answer may run side by side.
+
+    Attributes:
+        call: Under its tool's own name.
+    """
 
     call: ToolCall
 
 
-@attrs.frozen
-class ToolFinished:
-    """A tool has answered, well or badly. Arrives in the order the tools finish."""
+@attrs.frozen(kw_only=True)
+class ToolFinished(Happening):
+    """A call has its result, whoever gave it: the tool, a plugin in its place, or FlexChat, which refused it.
+
+    Arrives in the order the calls finish.
+    """
 
     record: ToolCallRecord
 
 
-@attrs.frozen
-class TurnEnd:
+@attrs.frozen(kw_only=True)
+class TurnFinished(Happening):
     """The last event: exactly what an unstreamed turn returns."""
 
     turn: Turn
 
 
-ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | StreamEnd
-StreamEvent = ChatEvent | ToolStarted | ToolFinished | TurnEnd
+@attrs.frozen(kw_only=True)
+class TurnFailed(Happening):
+    """The turn ended in an error, which is on its way to the caller and which a stream raises.
+
+    Attributes:
+        turn: What there was by then.
+    """
+
+    error: Exception
+    turn: Turn
+
+
+@attrs.frozen(kw_only=True)
+class TurnCancelled(Happening):
+    """The turn was stopped: its caller has left, closed the stream, or was cancelled.
+
+    Attributes:
+        turn: What there was by then.
+    """
+
+    turn: Turn
+
+
+HAPPENINGS: tuple[type[Happening], ...] = (
+    TurnStarted,
+    PhaseStarted,
+    PhaseFinished,
+    ModelRequestStarted,
+    ModelRequestFinished,
+    ToolStarted,
+    ToolFinished,
+    TurnFinished,
+    TurnFailed,
+    TurnCancelled,
+)
+
+StreamEvent = ChatEvent | Happening
+"""What the reader of a turn's stream gets."""
 
 
 def result_of(events: Iterable[ChatEvent]) -> ChatResult:

@@ -3,13 +3,15 @@
 import asyncio
 
 import pytest
-from flexchat.plugin.events import EventHooks, Watcher
+from flexchat.domain import TurnInfo, TurnStarted
+from flexchat.plugin.hooks import HookCall, Hooks
 
+STARTED = TurnStarted(info=TurnInfo(id="t"), user_message="x")
 TROUBLE = [RuntimeError("bug"), asyncio.CancelledError(), SystemExit(3)]
 
 
 def hooks(hook, function, *arguments):
-    return EventHooks({hook: [Watcher("mine", function, arguments)]})
+    return Hooks({hook: [HookCall("mine", function, arguments)]})
 
 
 @pytest.mark.parametrize("trouble", TROUBLE, ids=repr)
@@ -23,7 +25,7 @@ async def test_a_watcher_that_fails_is_logged(trouble, kind, caplog):
     async def later(user_message):
         raise trouble
 
-    await hooks("flexchat_turn_started", plain if kind == "def" else later, "user_message").turn_started("x")
+    await hooks("flexchat_turn_started", plain if kind == "def" else later, "user_message").tell(STARTED)
 
     assert "mine" in caplog.text
 
@@ -36,7 +38,7 @@ async def test_cancelling_the_turn_gets_through_a_watcher():
         begun.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(hooks("flexchat_turn_started", slow, "user_message").turn_started("x"))
+    task = asyncio.create_task(hooks("flexchat_turn_started", slow, "user_message").tell(STARTED))
     await begun.wait()
     task.cancel()
 

@@ -1,0 +1,203 @@
+"""The plugins' event hooks and gates, as the floors above call them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ..domain import (
+    ChatOptions,
+    Happening,
+    Message,
+    ToolCall,
+    ToolCallRecord,
+    ToolDefinition,
+    ToolFinished,
+    ToolResult,
+    ToolStarted,
+    TurnInfo,
+)
+from ..domain.events import HAPPENINGS
+from ..errors import RequestRefusedError
+from .call import Call, PluginStep
+from .foreign import contained, told
+
+log = logging.getLogger(__name__)
+
+BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
+
+
+def hook_of(kind: type[Happening]) -> str:
+    """Return the name of the hook that is told of a happening: flexchat_turn_started of TurnStarted."""
+    return "flexchat" + re.sub(r"([A-Z])", r"_\1", kind.__name__).lower()
+
+
+@attrs.frozen
+class HookCall:
+    """One plugin's implementation of one hook."""
+
+    plugin: str
+    function: Callable[..., Any]
+    arguments: tuple[str, ...]
+
+    async def __call__(self, facts: object) -> Any:
+        """Call it with those attributes of the facts that it names, and await what it returns if that is needed.
+
+        Raises:
+            Exception: Whatever it raises; a ForeignError for what is no Exception.
+        """
+        with contained():
+            answer = self.function(*[getattr(facts, name) for name in self.arguments])
+            return await answer if inspect.isawaitable(answer) else answer
+
+
+@attrs.frozen(kw_only=True)
+class AppInfo:
+    """A FlexChat that is opened or closed.
+
+    Attributes:
+        llms: The package that speaks to each of its services, by their names: "flexchat-openai 0.1.0".
+        tools: Names of its tools.
+    """
+
+    llms: Mapping[str, str]
+    tools: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class ToolGate:
+    """What flexchat_before_tool_call is asked about."""
+
+    info: TurnInfo
+    call_id: str
+    tool: ToolDefinition
+    params: Mapping[str, Any]
+
+
+@attrs.frozen(kw_only=True)
+class ModelRequest:
+    """A request that is about to go to a model.
+
+    Attributes:
+        llm: Name of the model's entry in llms.
+        messages: The whole conversation, the system prompt first.
+        options: Everything besides; its ``tools`` are in the service's own words.
+    """
+
+    info: TurnInfo
+    llm: str
+    model: str
+    messages: tuple[Message, ...]
+    options: ChatOptions
+
+
+class Hooks:
+    """Tells the plugins what happens, and asks those that may refuse. Costs next to nothing where none listens.
+
+    Args:
+        calls: By the hook's name, in the order in which they are called.
+        steps: What plugins put into the list of every tool call, in order; see flexchat_register_steps.
+
+    Attributes:
+        gates_requests: Whether a plugin wants to see requests to models before they are sent.
+    """
+
+    def __init__(self, calls: Mapping[str, Sequence[HookCall]] | None = None, steps: Sequence[PluginStep] = ()) -> None:
+        self._calls = {hook: tuple(found) for hook, found in (calls or {}).items() if found}
+        self.steps = tuple(steps)
+        self._of = {kind: self._calls[hook_of(kind)] for kind in HAPPENINGS if hook_of(kind) in self._calls}
+        self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
+
+    def of(self, hook: str) -> tuple[HookCall, ...]:
+        """Return the implementations of a hook."""
+        return self._calls.get(hook, ())
+
+    def followed_by(self, others: Hooks) -> Hooks:
+        """Return both together; the others come last."""
+        names = dict.fromkeys([*self._calls, *others._calls])
+        return Hooks({hook: self.of(hook) + others.of(hook) for hook in names}, self.steps + others.steps)
+
+    def wants(self, kind: type[Happening]) -> bool:
+        """Return whether a plugin listens to that."""
+        return kind in self._of
+
+    async def tell(self, happening: Happening) -> None:
+        """Tell the plugins that listen, one after the other; one that fails is logged."""
+        for call in self._of.get(type(happening), ()):
+            await _told(call, hook_of(type(happening)), happening)
+
+    async def tell_call(self, call: Call, result: ToolResult | None) -> None:
+        """Tell of a call outside of the tool loop that it begins (no result) or has ended."""
+        asked = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        if result is None:
+            if self.wants(ToolStarted):
+                await self.tell(ToolStarted(info=call.turn, call=asked))
+        elif self.wants(ToolFinished):
+            await self.tell(ToolFinished(info=call.turn, record=record_of(asked, call, result)))
+
+    async def tell_app(self, hook: str, app: AppInfo) -> None:
+        """Tell flexchat_app_opened or flexchat_app_closed."""
+        for call in self._calls.get(hook, ()):
+            await _told(call, hook, _App(app))
+
+    async def before_model_request(self, request: ModelRequest) -> ModelRequest:
+        """Ask the plugins for what is to be sent; see flexchat_before_model_request.
+
+        Raises:
+            RequestRefusedError: One refuses it, or cannot say.
+        """
+        for call in self._calls.get(BEFORE_MODEL_REQUEST, ()):
+            try:
+                answer = await call(_Request(request))
+            except RequestRefusedError:
+                raise
+            except Exception as error:
+                log.exception("plugin %s: %s failed; the request is refused", call.plugin, BEFORE_MODEL_REQUEST)
+                raise RequestRefusedError(f"plugin {call.plugin} could not decide about this request") from error
+            if isinstance(answer, ModelRequest):
+                request = attrs.evolve(answer, info=request.info)
+            elif answer is not None:
+                kind = type(answer).__name__
+                log.error("plugin %s: %s returned %s; the request is refused", call.plugin, BEFORE_MODEL_REQUEST, kind)
+                raise RequestRefusedError(f"plugin {call.plugin} returned {kind} in place of a ModelRequest")
+        return request
+
+
+@attrs.frozen
+class _App:
+    app: AppInfo
+
+
+@attrs.frozen
+class _Request:
+    request: ModelRequest
+
+
+def record_of(asked: ToolCall, call: Call, result: ToolResult) -> ToolCallRecord:
+    """Return what came of a call, for the turn and for everybody who is told.
+
+    Args:
+        asked: The call as it was written; the steps may have changed its arguments since.
+    """
+    return ToolCallRecord(
+        tool=call.name,
+        # what a provider takes for a call may be anything
+        params=asked.arguments if isinstance(asked.arguments, Mapping) else {},
+        result=result,
+        iteration=call.iteration,
+        call_id=call.id,
+        raw_arguments=asked.raw_arguments if asked.arguments is None else None,
+        facts=call.facts,
+    )
+
+
+async def _told(call: HookCall, hook: str, facts: object) -> None:
+    try:
+        await call(facts)
+    except Exception as error:
+        log.exception("plugin %s: %s failed: %s", call.plugin, hook, told(error))

@@ -1,0 +1,78 @@
+"""The one clock of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+from ..errors import TurnTimeoutError
+
+_GRACE_S = 0.02
+"""How much later than its time a turn is ended from outside: a tool or a service that was told how much time is left
+usually notices first, and says more of what was going on."""
+
+
+class Clock:
+    """How long a turn has taken, and may still take.
+
+    Args:
+        limit_ms: Milliseconds it may take (limits.turn_timeout_ms).
+        until: When the turn it runs in is over, by time.monotonic(); None for one that runs in none.
+
+    Attributes:
+        doing: What takes the time now, for the error of a turn that takes too long.
+        until: When its time is over, by time.monotonic().
+    """
+
+    __slots__ = ("_outer", "_started", "doing", "limit_ms", "until")
+
+    def __init__(self, limit_ms: int, until: float | None = None) -> None:
+        self.limit_ms = limit_ms
+        self.doing = "its start"
+        self._outer = until
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from now on: what the turn has waited for others is not its time."""
+        self._started = time.monotonic()
+        own = self._started + self.limit_ms / 1000
+        self.until = own if self._outer is None or own < self._outer else self._outer
+
+    def elapsed_ms(self) -> float:
+        """Return the milliseconds since the turn began."""
+        return (time.monotonic() - self._started) * 1000
+
+    def left(self) -> float:
+        """Return the seconds the turn may still take; below 0 once they are over."""
+        return self.until - time.monotonic()
+
+    def look(self) -> None:
+        """See that there is time left.
+
+        Raises:
+            TurnTimeoutError: There is none.
+        """
+        if self.left() <= 0:
+            raise self.too_late()
+
+    def too_late(self) -> TurnTimeoutError:
+        """Return the error of a turn that takes too long."""
+        return TurnTimeoutError(self.limit_ms, self.doing)
+
+    @contextlib.asynccontextmanager
+    async def alarm(self) -> AsyncIterator[None]:
+        """End what is inside when the time is over: the one timer of a turn.
+
+        Raises:
+            TurnTimeoutError: It was not done in time.
+        """
+        alarm = asyncio.timeout(max(self.left(), 0) + _GRACE_S)
+        try:
+            async with alarm:
+                yield
+        except TimeoutError as error:
+            if alarm.expired():
+                raise self.too_late() from error
+            raise

@@ -1,0 +1,106 @@
+"""What all turns of one chat share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from ..calls.manager import ToolManager
+from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
+from ..domain import ChatRequest, Profile, TurnInfo
+from ..domain.masking import Mask
+from ..events.feed import Feed
+from ..events.sink import Listener, Sink
+from ..llms.llm import Llms
+from ..plugin.contracts import Retriever
+from ..plugin.hooks import Hooks
+from ..schema.answer_form import AnswerForm, answer_form
+from .active import ActiveTurn, new_turn_id, outer_turn
+from .clock import Clock
+from .keeping import Keeper
+from .routing import Router
+
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Begins turns. It holds no state of any of them.
+
+    Attributes:
+        llms: Who can be asked.
+        tools: Registry, executor and limits of the tools.
+        keeper: Keeps conversations; None where none are kept.
+        phase_timeout_s: Seconds one of the phases 1 to 3 may take.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        llms: Llms,
+        tools: ToolManager,
+        *,
+        hooks: Hooks | None = None,
+        retrievers: Mapping[str, Retriever] | None = None,
+        usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
+        keeper: Keeper | None = None,
+        mask: Mask | None = None,
+    ) -> None:
+        self.llms = llms
+        self.tools = tools
+        self.hooks = hooks or Hooks()
+        self.keeper = keeper
+        self.mask = mask or Mask()
+        self.limits: LimitsTable = config.limits
+        self.phase_timeout_s = config.limits.phase_timeout_ms / 1000
+        self.router = Router(config, retrievers or {}, usual_thresholds, mask)
+        self.explaining = asyncio.Lock()
+        self._forms: dict[int, tuple[ResponseFormatTable, AnswerForm]] = {}
+
+    def begin(
+        self, request: ChatRequest, *, feed: Feed | None = None, listeners: Sequence[Listener] = ()
+    ) -> ActiveTurn:
+        """Return a turn that is about to run; its time begins now.
+
+        Args:
+            feed: Where its reader gets the events; None if nobody reads them.
+            listeners: Are told of every event, too.
+
+        Raises:
+            NestedTurnError: It runs inside too many others.
+            ChatRequestError: The response_format can be no answer's form.
+        """
+        outer = outer_turn()
+        info = TurnInfo(
+            id=new_turn_id(),
+            conversation=request.conversation,
+            tenant=request.tenant,
+            parent=None if outer is None else outer.info.id,
+        )
+        return ActiveTurn(
+            info=info,
+            engine=self,
+            request=request,
+            clock=Clock(self.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
+            sink=Sink(info, self.hooks, feed, listeners),
+            outer=outer,
+            form=None if request.response_format is None else answer_form(request.response_format),
+            profile=Profile(topic=request.topic or "", user_message=request.user_message),
+        )
+
+    def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
+        """Return the names of the tools this rule's model is offered; none means the standard flow (RG-8, RG-12)."""
+        names = self.tools.offered_to(rule)
+        if not names and rule.tools is not None and rule.tools.enabled and self.tools.is_enabled():
+            log.warning("no tool is available to this rule; answering without tools")
+        return names
+
+    def form_of(self, rule: ResponseRule) -> AnswerForm | None:
+        """Return what the answers of a rule must be; None for any text."""
+        table = rule.response_format
+        if table is None:
+            return None
+        found = self._forms.get(id(table))
+        if found is None:
+            found = self._forms[id(table)] = (table, answer_form(table.wanted()))
+        return found[1]

@@ -1,0 +1,91 @@
+"""How the phases of a turn went."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from ..domain import PhaseFinished, PhaseRecord, PhaseStarted, Usage
+from ..events.sink import Sink
+
+
+@attrs.define
+class PhaseNotes:
+    """What a phase has to tell beside its outcome; see PhaseRecord.
+
+    Attributes:
+        mask: Takes secrets out of warnings.
+        left: Says how many seconds the turn may still take.
+    """
+
+    input: object = None
+    skipped: str = ""
+    warnings: list[str] = attrs.field(factory=list)
+    usage: Usage | None = None
+    mask: Callable[[str], str] = str
+    left: Callable[[], float] = lambda: math.inf
+
+    def seconds(self, most: float) -> float:
+        """Return how long something may take that may take so long if the turn has the time."""
+        return min(most, self.left())
+
+    def warn(self, text: str) -> None:
+        """Add a warning."""
+        self.warnings.append(self.mask(text))
+
+
+@attrs.define
+class PhaseLog:
+    """Measures the phases of a turn, and remembers them."""
+
+    records: list[PhaseRecord] = attrs.field(factory=list)
+    _since: float = attrs.field(init=False, factory=time.perf_counter)
+
+    async def begin(self, sink: Sink, phase: str) -> None:
+        """Tell that a phase begins."""
+        self._since = time.perf_counter()
+        if sink.wants(PhaseStarted):
+            await sink.tell(PhaseStarted(info=sink.info, phase=phase))
+
+    async def end(
+        self,
+        sink: Sink,
+        phase: str,
+        outcome: Any,
+        printable: Any,
+        notes: PhaseNotes | None = None,
+        *,
+        usage: Usage | None = None,
+    ) -> None:
+        """Tell that it is done.
+
+        Args:
+            outcome: What the plugins are told.
+            printable: The same as JSON data.
+            notes, usage: What it has to tell beside that.
+        """
+        notes = notes or _NOTHING
+        record = PhaseRecord(
+            phase=phase,
+            outcome=printable,
+            elapsed_ms=(time.perf_counter() - self._since) * 1000,
+            input=notes.input,
+            skipped=notes.skipped,
+            warnings=tuple(notes.warnings),
+            usage=notes.usage or usage,
+        )
+        self.records.append(record)
+        if sink.wants(PhaseFinished):
+            await sink.tell(PhaseFinished(info=sink.info, record=record, outcome=outcome))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What went wrong in the phases so far."""
+        return tuple(warning for record in self.records for warning in record.warnings)
+
+
+_NOTHING = PhaseNotes()

@@ -1,0 +1,273 @@
+"""Phase 6b: as long as the model asks for tools, run them. The only tool loop: LangChain's clients use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from ..config.model import LimitsTable
+from ..domain import ChatResult, ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted
+from ..domain.text import counted
+from ..plugin.call import Call
+from ..tools.registry import ToolRegistry
+from ..tools.results import for_the_model
+from .active import ActiveTurn
+from .next_step import NextStep, calls_to_run, next_step
+
+log = logging.getLogger(__name__)
+
+MAX_IDENTICAL_CALLS = 2  # the third is refused; if the model then asks for it again, the loop ends (C16)
+_NOT_BEGUN = "Not executed: the turn ended before the tool was started"
+_BROKEN_OFF = "Interrupted: the turn ended while the tool was running, so what it did is unknown"
+_REPEATED = "This exact call was already made twice; use its earlier result instead of asking again"
+
+
+class Dialogue(Protocol):
+    """How a model is asked, and what it is told of what it said: all in which one tool loop differs from another."""
+
+    async def ask(self) -> ChatResult:
+        """Ask the model and return its answer."""
+
+    def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
+        """Put an answer into the conversation, and behind it the results of its calls, one for each.
+
+        Without calls, the model has paused, and goes on from there.
+        """
+
+
+async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], limit: int) -> str:
+    """Ask the model, and run the tools it asks for, until it answers.
+
+    Args:
+        offered: Names of the tools; nothing else runs.
+        limit: Answers that may ask for tools, from 1.
+
+    Returns:
+        Empty if the model came to an end by itself; else why the loop was ended for it.
+    """
+    manners = Manners(turn.engine.tools.get_registry(), turn.engine.limits)
+    asked_again = False
+    for iteration in range(1, limit + 1):
+        result = await dialogue.ask()
+        step = next_step(result)
+        log.debug("iteration %d: %s, %d tool calls", iteration, result.finish_reason, len(result.tool_calls))
+        if step is NextStep.RUN_TOOLS and offered:
+            calls = calls_to_run(result)
+            dialogue.remember(result, calls, await run_calls(turn, calls, manners, offered, iteration))
+            if manners.exhausted:
+                return manners.exhausted
+        elif step is NextStep.CONTINUE and iteration < limit:
+            dialogue.remember(result, (), ())
+        elif step is NextStep.ASK_AGAIN and offered and not asked_again:
+            asked_again = True
+            turn.warnings.append("the model wrote a tool call that could not be read; it was asked once more")
+        else:
+            return ""
+    return f"{counted(limit, 'answer')} asked for tools" if offered else ""
+
+
+class Manners:
+    """What a model may ask for in one turn: no call too often, not too many of them.
+
+    Attributes:
+        exhausted: Why the loop must end (a call repeated after it was refused, the limit reached); empty while it may
+            go on.
+    """
+
+    def __init__(self, registry: ToolRegistry, limits: LimitsTable) -> None:
+        self._registry = registry
+        self._limits = limits
+        self._times_asked: Counter[str] = Counter()
+        self._refused: set[str] = set()  # repeated calls, once the model has been told so
+        self._run = 0
+        self.exhausted = ""
+
+    def judge(self, calls: Sequence[ToolCall]) -> list[str | None]:
+        """Return for each call of an answer why it is not run; None if it is."""
+        refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
+        self._refused.update(_signature(c) for c, refusal in zip(calls, refusals, strict=True) if refusal == _REPEATED)
+        return refusals
+
+    def _refusal(self, call: ToolCall, index: int) -> str | None:
+        signature = _signature(call)
+        self._times_asked[signature] += 1
+        tool = self._registry.get(self._registry.name_of(call.name))
+        if not (tool is not None and tool.repeatable) and self._times_asked[signature] > MAX_IDENTICAL_CALLS:
+            log.warning("tool %s: the same call for the %d. time; refused", call.name, self._times_asked[signature])
+            if signature in self._refused:
+                self.exhausted = f"the model repeated one call of {call.name} after it had been refused"
+            return _REPEATED
+        if call.error is not None:
+            log.error("tool %s: invalid tool arguments: %s", call.name, call.error)
+            return f"Invalid tool arguments: {call.error}"
+        most = self._limits.tool_calls_per_answer
+        if index >= most:
+            return f"Not executed: at most {most} calls in one answer; ask for the others in the next"
+        if self._run >= self._limits.tool_calls_per_turn:
+            most = self._limits.tool_calls_per_turn
+            self.exhausted = f"the budget of {most} tool calls was used up"
+            return f"Not executed: the budget of {most} tool calls for this message is used up"
+        self._run += 1
+        return None
+
+
+@attrs.define(eq=False)
+class CallRound:
+    """The calls of one answer while they run.
+
+    Attributes:
+        asked: As the model wrote them.
+        calls: The same on their way; None for one that has not begun.
+        records: What each came to; None while it runs.
+    """
+
+    asked: Sequence[ToolCall]
+    iteration: int
+    calls: list[Call | None] = attrs.field(init=False)
+    records: list[ToolCallRecord | None] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.calls, self.records = [None] * len(self.asked), [None] * len(self.asked)
+
+    def broken_off(self, registry: ToolRegistry) -> list[ToolCallRecord]:
+        """Return a record for each call, if the turn ends before all of them have a result."""
+        return [record or self._lost(index, registry) for index, record in enumerate(self.records)]
+
+    def _lost(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
+        asked, call = self.asked[index], self.calls[index]
+        name = registry.name_of(asked.name)
+        result = ToolResult.failed(name, _BROKEN_OFF if call is not None and call.began else _NOT_BEGUN)
+        return _record(asked, name, result, self.iteration, call.facts if call is not None else {})
+
+
+def messages_of(calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int) -> list[ToolMessage]:
+    """Return the answers for the model, one for each call, under the name it knows the tool by."""
+    return [
+        ToolMessage(
+            tool_call_id=call.id,
+            name=call.name,
+            content=for_the_model(record.result, max_chars, call.name),
+            is_error=not record.result.success,
+        )
+        for call, record in zip(calls, records, strict=True)
+    ]
+
+
+async def run_calls(
+    turn: ActiveTurn, calls: Sequence[ToolCall], manners: Manners, offered: Sequence[str], iteration: int
+) -> list[ToolCallRecord]:
+    """Give every call exactly one result.
+
+    All are judged before one runs. They run side by side, but for exclusive tools, which run alone; if the turn ends,
+    everything that still runs is cancelled and has ended.
+    """
+    round_ = turn.calling = CallRound(calls, iteration)
+    refusals = manners.judge(calls)
+    for group in _groups(calls, refusals, turn.engine.tools.get_registry()):
+        if len(group) == 1:  # the usual case needs no task
+            await _call(turn, round_, group[0], refusals[group[0]], offered)
+        else:
+            await _side_by_side([_call(turn, round_, index, refusals[index], offered) for index in group])
+    records = [record for record in round_.records if record is not None]
+    if turn.records is not None:
+        turn.records.extend(records)
+    turn.calling, turn.paused = None, ""
+    return records
+
+
+async def _side_by_side(work: Sequence[Any]) -> None:
+    """Run coroutines as tasks. No TaskGroup: a call that fails must not cancel its neighbours."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.wait(tasks)
+    finally:
+        pending = [task for task in tasks if not task.done()]
+        for task in pending:
+            task.cancel()
+        if pending:
+            await asyncio.wait(pending)
+    for task in tasks:
+        task.result()
+
+
+def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry: ToolRegistry) -> list[list[int]]:
+    """Return the calls, by index, in groups that may run side by side, in order."""
+    groups: list[list[int]] = []
+    shared = False
+    for index, call in enumerate(calls):
+        tool = registry.get(registry.name_of(call.name))
+        alone = refusals[index] is None and tool is not None and tool.exclusive
+        if alone or not shared:
+            groups.append([])
+        groups[-1].append(index)
+        shared = not alone
+    return groups
+
+
+async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
+    """Take one call through its steps, and keep its record."""
+    asked, sink = round_.asked[index], turn.sink
+
+    async def tell(call: Call, result: ToolResult | None) -> None:
+        wrote = asked
+        if call.id != asked.id:  # one that its tool makes
+            wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
+        if result is not None:
+            record = _record(wrote, call.name, result, round_.iteration, call.facts)
+            if wrote is asked:
+                round_.records[index] = record
+            if sink.wants(ToolFinished):
+                await sink.tell(ToolFinished(info=turn.info, record=record))
+        elif sink.wants(ToolStarted):
+            named = wrote if wrote.name == call.name else attrs.evolve(wrote, name=call.name)
+            await sink.begin(ToolStarted(info=turn.info, call=named))
+
+    call = round_.calls[index] = Call(
+        name=turn.engine.tools.get_registry().name_of(asked.name),
+        arguments=asked.arguments if asked.arguments is not None else {},
+        origin=turn.origin,
+        id=asked.id,
+        turn=turn.info,
+        context=turn.request.context,
+        offered=offered,
+        refusal=refusal,
+        seconds_left=turn.clock.left,
+        tell=tell,
+        iteration=round_.iteration,
+        index=index,
+        notes=[*asked.notes],
+    )
+    await turn.engine.tools.calls.run(call)
+    turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
+
+
+def _record(asked: ToolCall, name: str, result: ToolResult, iteration: int, facts: Mapping[str, Any]) -> ToolCallRecord:
+    return ToolCallRecord(
+        tool=name,
+        # what a provider takes for a call may be anything
+        params=asked.arguments if isinstance(asked.arguments, Mapping) else {},
+        result=result,
+        iteration=iteration,
+        call_id=asked.id,
+        raw_arguments=asked.raw_arguments if asked.arguments is None else None,
+        facts=facts,
+    )
+
+
+_sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode
+
+
+def _signature(call: ToolCall) -> str:
+    """Return the same text for calls that differ only in the order of their arguments."""
+    if call.error is not None:
+        return f"{call.name} {call.raw_arguments}"
+    try:
+        return f"{call.name} {_sorted_json(call.arguments)}"
+    except (TypeError, ValueError, RecursionError):  # keys that cannot be sorted, or nested too deeply to be walked
+        return f"{call.name} {call.raw_arguments or call.id}"
