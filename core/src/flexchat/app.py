@@ -45,6 +45,7 @@ from .turn.run import Explanation, explain, read, run
 
 if TYPE_CHECKING:
     from .config.document import Document
+    from .config.reading import ReadConfig
 
 
 class FlexChat:
@@ -98,7 +99,7 @@ class FlexChat:
     @classmethod
     def from_config(
         cls,
-        source: str | Path | Document | Mapping[str, Any],
+        source: str | Path | Document | ReadConfig | Mapping[str, Any],
         *,
         tools: Iterable[ToolLike] = (),
         providers: Mapping[str, ChatProvider] | None = None,
@@ -119,7 +120,7 @@ class FlexChat:
         Raises:
             ConfigError: Everything that is wrong with the configuration, at once.
         """
-        from .config.load import read_config  # imports cattrs: only where a configuration is read
+        from .config.reading import read_config  # imports cattrs: only where a configuration is read
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         draft = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])

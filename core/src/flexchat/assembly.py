@@ -27,7 +27,7 @@ from .plugin.in_process import with_hooks
 if TYPE_CHECKING:
     from .config.cases import ValidationTable
     from .config.document import Document
-    from .config.load import Draft
+    from .config.reading import ReadConfig
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Parts:
 
 
 def assemble(
-    draft: Draft,
+    draft: ReadConfig,
     host: PluginHost,
     tools: Iterable[ToolLike],
     providers: Mapping[str, ChatProvider],
@@ -219,7 +219,7 @@ def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
     return host
 
 
-def blocked_by(draft: Draft) -> dict[str, str]:
+def blocked_by(draft: ReadConfig) -> dict[str, str]:
     """Return the plugins a configuration leaves out, each with the place that says so."""
     return dict.fromkeys(_plugin_names(draft, "block").values(), BLOCKED_BY_CONFIG)
 
@@ -236,10 +236,10 @@ def require_gates(host: PluginHost) -> None:
 
 
 def check_config(
-    source: str | Path | Document | Mapping[str, Any], plugins: PluginHost | None = None
+    source: str | Path | Document | ReadConfig | Mapping[str, Any], plugins: PluginHost | None = None
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
-    from .config.load import read_config
+    from .config.reading import read_config
 
     try:
         draft = read_config(source)
@@ -267,14 +267,14 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
     )
 
 
-def _plugin_names(draft: Draft, key: str) -> dict[int, str]:
+def _plugin_names(draft: ReadConfig, key: str) -> dict[int, str]:
     """Return the names in plugins.block or plugins.require, by their index."""
     table = draft.document.data.get("plugins")
     names = table.get(key) if isinstance(table, Mapping) else None
     return {i: name for i, name in enumerate(names) if isinstance(name, str)} if isinstance(names, list) else {}
 
 
-def _check_plugins(draft: Draft, host: PluginHost) -> None:
+def _check_plugins(draft: ReadConfig, host: PluginHost) -> None:
     """Say which plugins a configuration requires and does not get, and which it blocks in vain."""
     known, blocked = [report.name for report in host.reports], _plugin_names(draft, "block")
     required = _plugin_names(draft, "require")
@@ -293,7 +293,7 @@ def _check_plugins(draft: Draft, host: PluginHost) -> None:
             (draft.problem if hint else draft.note)(("plugins", "block", index), text)
 
 
-def _validation(draft: Draft) -> ValidationTable | None:
+def _validation(draft: ReadConfig) -> ValidationTable | None:
     if "validation" not in draft.document.data:
         return None
     from .config.cases import ValidationTable  # its many classes are made only where they are needed
@@ -307,7 +307,7 @@ def _validation(draft: Draft) -> ValidationTable | None:
     return table
 
 
-def _conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:
+def _conversations(draft: ReadConfig, host: PluginHost) -> ConversationStore | None:
     if "conversations" not in draft.document.data:
         return None
     from .conversations.opening import open_conversations  # imports sqlite3: only where they are kept
@@ -330,7 +330,7 @@ def _manager(
     )
 
 
-def _check_forms(draft: Draft, config: Config) -> None:
+def _check_forms(draft: ReadConfig, config: Config) -> None:
     from .schema.answer_form import format_problem
 
     for index, rule in enumerate(config.responses):
@@ -339,7 +339,7 @@ def _check_forms(draft: Draft, config: Config) -> None:
             draft.problem(("responses", index, "response_format"), problem)
 
 
-def _check_tool_formats(draft: Draft, config: Config, host: PluginHost, llms: Llms) -> None:
+def _check_tool_formats(draft: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
     """Say of each rule with tools that two plugins offer the format its service is told them in."""
     for index, rule in enumerate(config.responses):
         wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally

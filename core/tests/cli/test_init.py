@@ -121,11 +121,11 @@ def test_what_init_writes_as_comments_switches_on_documents_and_conversations(ru
 @pytest.mark.parametrize("kind", ["local", "ollama"])
 def test_a_model_on_this_machine_is_given_time(run, tmp_path, kind):
     """Without a graphics card a prompt with tools takes minutes to read: the usual limits would end every turn."""
-    from flexchat.config.load import load_config
+    from flexchat.config.reading import read_config
 
     assert run("init", kind).status == 0
 
-    config = load_config(tmp_path / "flexchat.toml")
+    config = read_config(tmp_path / "flexchat.toml").finish()
     assert config.limits.turn_timeout_ms == 1_800_000
     assert config.limits.phase_timeout_ms == 300_000
     assert config.llms["main"].settings["first_byte_timeout_s"] == 600

@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from flexchat.config.load import read_config
 from flexchat.config.model import ResponseRule
 from flexchat.config.reach import EarlierRules, contradiction
+from flexchat.config.reading import read_config
 from flexchat.domain import Profile
 from flexchat.turn.matching import verdicts
 from hypothesis import given

@@ -10,7 +10,7 @@ import attrs
 import jsonschema
 import pytest
 import tomli
-from flexchat.config.load import read_config
+from flexchat.config.reading import read_config
 from flexchat.config.schema import config_schema
 
 DOCS = Path(__file__).parents[3] / "docs" / "config.md"

@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from flexchat.config.load import read_config
+from flexchat.config.reading import read_config
 from flexchat.conversations.opening import open_conversations
 from flexchat.plugin import ConversationStoreType, hookimpl
 from flexchat.plugin.host import PluginHost

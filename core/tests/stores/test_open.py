@@ -2,7 +2,7 @@
 
 import attrs
 import pytest
-from flexchat.config.load import read_config
+from flexchat.config.reading import read_config
 from flexchat.llms.llm import Llms
 from flexchat.llms.local_models import LocalModels
 from flexchat.llms.open import read_services

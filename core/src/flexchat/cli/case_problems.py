@@ -11,11 +11,12 @@ import attrs
 from ..errors import ConfigError, Problem
 
 if TYPE_CHECKING:
+    from ..config.reading import ReadConfig
     from ..validation.reading import Cases
 
 
 def cases_and_problems(
-    file: Path, *, files: Sequence[Path] = (), tools: Collection[str] = ()
+    config: ReadConfig, *, files: Sequence[Path] = (), tools: Collection[str] = ()
 ) -> tuple[Cases, list[Problem]]:
     """Return the cases of a configuration and of further files that can be used, and what is wrong, with lines.
 
@@ -25,23 +26,23 @@ def cases_and_problems(
         tools: Names of tools that are there beside those of the registry.
     """
     from ..config.cases import ValidationTable
-    from ..config.load import read_config
+    from ..config.reading import read_config
     from ..validation.model_ids import wrong_models
     from ..validation.reading import Cases, usable_cases
 
-    draft = read_config(file, tools=tools)
-    config = draft.config
-    if config is None:
+    read = read_config(config)
+    core = read.config
+    if core is None:
         return Cases(), []
-    if "validation" in draft.document.data:
-        table = draft.settings(("validation",), (), ValidationTable)
+    if "validation" in read.document.data:
+        table = read.settings(("validation",), (), ValidationTable)
         if table is None:  # its cases are read one by one below; what else it names can be looked at, too
-            written = draft.document.data["validation"]
+            written = read.document.data["validation"]
             table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
-        config = attrs.evolve(config, validation=table)
-    cases, problems = usable_cases(config, file.parent, files=files, tools=tools, document=draft.document)
-    of_the_table = [problem for problem in draft.problems if problem.path.startswith("validation")]
-    return cases, in_order([*of_the_table, *problems, *wrong_models(config, draft.document)])
+        core = attrs.evolve(core, validation=table)
+    cases, problems = usable_cases(core, read.document.folder, files=files, tools=tools, document=read.document)
+    of_the_table = [problem for problem in read.problems if problem.path.startswith("validation")]
+    return cases, in_order([*of_the_table, *problems, *wrong_models(core, read.document)])
 
 
 def in_order(problems: Sequence[Problem]) -> list[Problem]:

@@ -12,7 +12,7 @@ import attrs
 from ..errors import ConfigError, Problem
 from ..plugin.contracts import Command
 from .case_problems import cases_and_problems, in_order
-from .opening import config_file, open_chat, open_tools
+from .opening import open_chat, open_tools, the_config
 from .terminal import Terminal, one_line
 from .usage import OK, UNUSABLE, UsageError
 
@@ -55,10 +55,11 @@ def _files_argument(parser: argparse.ArgumentParser) -> None:
 def _cases(args: argparse.Namespace) -> Cases:
     from ..validation.reading import read_cases
 
-    file = config_file(args)
-    chat = open_tools(args)[0] if file else _sample_chat(args)
+    config = the_config(args)
+    chat = open_tools(args)[0] if config else _sample_chat(args)
     files = [Path(name) for name in args.files]
-    return read_cases(chat.config, file.parent if file else None, files=files, tools=chat.tools.get_registry().names())
+    folder = config.document.folder if config else None
+    return read_cases(chat.config, folder, files=files, tools=chat.tools.get_registry().names())
 
 
 def _sample_chat(args: argparse.Namespace) -> FlexChat:
@@ -73,18 +74,18 @@ def _checked(args: argparse.Namespace) -> tuple[Cases, Sequence[Problem]]:
     """Return the cases that can be used, and everything that is wrong with the others."""
     from ..validation.reading import Cases
 
-    file = config_file(args)
     problems: tuple[Problem, ...] = ()
     tools: Sequence[str] = ()
+    config = the_config(args)
     try:
-        tools = (open_tools(args)[0] if file else _sample_chat(args)).tools.get_registry().names()
-        if file is None:
+        tools = (open_tools(args)[0] if config else _sample_chat(args)).tools.get_registry().names()
+        if config is None:
             return _cases(args), ()
     except ConfigError as error:
         problems = error.problems
-    if file is None:
+    if config is None:
         return Cases(), problems
-    cases, more = cases_and_problems(file, files=[Path(name) for name in args.files], tools=tools)
+    cases, more = cases_and_problems(config, files=[Path(name) for name in args.files], tools=tools)
     return cases, in_order([*problems, *more])
 
 

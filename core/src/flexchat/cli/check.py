@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..assembly import check_config
@@ -14,11 +13,12 @@ from ..errors import ConfigError, Problem, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
 from .case_problems import cases_and_problems, in_order
-from .opening import config_file, prepare
+from .opening import config_file, prepare, the_config
 from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
+    from ..config.document import Document
     from ..config.model import Config, ToolsTable
 
 _MOST_NAMED = 10
@@ -33,60 +33,57 @@ def run(args: argparse.Namespace) -> int:
     """Print problems and notes, a line each, with file and line; the exit status is 2 if there are problems."""
     terminal: Terminal = args.terminal
     args.config = args.file or args.config
+    config, problems, notes = _check(args)
     file = config_file(args)
-    if file is None:
-        raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
-    from ..config.load import load_config  # imports cattrs: not every command needs it
-
-    problems, notes = _check(file, args)
     if args.json:
         found = {"problems": [_as_data(p) for p in problems], "notes": [_as_data(n) for n in notes]}
-        unused = [] if problems else _never_offered(load_config(file), _left_out(notes))
-        terminal.json({"file": str(file), "usable": not problems, **found, "tools_no_rule_offers": unused})
-        return UNUSABLE if problems else OK
+        unused = [] if config is None else _never_offered(config, _left_out(notes))
+        terminal.json({"file": str(file), "usable": config is not None, **found, "tools_no_rule_offers": unused})
+        return UNUSABLE if config is None else OK
     for note in notes:
         terminal.out(f"note: {note}", "dim")
     for problem in problems:
         terminal.out(str(problem))
-    if problems:
+    if config is None:
         terminal.out(f"{file} cannot be used: {counted(len(problems), 'problem')}", "red")
         return UNUSABLE
-    terminal.out(f"{file} is fine: {_contents(load_config(file), notes)}", "bold")
+    terminal.out(f"{file} is fine: {_contents(config, notes)}", "bold")
     return OK
 
 
-def _check(file: Path, args: argparse.Namespace) -> tuple[list[Problem], list[Problem]]:
+def _check(args: argparse.Namespace) -> tuple[Config | None, list[Problem], list[Problem]]:
+    """Return the configuration, None if it cannot be used; its problems; its notes."""
     try:
-        host = prepare(args, file)
+        read = the_config(args)
     except ConfigError as error:  # not even its plugins.block can be read
-        return [*error.problems], []
-    problems, notes = check_config(file, host)
-    _, of_cases = cases_and_problems(file)
+        return None, [*error.problems], []
+    if read is None:
+        raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
+    host = prepare(args, read)
+    problems, notes = check_config(read, host)
+    _, of_cases = cases_and_problems(read)
     problems = in_order([*problems, *of_cases])
-    return problems, notes if problems else [*notes, *_notes(file, host)]
+    if problems or read.config is None:
+        return None, problems, notes
+    return read.config, [], [*notes, *_notes(read.config, read.document, host)]
 
 
-def _notes(file: Path, host: PluginHost) -> Iterator[Problem]:
+def _notes(config: Config, document: Document, host: PluginHost) -> Iterator[Problem]:
     """Yield what a configuration that can be used does not do, though it looks as if it did."""
-    from ..config.load import read_config
     from ..config.own_variables import OWN_NAMES
     from ..turn.needs import needs_of
     from ..turn.template import variables_of
 
-    draft = read_config(file)
-    config = draft.config
-    if config is None:
-        return
     known = (*OWN_NAMES, *config.variables)
     for index, rule in enumerate(config.responses):
         for name in variables_of(rule.prompt):
             if name not in known:
                 text = f"no variable is called '{name}'{did_you_mean(name, known)}; it stays in the text"
-                yield draft.document.problem(("responses", index, "prompt"), text)
+                yield document.problem(("responses", index, "prompt"), text)
     if not needs_of(config, config.rag_services).documents and not _has_search(config.tools, host):
         for service in config.rag_services:
             text = "no rule asks for its documents: {{rag_context}} in a prompt shows them to the model"
-            yield draft.document.problem(("rag_services", service), text)
+            yield document.problem(("rag_services", service), text)
 
 
 def _never_offered(config: Config, left_out: set[str]) -> list[str]:

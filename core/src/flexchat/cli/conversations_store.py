@@ -12,7 +12,7 @@ from ..errors import ConfigError, UnknownConversationError
 from ..plugin.contracts import ConversationStore
 from ..plugin.host import PluginHost
 from ..turn.keeping import new_conversation_id
-from .opening import config_file, load_plugins
+from .opening import load_plugins, the_config
 from .terminal import one_line
 from .usage import UsageError
 
@@ -43,18 +43,18 @@ def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, boo
     from ..conversations.opening import open_conversations  # imports sqlite3: not every command needs it
     from ..conversations.sqlite_store import SqliteSettings, sqlite_conversations
 
-    file = config_file(args)
-    if file is not None:
-        from ..config.load import read_config
+    known = the_config(args)
+    if known is not None:
+        from ..config.reading import read_config
 
-        draft = read_config(file)
-        table = draft.document.data.get("conversations")
+        config = read_config(known)
+        table = config.document.data.get("conversations")
         if table is not None:
             foreign = isinstance(table, dict) and table.get("provider", "sqlite") != "sqlite"
-            store = open_conversations(draft, load_plugins(args, file) if foreign else PluginHost())
+            store = open_conversations(config, load_plugins(args, config) if foreign else PluginHost())
             if store is not None:
                 return store, True
-            raise ConfigError([problem for problem in draft.problems if problem.path.startswith("conversations")])
+            raise ConfigError([problem for problem in config.problems if problem.path.startswith("conversations")])
     return sqlite_conversations(SqliteSettings(), None), False
 
 

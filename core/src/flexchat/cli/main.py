@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from .. import __version__
 from ..errors import ConfigError, FlexChatError, did_you_mean
@@ -17,9 +18,12 @@ from ..plugin.records import FIRST_PARTY
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
 from .log import log_to_stderr
-from .opening import config_file, config_source, load_plugins, open_chat
+from .opening import config_source, load_plugins, open_chat, the_config
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
+
+if TYPE_CHECKING:
+    from ..config.reading import ReadConfig
 
 _MOST_PROBLEMS = 20
 _USAGE = "flexchat COMMAND …"
@@ -91,10 +95,14 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         return _without_command(rest, terminal)
     command = OWN.get(name)
     if command is not None:
-        longer, left = _longer(name, rest)
-        if longer is not None:
-            return _call(longer, left, terminal, own=False)
-        return _call(command, rest, terminal, own=True)
+        if name not in _MAY_GO_ON:
+            return _call(command, rest, terminal, own=True)
+        second, left = split_command(rest, lambda word: False)
+        theirs, read = _commands_of_plugins(left)
+        longer = theirs.get(f"{name} {second}")
+        if longer is None:
+            return _call(command, rest, terminal, read, own=True)
+        return _call(longer, left, terminal, read, own=False)
     if name in GROUPS:
         inside = [known for known in OWN if known.startswith(f"{name} ")]
         if {"-h", "--help"}.isdisjoint(rest):
@@ -102,11 +110,11 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
         commands = {known: OWN[known] for known in inside}
         terminal.out(_overview(commands, {}, group=name).rstrip())
         return OK
-    theirs = _commands_of_plugins(rest)
+    theirs, read = _commands_of_plugins(rest)
     if any(known.startswith(f"{name} ") for known in theirs):  # the first half of a command
-        return _of_group(name, words, theirs, terminal)
+        return _of_group(name, words, theirs, read, terminal)
     if name in theirs:
-        return _call(theirs[name], rest, terminal, own=False)
+        return _call(theirs[name], rest, terminal, read, own=False)
     known = [*OWN, *GROUPS, *theirs]
     package = FIRST_PARTY.get(("command", name))
     if package is not None:
@@ -114,21 +122,15 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
     raise UsageError(f"no command is called '{name}'{did_you_mean(name, known)}; flexchat --help lists them")
 
 
-def _longer(name: str, rest: Sequence[str]) -> tuple[Command | None, list[str]]:
-    """Return the plugin's command that these words begin with, "demo rag", and the other words; None without one."""
-    if name not in _MAY_GO_ON:
-        return None, [*rest]
-    second, left = split_command(rest, lambda word: False)
-    return _commands_of_plugins(left).get(f"{name} {second}"), left
-
-
-def _of_group(group: str, words: Sequence[str], theirs: dict[str, Command], terminal: Terminal) -> int:
+def _of_group(
+    group: str, words: Sequence[str], theirs: dict[str, Command], read: ReadConfig | None, terminal: Terminal
+) -> int:
     """Run one of a plugin's commands that share their first word."""
     inside = {known: command for known, command in theirs.items() if known.startswith(f"{group} ")}
     name, rest = split_command(words, lambda word: word in (group, "help"))
     name = name.removeprefix("help ") if name != f"help {group}" else group
     if name in inside:
-        return _call(inside[name], rest, terminal, own=False)
+        return _call(inside[name], rest, terminal, read, own=False)
     if name == group and not {"-h", "--help", "help"}.isdisjoint(words):
         terminal.out(_overview(inside, {}, group=group).rstrip())
         return OK
@@ -143,29 +145,32 @@ def _without_command(rest: Sequence[str], terminal: Terminal) -> int:
         with terminal.lent():
             parse(parser, rest)
         raise UsageError("a command is missing; flexchat --help lists them")
-    terminal.write(_overview(OWN, _commands_of_plugins(rest)))
+    terminal.write(_overview(OWN, _commands_of_plugins(rest)[0]))
     return OK
 
 
-def _call(command: Command, words: Sequence[str], terminal: Terminal, *, own: bool) -> int:
+def _call(
+    command: Command, words: Sequence[str], terminal: Terminal, read: ReadConfig | None = None, *, own: bool
+) -> int:
     parser = new_parser(f"flexchat {command.name}", f"{command.summary[:1].upper()}{command.summary[1:]}.", __version__)
     command.add_arguments(parser)
     with terminal.lent():  # argparse prints help and version
         args = parse(parser, words)
-    args.terminal = terminal
+    args.terminal, args.read = terminal, read
     args.open_chat = functools.partial(open_chat, args)
     args.config_source = functools.partial(config_source, args)
     with contextlib.nullcontext() if own else terminal.lent():
         return command.run(args)
 
 
-def _commands_of_plugins(words: Sequence[str]) -> dict[str, Command]:
-    """Return the plugins' commands; a broken configuration must not hide them."""
+def _commands_of_plugins(words: Sequence[str]) -> tuple[dict[str, Command], ReadConfig | None]:
+    """Return the plugins' commands, and the configuration; one that cannot be read must not hide them."""
     parser = new_parser("flexchat", "", __version__)
     args, _ = parser.parse_known_args([word for word in words if word not in ("-h", "--help", "--version")])
+    read = None
     with contextlib.suppress(ConfigError):
-        return dict(load_plugins(args, config_file(args)).commands.by_name)
-    return dict(load_plugins(args).commands.by_name)
+        read = the_config(args)
+    return dict(load_plugins(args, read).commands.by_name), read
 
 
 def _overview(own: dict[str, Command], theirs: dict[str, Command], group: str = "") -> str:

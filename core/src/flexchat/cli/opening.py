@@ -6,16 +6,20 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..app import FlexChat
 from ..assembly import blocked_by, installed_plugins
+from ..config.finding import find_config
 from ..errors import did_you_mean
 from ..files import working_folder
 from ..plugin.host import PluginHost
 from .terminal import Terminal
 from .usage import UsageError
 from .zero_config import without_model, zero_config
+
+if TYPE_CHECKING:
+    from ..config.reading import ReadConfig
 
 
 def config_file(args: argparse.Namespace) -> Path | None:
@@ -25,19 +29,34 @@ def config_file(args: argparse.Namespace) -> Path | None:
     """
     if getattr(args, "demo", False):
         return None
-    from ..config.load import find_config  # imports cattrs: not every command needs it
-
     return find_config(args.config)
 
 
-def load_plugins(args: argparse.Namespace, file: Path | None = None) -> PluginHost:
-    """Return the installed plugins without those that the configuration or --no-plugin leave out.
+def the_config(args: argparse.Namespace) -> ReadConfig | None:
+    """Return the configuration; None if there is none. A command reads it once: args keep it for who asks again.
 
     Raises:
         ConfigError: The file cannot be read at all.
+    """
+    file = config_file(args)
+    if file is None:
+        return None
+    read: ReadConfig | None = getattr(args, "read", None)
+    if read is None or read.path != file:
+        from ..config.reading import read_config  # imports cattrs: not every command needs it
+
+        args.read = read = read_config(file)
+    return read
+
+
+def load_plugins(args: argparse.Namespace, config: ReadConfig | None = None) -> PluginHost:
+    """Return the installed plugins without those that the configuration or --no-plugin leave out.
+
+    Raises:
         UsageError: --no-plugin names a plugin that is not installed.
     """
-    host = installed_plugins({**_blocked_by(file), **dict.fromkeys(args.no_plugin, "--no-plugin")})
+    blocked = {} if config is None else blocked_by(config)
+    host = installed_plugins({**blocked, **dict.fromkeys(args.no_plugin, "--no-plugin")})
     known = [report.name for report in host.reports]
     for name in args.no_plugin:
         if name not in known:
@@ -46,18 +65,19 @@ def load_plugins(args: argparse.Namespace, file: Path | None = None) -> PluginHo
     return host
 
 
-def prepare(args: argparse.Namespace, file: Path | None = None) -> PluginHost:
+def prepare(args: argparse.Namespace, config: ReadConfig | None = None) -> PluginHost:
     """Return the plugins for a command that works with them; say which are broken, and let modules be found.
 
-    The file's folder, or the working folder, comes last on the path of modules: a Python function of a configuration
-    may stand beside it, and hides nothing that is installed. It comes after the plugins are loaded, so that no folder
-    one happens to stand in can pose as one.
+    The configuration's folder, or the working folder, comes last on the path of modules: a Python function of a
+    configuration may stand beside it, and hides nothing that is installed. It comes after the plugins are loaded, so
+    that no folder one happens to stand in can pose as one.
     """
-    host = load_plugins(args, file)
+    host = load_plugins(args, config)
     broken = [report.name for report in host.reports if report.status == "failed"]
     if broken:
         count = "1 plugin is" if len(broken) == 1 else f"{len(broken)} plugins are"
         args.terminal.say(f"note: {count} left out ({', '.join(broken)}): flexchat plugins says why", "dim")
+    file = config.path if config else None
     folder = os.path.dirname(os.path.realpath(file)) if file else str(working_folder())
     if folder not in sys.path:
         sys.path.append(folder)
@@ -75,16 +95,16 @@ def open_chat(args: argparse.Namespace) -> FlexChat:
     return FlexChat.from_config(source, plugins=host)
 
 
-def config_source(args: argparse.Namespace) -> tuple[Path | dict[str, Any], PluginHost]:
-    """Return what the chat is made from: the configuration's file, or tables where there is none; and the plugins.
+def config_source(args: argparse.Namespace) -> tuple[ReadConfig | dict[str, Any], PluginHost]:
+    """Return what the chat is made from: the configuration, or tables where there is none; and the plugins.
 
     Raises:
         ConfigError: The file cannot be read at all.
         UsageError: There is no configuration, and no rehearsal model.
     """
-    file = config_file(args)
-    host = prepare(args, file)
-    return file or zero_config(host), host
+    config = the_config(args)
+    host = prepare(args, config)
+    return config or zero_config(host), host
 
 
 def open_tools(args: argparse.Namespace) -> tuple[FlexChat, PluginHost]:
@@ -93,9 +113,9 @@ def open_tools(args: argparse.Namespace) -> tuple[FlexChat, PluginHost]:
     Raises:
         ConfigError: Everything that is wrong with the configuration.
     """
-    file = config_file(args)
-    host = prepare(args, file)
-    return FlexChat.from_config(file, plugins=host) if file else without_model(host), host
+    config = the_config(args)
+    host = prepare(args, config)
+    return FlexChat.from_config(config, plugins=host) if config else without_model(host), host
 
 
 def add_demo_argument(parser: argparse.ArgumentParser) -> None:
@@ -134,11 +154,3 @@ def introduce(chat: FlexChat, args: argparse.Namespace) -> None:
 
 
 _REHEARSED = "the rehearsal model answers (it matches words and understands nothing)"
-
-
-def _blocked_by(file: Path | None) -> dict[str, str]:
-    if file is None:
-        return {}
-    from ..config.load import read_config
-
-    return blocked_by(read_config(file))

@@ -11,7 +11,7 @@ from ..assembly import SLOW_LOAD_MS
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
 from ..plugin.records import PluginReport
-from .opening import config_file, load_plugins
+from .opening import load_plugins, the_config
 from .terminal import Style, Terminal
 from .usage import OK
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a report on every installed plugin."""
     terminal: Terminal = args.terminal
-    host = load_plugins(args, config_file(args))
+    host = load_plugins(args, the_config(args))
     withheld = _withheld(host)
     reports = [_without(report, withheld.get(report.name, {})) for report in host.reports]
     if args.json:

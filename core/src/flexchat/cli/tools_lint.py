@@ -17,7 +17,7 @@ from ..files import read_file
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
 from ..schema.limits import schema_problems
-from .opening import config_file, open_tools, prepare
+from .opening import open_tools, prepare, the_config
 from .terminal import Style, Terminal
 from .usage import FAILED, OK, UsageError
 
@@ -92,7 +92,7 @@ def _tools(args: argparse.Namespace) -> tuple[list[ToolDefinition], list[Unusabl
     """Return the tools, what is none, the plugins, and the names of the providers that the configuration uses."""
     if args.tools:
         tools, unusable = _read(Path(args.tools))
-        return tools, unusable, prepare(args, config_file(args)), []
+        return tools, unusable, prepare(args, the_config(args)), []
     chat, host = open_tools(args)
     used = [*dict.fromkeys(entry.provider for entry in chat.config.llms.values())]
     return chat.tools.get_registry().list(), [], host, used

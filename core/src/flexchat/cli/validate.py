@@ -19,13 +19,14 @@ from ..errors import ChatRequestError, ConfigError
 from ..files import located, refuse_other
 from ..plugin.contracts import Command
 from .log import one_note_for_each_service
-from .opening import config_file, introduce, open_chat
+from .opening import introduce, open_chat, the_config
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, UsageError
 
 if TYPE_CHECKING:
     from ..config.cases import Case, ValidationTable  # making these classes takes a while
     from ..config.model import Config
+    from ..config.reading import ReadConfig
     from ..validation.reading import Cases
     from ..validation.running import ValidationRun
     from ..validation.store import Run, ValidationStore
@@ -114,14 +115,15 @@ async def _validate(args: argparse.Namespace) -> int:
     from .validate_watch import watch
 
     terminal: Terminal = args.terminal
-    file = config_file(args)
+    read = the_config(args)
+    file = read.path if read else None
     _end_like_ctrl_c(signal.SIGTERM)
     async with open_chat(args) as chat:
         table = _table(chat, args)
         store = ValidationStore(store_path(args.store, table, file))
         async with contextlib.aclosing(store):
             try:
-                run, known_cases = await _planned(chat, table, store, file, args)
+                run, known_cases = await _planned(chat, table, store, read, args)
             except ChatRequestError as error:
                 raise UsageError(str(error)) from None
             if not args.json:
@@ -188,11 +190,12 @@ def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
 
 
 async def _planned(
-    chat: FlexChat, table: ValidationTable, store: ValidationStore, file: Path | None, args: argparse.Namespace
+    chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, args: argparse.Namespace
 ) -> tuple[ValidationRun, int]:
     """Return the run, and how many cases there were to choose from."""
     from ..validation.running import Plan, ValidationRun
 
+    file = read.path if read else None
     config = _whole_path(file)
     if args.resume is not None:
         earlier = await _unfinished(store, args.resume, config)
@@ -203,7 +206,7 @@ async def _planned(
     files, names = _files_and_names(args.cases)
     cases = _cases(chat, file, files)
     plan = Plan(
-        models=tuple(dict.fromkeys(args.model)) or _models(chat, table, file),
+        models=tuple(dict.fromkeys(args.model)) or _models(chat, table, read),
         cases=_chosen(cases, names, args.tag),
         runs=table.runs,
     )
@@ -254,12 +257,11 @@ def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Ca
     return chosen
 
 
-def _models(chat: FlexChat, table: ValidationTable, file: Path | None) -> tuple[str, ...]:
-    from ..config.load import read_config
+def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> tuple[str, ...]:
     from ..validation.model_ids import wrong_models
 
     if table.models:
-        problems = wrong_models(chat.config, read_config(file).document if file else None)
+        problems = wrong_models(chat.config, read.document if read else None)
         if problems:
             raise ConfigError(problems)
         return tuple(dict.fromkeys(table.models))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import ConfigError, did_you_mean
 from ..files import open_file
 from ..plugin.contracts import Command
-from .opening import config_file, open_chat
+from .opening import config_file, open_chat, the_config
 from .terminal import Terminal, one_line
 from .usage import OK, UsageError
 from .validate import store_path
@@ -168,17 +168,18 @@ def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
 def _path(args: argparse.Namespace) -> Path | None:
     """Return --store, else what the configuration's table says; the rest of the configuration does not matter."""
     from ..config.cases import ValidationTable
-    from ..config.load import read_config
+    from ..config.reading import read_config
 
-    file = config_file(args)
+    if args.store is not None:
+        return store_path(args.store, ValidationTable(), None)
+    known = the_config(args)
     table: ValidationTable | None = None
-    if file is not None and args.store is None:
-        draft = read_config(file)
-        if "validation" in draft.document.data:
-            table = draft.settings(("validation",), (), ValidationTable)
-            if table is None:
-                raise ConfigError([problem for problem in draft.problems if problem.path.startswith("validation")])
-    return store_path(args.store, table or ValidationTable(), file)
+    if known is not None and "validation" in known.document.data:
+        config = read_config(known)
+        table = config.settings(("validation",), (), ValidationTable)
+        if table is None:
+            raise ConfigError([problem for problem in config.problems if problem.path.startswith("validation")])
+    return store_path(None, table or ValidationTable(), known.path if known else None)
 
 
 COMMANDS = (

@@ -42,6 +42,7 @@ class Document:
         folder: Where relative paths in it start.
         moved: Places that were written elsewhere: place in data to place in the file.
         problems: What is wrong with it already.
+        content: The bytes of the file; empty for what was not read from one.
     """
 
     source: str = ""
@@ -50,6 +51,7 @@ class Document:
     folder: Path = attrs.field(factory=Path)
     moved: Mapping[Place, Place] = attrs.field(factory=dict, repr=False)
     problems: tuple[Problem, ...] = ()
+    content: bytes = attrs.field(default=b"", repr=False)
 
     def problem(self, place: Place, text: str, at: Place | None = None) -> Problem:
         """Return a problem with its path as the user wrote it and the line of that place or its nearest parent.
@@ -81,23 +83,41 @@ def read_document(path: str | Path) -> Document:
     Raises:
         ConfigError: It is missing, unreadable, too large, no UTF-8, no TOML or JSON, or nested too deeply.
     """
-    return parse_document(_read_text(Path(path), str(path)), path)
+    return parse_document(read_content(path), path)
 
 
-def parse_document(text: str, path: str | Path) -> Document:
-    """Read a text as the .toml or .json file of that path, which need not be there.
+def read_content(path: str | Path) -> bytes:
+    """Return the bytes of a .toml or .json file, which need not be either.
 
     Raises:
-        ConfigError: It is no TOML or JSON, or nested too deeply.
+        ConfigError: It is called otherwise, missing, unreadable or too large.
+    """
+    path, source = Path(path), str(path)
+    if path.suffix.lower() not in (".toml", ".json"):
+        raise _failed(source, "a configuration is a .toml or a .json file")
+    try:
+        return read_file(path, most=MAX_BYTES)
+    except OSError as error:
+        hint = _similar(path) if isinstance(error, FileNotFoundError) and not is_there(path) else ""
+        raise _failed(source, f"{error.strerror}{hint}") from None
+
+
+def parse_document(content: str | bytes, path: str | Path) -> Document:
+    """Read a text, or the bytes of one, as the .toml or .json file of that path, which need not be there.
+
+    Raises:
+        ConfigError: It is no UTF-8, no TOML or JSON, or nested too deeply.
     """
     source = str(path)
+    text = _decoded(content, source) if isinstance(content, bytes) else content
     if Path(path).suffix.lower() == ".json":
         data = _parse_json(text, source)
         lines, twice = locate_json(text)
     else:
         data = _parse_toml(text, source)
         lines, twice = locate_toml(text), []
-    document = Document(source=source, data=data, lines=lines, folder=Path(path).parent)
+    read = content if isinstance(content, bytes) else b""
+    document = Document(source=source, data=data, lines=lines, folder=Path(path).parent, content=read)
     problems = [
         document.problem(place, f"the key is written twice, first on line {first}; remove one of them")
         for place, first, _ in twice
@@ -128,14 +148,7 @@ def _failed(source: str, text: str, line: int | None = None) -> ConfigError:
     return ConfigError([Problem(path="", text=text, source=source, line=line)])
 
 
-def _read_text(path: Path, source: str) -> str:
-    if path.suffix.lower() not in (".toml", ".json"):
-        raise _failed(source, "a configuration is a .toml or a .json file")
-    try:
-        raw = read_file(path, most=MAX_BYTES)
-    except OSError as error:
-        hint = _similar(path) if isinstance(error, FileNotFoundError) and not is_there(path) else ""
-        raise _failed(source, f"{error.strerror}{hint}") from None
+def _decoded(raw: bytes, source: str) -> str:
     if raw.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
         raise _failed(source, "the file starts with a byte order mark; save it as UTF-8 without one", 1)
     try:

@@ -11,11 +11,11 @@ from ..plugin.contracts import ConversationStore, ConversationStoreType
 from .sqlite_store import SQLITE
 
 if TYPE_CHECKING:
-    from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
+    from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
     from ..plugin.host import PluginHost
 
 
-def open_conversations(draft: Draft, host: PluginHost) -> ConversationStore | None:
+def open_conversations(draft: ReadConfig, host: PluginHost) -> ConversationStore | None:
     """Return where a configuration keeps conversations; None if nowhere. No file is touched yet.
 
     What is wrong with the table is added to the draft's problems, and None is returned.

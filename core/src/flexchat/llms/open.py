@@ -16,7 +16,7 @@ from .endpoints import Endpoints
 from .llm import LLM
 
 if TYPE_CHECKING:
-    from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
+    from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
 
 SHORTEST_KEY = 8  # local servers take "none" or "ollama" for a key: words an error text may need
 
@@ -38,7 +38,7 @@ class Configured:
     settings: Any
 
 
-def read_services(draft: Draft, section: str, records: Records) -> dict[str, Configured]:
+def read_services(draft: ReadConfig, section: str, records: Records) -> dict[str, Configured]:
     """Return the entries of llms or rag_services with their settings as their plugin wants them.
 
     What is wrong is added to the draft's problems, and the entry is left out.
@@ -72,7 +72,7 @@ def secret_values(services: Iterable[Configured]) -> frozenset[str]:
     return long_enough | secrets_of_environment()
 
 
-def open_llms(draft: Draft, services: Mapping[str, Configured]) -> list[LLM]:
+def open_llms(draft: ReadConfig, services: Mapping[str, Configured]) -> list[LLM]:
     """Return the services of llms; what is wrong with their settings is added to the draft's problems."""
     endpoints, opened = Endpoints(), []
     for name, service in services.items():

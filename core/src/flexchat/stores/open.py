@@ -18,7 +18,7 @@ from ..plugin.host import PluginHost
 from .embedder import StoreEmbedder
 
 if TYPE_CHECKING:
-    from ..config.load import Draft
+    from ..config.reading import ReadConfig
 
 
 @attrs.define
@@ -30,7 +30,7 @@ class StoreOpener:
         held: What was opened for the stores alone, to be closed with them.
     """
 
-    draft: Draft
+    draft: ReadConfig
     config: Config
     host: PluginHost
     llms: Llms

@@ -18,8 +18,8 @@ from .python_function import PYTHON
 from .registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from ..config.load import Draft  # loads cattrs, which is needed only where a configuration is read
     from ..config.positions import Place
+    from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ToolSettings:
     left_out: dict[int, str] = attrs.field(factory=dict)
 
 
-def read_tool_settings(draft: Draft, host: PluginHost) -> ToolSettings:
+def read_tool_settings(draft: ReadConfig, host: PluginHost) -> ToolSettings:
     """Return what the entries of tools.registry say of their implementations.
 
     A tool that cannot be used (its definition, an implementation type or a handler that is not installed, a name that
@@ -81,7 +81,7 @@ def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
 
 
 def _entry_trouble(
-    draft: Draft, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Any]
+    draft: ReadConfig, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Any]
 ) -> tuple[Place, str] | None:
     """Return where and why an entry cannot be used; None if it can, or if core's or the type's keys are wrong."""
     implementation, name = table.get("implementation"), table.get("name")
@@ -149,7 +149,7 @@ def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host
     return refusal
 
 
-def _missing_store(kind: ImplementationType, settings: Any, draft: Draft) -> str | None:
+def _missing_store(kind: ImplementationType, settings: Any, draft: ReadConfig) -> str | None:
     """Return that a tool looks into a document store that is not configured; None if it does not."""
     configured = draft.document.data.get("rag_services", {})
     if kind.stores is None or not isinstance(configured, Mapping):
@@ -161,7 +161,7 @@ def _missing_store(kind: ImplementationType, settings: Any, draft: Draft) -> str
     return None
 
 
-def _note_left_out(draft: Draft, place: Place, rule: Mapping[str, Any], left_out: Any) -> None:
+def _note_left_out(draft: ReadConfig, place: Place, rule: Mapping[str, Any], left_out: Any) -> None:
     tools = rule.get("tools")
     allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
     for index, name in enumerate(allowed if isinstance(allowed, list) else ()):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from flexchat import ConfigError, Problem
 from flexchat.assembly import installed_plugins
-from flexchat.config.load import find_config
+from flexchat.config.finding import find_config
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -26,6 +26,7 @@ from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_r
 from .serving import Serving, Settings
 
 if TYPE_CHECKING:
+    from flexchat.config.reading import ReadConfig
     from flexchat.plugin.host import PluginHost
 
 STATIC = Path(__file__).parent / "static"
@@ -34,7 +35,7 @@ _PARAMETER = re.compile(r"\{([a-z_]+)(:path)?\}")
 
 
 def create_app(
-    source: Path | str | Mapping[str, Any] | None = None,
+    source: Path | str | ReadConfig | Mapping[str, Any] | None = None,
     *,
     plugins: PluginHost | None = None,
     settings: Settings | None = None,
@@ -43,7 +44,8 @@ def create_app(
     """Return FlexChat as an ASGI application; it can be mounted in another.
 
     Args:
-        source: The configuration's file, or tables; absent: FLEXCHAT_CONFIG, else flexchat.toml or flexchat.json here.
+        source: The configuration's file, what was read of it, or tables; absent: FLEXCHAT_CONFIG, else flexchat.toml
+            or flexchat.json here.
         plugins: The plugins to use; absent: all that are installed.
         watch: Whether the file is read again when it changes.
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import datetime
 import functools
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
 from flexchat.assembly import installed_plugins
-from flexchat.config.document import MAX_BYTES, Document, read_document
+from flexchat.config.document import MAX_BYTES, Document
+from flexchat.config.reading import ReadConfig, digest_of, read_config
 from flexchat.files import read_file
 from flexchat.plugin.foreign import named
 
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
+
+_Seen = tuple[tuple[int, ...], str]
+"""What tells one state of the file from another: what the system says of it, and the digest of its bytes."""
+
+_NOT_YET = ()
+"""What the system says of a file that was just read: nobody has asked, so the next look compares the bytes."""
 
 T = TypeVar("T")
 
@@ -100,7 +106,7 @@ class Serving:
     """The chat in force. A turn keeps the one it began with; what was replaced is closed when its last turn ends.
 
     Args:
-        source: The configuration's file, or tables (the demo's; then nothing can be saved).
+        source: The configuration's file, what was read of it, or tables (the demo's; then nothing can be saved).
 
     Attributes:
         plugins: The installed plugins.
@@ -116,9 +122,10 @@ class Serving:
         ConfigError: Everything that is wrong with the configuration.
     """
 
-    def __init__(self, source: Path | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
-        self.source = source
+    def __init__(self, source: Path | ReadConfig | Mapping[str, Any], plugins: PluginHost, settings: Settings) -> None:
         self.plugins = plugins
+        read, chat = self._read(source)
+        self.source: Path | Mapping[str, Any] = read.path or read.written.data
         self.settings = settings
         self.in_memory = False
         self.generation = 0
@@ -127,8 +134,8 @@ class Serving:
         self._lock = asyncio.Lock()
         self._lent: set[_Lent] = set()
         self._kept: dict[type, Any] = {}
-        self._seen = self._fingerprint()
-        self.written, chat = self._read(source)
+        self.written: Mapping[str, Any] = read.written.data
+        self._seen: _Seen | None = _NOT_YET, read.digest
         self._current = self._put_in_force(chat)
 
     @contextlib.asynccontextmanager
@@ -195,16 +202,16 @@ class Serving:
             ConfigError: It cannot be used; what served before goes on serving.
         """
         async with self._lock:
-            seen = self._fingerprint()
+            facts = self._facts()
             try:
-                written, chat = await asyncio.to_thread(self._read, self.source if tables is None else tables)
+                read, chat = await asyncio.to_thread(self._read, self.source if tables is None else tables)
             except ConfigError as error:
                 if tables is None:
-                    self._seen, self.config_problems = seen, error.problems
+                    self._seen, self.config_problems = (facts, "") if facts else None, error.problems
                 raise
             if tables is None:
-                self._seen = seen
-            self.written, self.in_memory = written, tables is not None
+                self._seen = _NOT_YET, read.digest
+            self.written, self.in_memory = read.written.data, tables is not None
             await self._exchange(chat)
 
     async def replace(self, document: Document, save: Callable[[], None]) -> None:
@@ -217,13 +224,13 @@ class Serving:
             ConfigError: It cannot be used; what served before goes on serving. So it does if save raises.
         """
         async with self._lock:
-            written, chat = await asyncio.to_thread(self._read, document)
+            read, chat = await asyncio.to_thread(self._read, document)
             try:
                 await asyncio.to_thread(save)
             except BaseException:
                 await chat.aclose()
                 raise
-            self.written, self.in_memory, self._seen = written, False, self._fingerprint()
+            self.written, self.in_memory, self._seen = read.written.data, False, self._fingerprint()
             await self._exchange(chat)
 
     async def watch(self) -> None:
@@ -259,11 +266,9 @@ class Serving:
             self._lent.discard(lent)
             await lent.chat.aclose()
 
-    def _read(self, source: Path | Document | Mapping[str, Any]) -> tuple[Mapping[str, Any], FlexChat]:
-        if isinstance(source, Path):
-            source = read_document(source)
-        chat = FlexChat.from_config(source, plugins=self.plugins)
-        return source.data if isinstance(source, Document) else source, chat
+    def _read(self, source: Path | ReadConfig | Document | Mapping[str, Any]) -> tuple[ReadConfig, FlexChat]:
+        read = read_config(source)
+        return read, FlexChat.from_config(read, plugins=self.plugins)
 
     def _put_in_force(self, chat: FlexChat) -> _Lent:
         lent = _Lent(chat)
@@ -283,15 +288,23 @@ class Serving:
             self._lent.discard(lent)
             await lent.chat.aclose()
 
-    def _fingerprint(self, before: tuple[tuple[int, ...], str] | None = None) -> tuple[tuple[int, ...], str] | None:
-        """Return what tells one state of the file from another; None if there is no file or it cannot be read."""
+    def _facts(self) -> tuple[int, ...] | None:
         if not isinstance(self.source, Path):
             return None
         try:
             facts = self.source.stat()
-            state = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
-            if before is not None and state == before[0]:
-                return before
-            return state, hashlib.sha256(read_file(self.source, most=MAX_BYTES)).hexdigest()
+        except OSError:
+            return None
+        return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+    def _fingerprint(self, before: _Seen | None = None) -> _Seen | None:
+        """Return what tells one state of the file from another; None if there is no file or it cannot be read."""
+        facts = self._facts()
+        if facts is None or not isinstance(self.source, Path):
+            return None
+        if before is not None and facts == before[0]:
+            return before
+        try:
+            return facts, digest_of(read_file(self.source, most=MAX_BYTES))
         except OSError:
             return None

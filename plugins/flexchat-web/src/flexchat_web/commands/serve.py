@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
         from ..app import create_app
         from .server import Server
 
-        name = str(source) if isinstance(source, Path) else "none, the demo's"
-        if not isinstance(source, Path):
+        name = "none, the demo's" if isinstance(source, dict) else str(source.path)
+        if isinstance(source, dict):
             args.terminal.say(
                 "no config found: the rehearsal model answers; flexchat init openai writes a config", "dim"
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,6 @@ import attrs
 
 from ..domain.masking import MASK
 from ..errors import ConfigError, FlexChatError, Problem
-from ..files import is_there, working_folder
 from .check import check, keys_in_the_file, written_secrets
 from .document import MOST_PROBLEMS, Document, and_more, document_of, read_document
 from .model import Config
@@ -22,18 +20,16 @@ from .structure import Flaw, structure
 from .variables import SHORTEST_SECRET, expand_variables
 from .wording import spoken_value
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
-FILE_NAMES = ("flexchat.toml", "flexchat.json")
-"""What a configuration is called where nobody names it; the first wins."""
 
+class ReadConfig:
+    """A configuration that was read: plugins add what they find wrong with their tables, then it is finished.
 
-class Draft:
-    """A configuration that is being read: plugins add what they find wrong with their tables, then it is finished.
+    A command reads its file once and hands this on. Who adds to it takes it anew: ``read_config`` of it.
 
     Attributes:
+        written: The file, or the mapping, as it was written.
         document: Its data in our form, placeholders replaced.
         config: What core could read of it; None if core's tables have problems.
         secrets: Values from the environment and of keys named like a secret, to mask wherever text goes out.
@@ -43,23 +39,44 @@ class Draft:
         self,
         document: Document,
         *,
+        written: Document,
         problems: Collection[Problem] = (),
         notes: Collection[Problem] = (),
         secrets: frozenset[str] = frozenset(),
         hidden: frozenset[Place] = frozenset(),
         tools: Collection[str] = (),
+        structured: tuple[Config | None, list[Flaw]] | None = None,
     ) -> None:
+        self.written = written
         self.document = document
+        structured = structured or structure(document.data, Config, hidden=hidden)
+        self._read: dict[str, Any] = {
+            "problems": problems,
+            "notes": notes,
+            "secrets": secrets,
+            "hidden": hidden,
+            "structured": structured,
+        }
         self.secrets = secrets | {value for _, value in written_secrets(document)}
         self._problems, self._notes = _Told(), _Told()
         self._hidden = hidden
-        self.config, flaws = structure(document.data, Config, hidden=hidden)
+        self.config, flaws = structured
         self._add_flaws((), flaws)
         found, remarkable = check(document, tools)
         for problem in (*problems, *found):
             self._add(self._problems, problem)
         for note in (*notes, *remarkable):
             self._add(self._notes, note)
+
+    @property
+    def path(self) -> Path | None:
+        """The file as it was named; None for what was given in code."""
+        return Path(self.written.source) if self.written.source else None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the bytes that were read, in hexadecimal digits."""
+        return digest_of(self.written.content)
 
     @property
     def problems(self) -> list[Problem]:
@@ -134,6 +151,9 @@ class Draft:
             raise ConfigError(self.problems)
         return self.config
 
+    def _anew(self, tools: Collection[str]) -> ReadConfig:
+        return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
+
     def _add_flaws(self, place: Place, flaws: list[Flaw]) -> None:
         for flaw in flaws:
             at = None if flaw.at is None else (*place, *flaw.at)
@@ -170,23 +190,33 @@ class _Told:
         return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]
 
 
+def digest_of(content: bytes) -> str:
+    """Return what tells one content of a file from another: its SHA-256 in hexadecimal digits."""
+    import hashlib  # loads OpenSSL: only where it is asked for
+
+    return hashlib.sha256(content).hexdigest()
+
+
 def read_config(
-    source: str | Path | Document | Mapping[str, Any],
+    source: str | Path | Document | ReadConfig | Mapping[str, Any],
     *,
     environ: Mapping[str, str] | None = None,
     tools: Collection[str] = (),
-) -> Draft:
+) -> ReadConfig:
     """Read a configuration as far as core can.
 
     Args:
-        source: A .toml or .json file, one that is read already, or the same as a mapping.
+        source: A .toml or .json file, one that is read already, or the same as a mapping. Of what read_config has
+            returned before, a copy without what was added since; no file is read then, and nothing replaced.
         environ: Where ${NAME} is looked up. Absent: the process's environment for a file; for a mapping nothing is
             replaced.
         tools: Names of tools that are given in code.
 
     Raises:
-        ConfigError: The file cannot be read at all. Everything else is in the draft's problems.
+        ConfigError: The file cannot be read at all. Everything else is in its problems.
     """
+    if isinstance(source, ReadConfig):
+        return source._anew(tools)
     is_file = not isinstance(source, Mapping)
     if isinstance(source, Document):
         written = source
@@ -196,50 +226,14 @@ def read_config(
     if is_file:
         notes += keys_in_the_file(document)
     if environ is None and not is_file:
-        return Draft(document, problems=written.problems, notes=notes, tools=tools)
+        return ReadConfig(document, written=written, problems=written.problems, notes=notes, tools=tools)
     expanded = expand_variables(document, os.environ if environ is None else environ)
-    return Draft(
+    return ReadConfig(
         expanded.document,
+        written=written,
         problems=(*written.problems, *expanded.problems),
         notes=notes,
         secrets=expanded.secrets,
         hidden=expanded.places,
         tools=tools,
     )
-
-
-def load_config(path: str | Path) -> Config:
-    """Read core's part of a configuration file; what belongs to plugins is not looked at.
-
-    Raises:
-        ConfigError: Everything that is wrong with it.
-    """
-    return read_config(path).finish()
-
-
-def find_config(
-    explicit: str | Path | None = None, environ: Mapping[str, str] | None = None, cwd: str | Path | None = None
-) -> Path | None:
-    """Return the configuration file to use: the one that is named, else FLEXCHAT_CONFIG, else one in the folder.
-
-    A folder may be named instead of a file. Of flexchat.toml and flexchat.json the first is taken, with a warning in
-    the log. None if there is nothing; what is there and is no file is returned, and reading it says so.
-
-    Raises:
-        PathError: The working folder is gone.
-    """
-    folder = Path() if cwd is None else Path(cwd)
-    named = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
-    if named:
-        path = folder / named
-        if not os.path.isdir(path):
-            return path
-        folder = path
-    if not folder.is_absolute():
-        working_folder()
-    found = [folder / name for name in FILE_NAMES if is_there(folder / name)]
-    if len(found) > 1:
-        log.warning("%s is used; %s beside it is ignored", found[0], found[1].name)
-    if not found and named:
-        return folder / FILE_NAMES[0]  # reading it will say that it is not there
-    return found[0] if found else None

@@ -9,8 +9,8 @@ from typing import Any
 
 import attrs
 import pytest
-from flexchat.config.load import find_config, load_config, read_config
 from flexchat.config.model import Config
+from flexchat.config.reading import read_config
 from flexchat.errors import ConfigError, Problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -403,7 +403,7 @@ def test_the_processes_environment_is_used_for_a_file(tmp_path, monkeypatch):
         '[llms.a]\nprovider = "x"\nbase_url = "${FLEXCHAT_TEST_WHERE}"\n[[responses]]\nllm = "a"\nmodel = "m"\n'
     )
 
-    assert load_config(path).llms["a"].settings == {"base_url": "http://there"}
+    assert read_config(path).finish().llms["a"].settings == {"base_url": "http://there"}
 
 
 def test_no_problem_shows_a_secret():
@@ -450,44 +450,6 @@ def test_a_plugins_settings_are_structured_below_their_place():
     draft = read_config({"llms": {"a": {"provider": "x", "retries": 3, "timeout_s": 5}}, "responses": [{"llm": "a"}]})
 
     assert draft.settings(("llms", "a"), CORE, OpenAIish) == OpenAIish(timeout_s=5.0)
-
-
-@pytest.mark.parametrize(
-    ("files", "explicit", "environ", "found"),
-    [
-        ([], None, {}, None),
-        (["flexchat.toml"], None, {}, "flexchat.toml"),
-        (["flexchat.json"], None, {}, "flexchat.json"),
-        (["flexchat.toml", "flexchat.json"], None, {}, "flexchat.toml"),
-        (["flexchat.toml"], None, {"FLEXCHAT_CONFIG": "b.toml"}, "b.toml"),
-        (["flexchat.toml"], "a.toml", {"FLEXCHAT_CONFIG": "b.toml"}, "a.toml"),
-        (["sub/flexchat.json"], "sub", {}, "sub/flexchat.json"),
-        ([], ".", {}, "flexchat.toml"),
-    ],
-)
-def test_a_configuration_is_found_where_it_is_named_or_in_the_folder(tmp_path, files, explicit, environ, found):
-    """What is named is taken, there or not: reading it says so."""
-    (tmp_path / "sub").mkdir()
-    for name in files:
-        (tmp_path / name).write_text("")
-
-    assert find_config(explicit, environ, tmp_path) == (tmp_path / found if found else None)
-
-
-def test_of_two_configurations_the_ignored_one_is_named_in_the_log(tmp_path, caplog):
-    for name in ("flexchat.toml", "flexchat.json"):
-        (tmp_path / name).write_text("")
-
-    find_config(None, {}, tmp_path)
-
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-
-
-def test_a_configuration_in_the_working_folder_is_named_shortly(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("flexchat.toml").write_text("")
-
-    assert find_config(environ={}) == Path("flexchat.toml")
 
 
 TOML_PIECES = st.sampled_from(

@@ -3,7 +3,7 @@
 import pytest
 from flexchat.config import check, reach
 from flexchat.config.document import MAX_VALUES, MOST_PROBLEMS, parse_document
-from flexchat.config.load import read_config
+from flexchat.config.reading import read_config
 from flexchat.errors import ConfigError, closest, did_you_mean
 
 pytestmark = pytest.mark.slow
