@@ -396,6 +396,26 @@ def test_placeholders_are_the_operators_business(tmp_path):
     assert read_config(path, environ=environ).finish().llms["a"].settings == {"base_url": "http://there"}
 
 
+def test_what_was_read_is_taken_anew_without_what_was_added_since(tmp_path):
+    """One use leaves nothing to the next; the file is not read again."""
+    path = tmp_path / "c.toml"
+    path.write_text(
+        '[llms.a]\nprovider = "x"\n[[responses]]\nllm = "a"\nmodel = "m"\ntools = { allowed_tools = ["t"] }\n'
+    )
+    first = read_config(path)
+    path.unlink()
+    first.problem(("llms", "a"), "a plugin found this")
+    first.note(("llms", "a"), "and this")
+
+    again = read_config(first)
+
+    assert [problem.text for problem in again.problems] == [first.problems[0].text]
+    assert "'t'" in first.problems[0].text
+    assert read_config(first, tools=["t"]).problems == [], "names given in code count from then on"
+    assert again.notes == []
+    assert (again.path, again.digest) == (path, first.digest)
+
+
 def test_the_processes_environment_is_used_for_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("FLEXCHAT_TEST_WHERE", "http://there")
     path = tmp_path / "c.toml"

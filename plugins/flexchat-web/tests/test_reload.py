@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from flexchat import ConfigError
+from flexchat.config.reading import read_config
 from flexchat.testing.scripted import ScriptedProvider
 from flexchat_web.serving import Serving, Settings
 
@@ -161,6 +162,23 @@ async def test_a_watched_file_is_reloaded_when_it_changes(new_app, config_file, 
     finally:
         watching.cancel()
         await asyncio.wait({watching})
+
+
+async def test_a_file_that_was_changed_since_it_was_read_is_reloaded(config_file, plugins, monkeypatch):
+    """flexchat serve reads it before the server is there, and hands on what it has read."""
+    monkeypatch.setattr("flexchat_web.serving.POLL_SECONDS", 0.01)
+    read = read_config(config_file)
+    config_file.write_text(toml("changed"))
+    serving = Serving(read, plugins, Settings())
+    assert await answer_of(serving) == "hello"
+    watching = asyncio.create_task(serving.watch())
+    try:
+        await until(lambda: serving.generation == 2)
+        assert await answer_of(serving) == "changed"
+    finally:
+        watching.cancel()
+        await asyncio.wait({watching})
+        await serving.aclose()
 
 
 async def test_a_plugin_that_breaks_on_a_changed_file_does_not_end_the_watch(new_app, config_file, monkeypatch, caplog):
