@@ -302,7 +302,7 @@ async def test_plugins_hear_of_everything_and_break_nothing(caplog):
     assert names[0] == "turn_started"
     assert names[-1] == "turn_finished"
     pairs = ("phase_started", "phase_finished"), ("model_request_started", "model_request_finished")
-    assert [[names.count(name) for name in pair] for pair in pairs] == [[6, 6], [2, 2]]
+    assert [[names.count(name) for name in pair] for pair in pairs] == [[1, 6], [2, 2]]
     assert {e[1] for e in recorder.seen} == {turn.id}
     for kind in ("tool_started", "before_tool_call", "tool_finished"):
         assert {e[2] for e in recorder.seen if e[0] == kind} == {c.id for c in asked.tool_calls}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypedDict
 
-import attrs
-
 from .config.own_variables import variable_problem
 from .domain import AssistantMessage, ChatRequest, CollectionChoice, Message, ToolMessage
 from .domain.copies import copied
@@ -66,10 +64,10 @@ def read_request(
     if unknown:
         name = min(unknown)
         raise TypeError(f"there is no keyword '{name}'{did_you_mean(name, Asked.__annotations__)}")
+    if not asked and type(message) is str:  # the usual case: nothing but a text
+        return ChatRequest(user_message=_message(message, message_chars), variables=dict(variables))
     request = message if isinstance(message, ChatRequest) else ChatRequest(user_message=message)
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    if not given and type(message) is str:  # the usual case: nothing but a text
-        return attrs.evolve(request, user_message=_message(message, message_chars), variables=dict(variables))
     history, so_far = given.get("history", ()), given.get("so_far", request.so_far)
     followed = read_history(so_far, "so_far")
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):

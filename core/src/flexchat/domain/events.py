@@ -91,7 +91,10 @@ class TurnStarted(Happening):
 
 @attrs.frozen(kw_only=True)
 class PhaseStarted(Happening):
-    """One of the six phases begins; PhaseRecord says how they are called."""
+    """One of the six phases begins that has something to wait for: 1 to 3 where they are needed, and 6.
+
+    PhaseRecord says how they are called.
+    """
 
     phase: str
 

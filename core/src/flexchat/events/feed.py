@@ -49,8 +49,8 @@ class Feed:
         if self._reader is not None:
             self._wake_reader()
 
-    async def next(self) -> Any:
-        """Return the next event; None at the end.
+    async def filled(self) -> bool:
+        """Wait until there are events to take; return False at the end.
 
         Raises:
             BaseException: The error the turn ended with.
@@ -59,17 +59,25 @@ class Feed:
             if self._ended:
                 if self._error is not None:
                     raise self._error
-                return None
+                return False
             self._reader = asyncio.get_running_loop().create_future()
             self._wake_turn()
             try:
                 await self._reader
             finally:
                 self._reader = None
+        return True
+
+    def take(self) -> Any:
+        """Return the next event, which must be there."""
         event = self._events.popleft()
         if self._waiting and len(self._events) <= MOST_AHEAD // 2:
             self._wake_turn()
         return event
+
+    def __len__(self) -> int:
+        """Return how many events are there to take."""
+        return len(self._events)
 
     async def _for_the_reader(self) -> None:
         waiting = asyncio.get_running_loop().create_future()

@@ -14,14 +14,18 @@ Listener = Callable[[int, StreamEvent], None]
 
 
 class Sink:
-    """Gives every event of one turn a number, and tells it: the plugins first, then listeners, then the reader.
+    """Tells every event of one turn: the plugins first, then listeners, who get it with its number, then the reader.
 
     Attributes:
         info: The turn.
-        number: Of the last event that was told; 0 before the first.
+        number: Of the last event that listeners were told; 0 before the first.
+        is_read: Whether the pieces of an answer reach anybody.
+        delta: Passes a piece of an answer on (a ChatEvent, or whatever its reader expects), and says whether ``room``
+            is to be awaited before the next.
+        wants: Says whether anybody listens to a kind of happening: an event for nobody need not be made.
     """
 
-    __slots__ = ("_feed", "_hooks", "_listeners", "info", "number")
+    __slots__ = ("_feed", "_hooks", "_listeners", "delta", "info", "is_read", "number", "wants")
 
     def __init__(
         self, info: TurnInfo, hooks: Hooks, feed: Feed | None = None, listeners: Sequence[Listener] = ()
@@ -31,21 +35,16 @@ class Sink:
         self._hooks = hooks
         self._feed = feed
         self._listeners = tuple(listeners)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the pieces of an answer reach anybody."""
-        return self._feed is not None or bool(self._listeners)
-
-    def wants(self, kind: type[Happening]) -> bool:
-        """Return whether anybody listens to that: an event for nobody need not be made."""
-        return self._feed is not None or bool(self._listeners) or self._hooks.wants(kind)
+        self.is_read = feed is not None or bool(self._listeners)
+        put = _nothing if feed is None else feed.put
+        self.delta: Callable[[Any], bool] = self._numbered if self._listeners else put
+        self.wants: Callable[[type[Happening]], bool] = _always if self.is_read else hooks.wants
 
     async def tell(self, happening: Happening) -> None:
         """Tell what happens. A plugin that fails on it is logged, and the turn goes on."""
         if self._hooks.wants(type(happening)):
             await self._hooks.tell(happening)
-        if self._pass_on(happening):
+        if self.delta(happening):
             await self.room()
 
     async def tell_plugins(self, happening: Happening) -> None:
@@ -55,14 +54,6 @@ class Sink:
         self.number += 1
         if self._hooks.wants(type(happening)):
             await self._hooks.tell(happening)
-
-    def delta(self, piece: Any) -> bool:
-        """Pass a piece of an answer on; return whether ``room`` is to be awaited before the next.
-
-        Args:
-            piece: A ChatEvent, or whatever else its reader expects.
-        """
-        return self._pass_on(piece)
 
     async def room(self) -> None:
         """Wait for a reader who is far behind."""
@@ -80,13 +71,21 @@ class Sink:
         The reader is told first, and has asked for more when this returns: leaving a stream at an event means that
         nothing behind it has begun, and no plugin has heard of it.
         """
-        self._pass_on(happening)
+        self.delta(happening)
         await self.seam()
         if self._hooks.wants(type(happening)):
             await self._hooks.tell(happening)
 
-    def _pass_on(self, event: Any) -> bool:
+    def _numbered(self, event: Any) -> bool:
         self.number += 1
         for listener in self._listeners:
             listener(self.number, event)
         return self._feed is not None and self._feed.put(event)
+
+
+def _nothing(event: Any) -> bool:
+    return False
+
+
+def _always(kind: type[Happening]) -> bool:
+    return True

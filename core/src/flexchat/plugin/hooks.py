@@ -104,6 +104,7 @@ class Hooks:
         steps: What plugins put into the list of every tool call, in order; see flexchat_register_steps.
 
     Attributes:
+        wants: Says whether a plugin listens to a kind of happening.
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
     """
 
@@ -111,6 +112,7 @@ class Hooks:
         self._calls = {hook: tuple(found) for hook, found in (calls or {}).items() if found}
         self.steps = tuple(steps)
         self._of = {kind: self._calls[hook_of(kind)] for kind in HAPPENINGS if hook_of(kind) in self._calls}
+        self.wants: Callable[[type[Happening]], bool] = self._of.__contains__
         self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
 
     def of(self, hook: str) -> tuple[HookCall, ...]:
@@ -121,10 +123,6 @@ class Hooks:
         """Return both together; the others come last."""
         names = dict.fromkeys([*self._calls, *others._calls])
         return Hooks({hook: self.of(hook) + others.of(hook) for hook in names}, self.steps + others.steps)
-
-    def wants(self, kind: type[Happening]) -> bool:
-        """Return whether a plugin listens to that."""
-        return kind in self._of
 
     async def tell(self, happening: Happening) -> None:
         """Tell the plugins that listen, one after the other; one that fails is logged."""

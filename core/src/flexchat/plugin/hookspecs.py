@@ -216,7 +216,7 @@ def flexchat_turn_started(info: TurnInfo, user_message: str) -> Awaitable[None] 
 
 @hookspec
 def flexchat_phase_started(info: TurnInfo, phase: str) -> Awaitable[None] | None:
-    """One of the six phases begins.
+    """One of the six phases begins that has something to wait for: 1 to 3 where they are needed, and 6.
 
     Args:
         phase: "topic detection", "rag collection", "intent detection", "profile building",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator
+from types import TracebackType
 
 from ..errors import TurnTimeoutError
 
@@ -61,18 +60,31 @@ class Clock:
         """Return the error of a turn that takes too long."""
         return TurnTimeoutError(self.limit_ms, self.doing)
 
-    @contextlib.asynccontextmanager
-    async def alarm(self) -> AsyncIterator[None]:
-        """End what is inside when the time is over: the one timer of a turn.
+    def alarm(self) -> Alarm:
+        """Return a context manager that ends what is inside when the time is over: the one timer of a turn.
 
         Raises:
             TurnTimeoutError: It was not done in time.
         """
-        alarm = asyncio.timeout(max(self.left(), 0) + _GRACE_S)
+        return Alarm(self)
+
+
+class Alarm:
+    """See Clock.alarm."""
+
+    __slots__ = ("_clock", "_timeout")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timeout = asyncio.timeout(max(clock.left(), 0) + _GRACE_S)
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
-            async with alarm:
-                yield
-        except TimeoutError as error:
-            if alarm.expired():
-                raise self.too_late() from error
-            raise
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as over:
+            raise self._clock.too_late() from over

@@ -84,8 +84,7 @@ async def exchange(
             if not isinstance(error, ProviderError) or attempts.began or not _fall_back(turn, who, error):
                 raise
             continue
-        elapsed_ms = await _finished(turn, request, started, result=result)
-        return result, elapsed_ms
+        return result, await _finished(turn, request, started, result=result)
 
 
 def _asked(

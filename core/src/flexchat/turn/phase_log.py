@@ -46,8 +46,7 @@ class PhaseLog:
     _since: float = attrs.field(init=False, factory=time.perf_counter)
 
     async def begin(self, sink: Sink, phase: str) -> None:
-        """Tell that a phase begins."""
-        self._since = time.perf_counter()
+        """Tell that a phase begins which has something to do."""
         if sink.wants(PhaseStarted):
             await sink.tell(PhaseStarted(info=sink.info, phase=phase))
 
@@ -69,10 +68,12 @@ class PhaseLog:
             notes, usage: What it has to tell beside that.
         """
         notes = notes or _NOTHING
+        now = time.perf_counter()
+        since, self._since = self._since, now
         record = PhaseRecord(
             phase=phase,
             outcome=printable,
-            elapsed_ms=(time.perf_counter() - self._since) * 1000,
+            elapsed_ms=(now - since) * 1000,
             input=notes.input,
             skipped=notes.skipped,
             warnings=tuple(notes.warnings),

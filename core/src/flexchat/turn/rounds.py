@@ -56,7 +56,7 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
     for iteration in range(1, limit + 1):
         result = await dialogue.ask()
         step = next_step(result)
-        log.debug("iteration %d: %s, %d tool calls", iteration, result.finish_reason, len(result.tool_calls))
+        log.debug("iteration %d: %s, then: %s", iteration, result.finish_reason, step.value)
         if step is NextStep.RUN_TOOLS and offered:
             calls = calls_to_run(result)
             dialogue.remember(result, calls, await run_calls(turn, calls, manners, offered, iteration))
@@ -244,6 +244,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         notes=[*asked.notes],
     )
     await turn.engine.tools.calls.run(call)
+    call.tell = None  # it knows the round, which knows the call: without this only the garbage collector ends them
     turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
 
 

@@ -65,7 +65,6 @@ class Router:
         turn.rag = await self._rag(turn, topic)
         intent = await self._intent(turn, topic)
         turn.clock.look()
-        await turn.log.begin(turn.sink, "profile building")
         turn.profile = build_profile(turn.request, topic, turn.rag, intent)
         await turn.log.end(turn.sink, "profile building", turn.profile, _profile(turn.profile))
 
@@ -75,7 +74,6 @@ class Router:
         Raises:
             NoMatchingRuleError: No rule fits.
         """
-        await turn.log.begin(turn.sink, "response matching")
         index, rule, passed_over = match_response_rule(turn.profile, self.rules)
         outcome = {"rule": index, **_named(rule), "match": dict(rule.match), "llm": rule.llm}
         if passed_over:
@@ -92,9 +90,8 @@ class Router:
         request, notes = turn.request, NOT_ASKED
         topic = Topic(request.user_message, "new_topic")
         searches = self._wants_documents(turn) or self._needs.categories
-        await turn.log.begin(turn.sink, "topic detection")
         if self._needs.topic or (searches and (request.history or request.topic)):
-            notes = self._notes(turn, "topic detection")
+            notes = await self._begin(turn, "topic detection")
             topic = await self._topics.detect(request, Asker(turn, notes), notes)
         printable = {"topic": topic.text, "status": topic.status}
         await turn.log.end(turn.sink, "topic detection", topic.text, printable, notes)
@@ -102,27 +99,26 @@ class Router:
 
     async def _rag(self, turn: ActiveTurn, topic: Topic) -> RagResults:
         rag, notes = turn.rag, NOT_ASKED if turn.request.collections is None else NOT_CHOSEN
-        await turn.log.begin(turn.sink, "rag collection")
         if self._wants_documents(turn):
-            notes = self._notes(turn, "rag collection")
+            notes = await self._begin(turn, "rag collection")
             rag = await self._documents.collect(turn.request, topic, notes)
         await turn.log.end(turn.sink, "rag collection", rag, _rag(rag), notes)
         return rag
 
     async def _intent(self, turn: ActiveTurn, topic: Topic) -> str | None:
         rag, intent, notes = turn.rag, None, NOT_ASKED
-        await turn.log.begin(turn.sink, "intent detection")
         if self._needs.intent or (self._needs.place and rag.hits):
-            notes = self._notes(turn, "intent detection")
+            notes = await self._begin(turn, "intent detection")
             intent = await self._intents.detect(turn.request.user_message, topic, rag, Asker(turn, notes), notes)
         elif rag.result == "match":
             intent, notes = rag.hits[0].category, PhaseNotes(skipped="a document matches")
         await turn.log.end(turn.sink, "intent detection", intent, intent, notes)
         return intent
 
-    def _notes(self, turn: ActiveTurn, phase: str) -> PhaseNotes:
+    async def _begin(self, turn: ActiveTurn, phase: str) -> PhaseNotes:
         turn.clock.look()
         turn.clock.doing = phase
+        await turn.log.begin(turn.sink, phase)
         return PhaseNotes(mask=self._mask, left=turn.clock.left)
 
 

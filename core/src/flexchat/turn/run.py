@@ -180,8 +180,9 @@ async def read(
 
     task = asyncio.get_running_loop().create_task(to_its_end(), context=context)
     try:
-        while (event := await feed.next()) is not None:
-            yield event
+        while await feed.filled():
+            while feed:
+                yield feed.take()
     except asyncio.CancelledError as error:
         await _stopped(task)
         error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
