@@ -30,6 +30,7 @@ from .domain.copies import with_own_tables
 from .domain.text import scrub
 from .errors import ProviderError, ProviderProtocolError, ProviderTimeoutError
 from .events.feed import Feed
+from .events.log import EventLog
 from .llms.llm import LLM
 from .plugin.call import Call, Origin
 from .plugin.contracts import ChatProvider, ConversationStore
@@ -40,6 +41,7 @@ from .plugin.host import PluginHost
 from .request import Asked, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import Engine
+from .turn.handle import TurnHandle
 from .turn.keeping import Keeper
 from .turn.run import Explanation, explain, read, run
 
@@ -95,6 +97,7 @@ class FlexChat:
         )
         self._about = AppInfo(llms=parts.packages, tools=parts.tools.get_registry().names())
         self._is_open = False
+        self._started: set[TurnHandle] = set()
 
     @classmethod
     def from_config(
@@ -214,9 +217,7 @@ class FlexChat:
 
         An error of a turn, and the CancelledError of one that is stopped, has in ``turn`` what there was by then.
         """
-        turn = self._engine.begin(self._request(message, asked))
-        await self._open()
-        return await run(turn)
+        return await self._run(self._engine.begin(self._request(message, asked)))
 
     def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, of which the last is the TurnFinished.
@@ -233,12 +234,25 @@ class FlexChat:
         """
         feed = Feed()
         turn = self._engine.begin(self._request(message, asked), feed=feed)
+        return read(turn, feed, contextvars.copy_context(), self._run)
 
-        async def work(turn: ActiveTurn) -> Turn:
-            await self._open()
-            return await run(turn)
+    def start(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> TurnHandle:
+        """Start a turn that runs by itself, whoever listens to it: for servers, whose clients come and go.
 
-        return read(turn, feed, contextvars.copy_context(), work)
+        It begins at once, in a task of the running event loop, with the context variables of this call. Unlike that of
+        ``stream`` it never waits for a reader. Closing this chat ends it.
+
+        Args:
+            asked: As in respond.
+
+        Raises:
+            ChatRequestError, NestedTurnError: As respond; what goes wrong during the turn is told by the handle.
+        """
+        log = EventLog()
+        handle = TurnHandle(self._engine.begin(self._request(message, asked), listeners=(log.add,)), log, self._run)
+        self._started.add(handle)
+        handle.when_ended(self._started.discard)
+        return handle
 
     def keep_in(self, store: ConversationStore) -> None:
         """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it."""
@@ -339,7 +353,11 @@ class FlexChat:
         return dict(zip(asked, answers, strict=True))
 
     async def aclose(self) -> None:
-        """Close connections and stores: all, whatever one of them raises. The object cannot be used afterwards."""
+        """Close connections and stores: all, whatever one of them raises. The object cannot be used afterwards.
+
+        Turns that were begun with ``start`` are ended before.
+        """
+        await self._end_started()
         if self._is_open:
             self._is_open = False
             await self.hooks.tell_app("flexchat_app_closed", self._about)
@@ -347,6 +365,18 @@ class FlexChat:
         async with contextlib.AsyncExitStack() as closing:
             for each in held:
                 closing.push_async_callback(_close, each)
+
+    async def _run(self, turn: ActiveTurn) -> Turn:
+        await self._open()
+        return await run(turn)
+
+    async def _end_started(self) -> None:
+        ending = [*self._started]
+        for handle in ending:
+            handle.cancel()
+        for handle in ending:
+            with contextlib.suppress(Exception):  # it tells its listeners
+                await handle.result()
 
     async def _open(self) -> None:
         """Tell the plugins that it is in use, once."""

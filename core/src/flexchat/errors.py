@@ -229,6 +229,10 @@ class UnknownNameError(ChatRequestError):
     exit_status = 2
 
 
+class ForgottenEventsError(FlexChatError):
+    """Events of a turn are asked for that are kept no longer, as there were too many behind them."""
+
+
 class UnknownProviderError(FlexChatError):
     """No installed plugin offers that tool format (TC-35). ``known`` lists those that exist."""
 

@@ -199,7 +199,7 @@ async def _stopped(task: asyncio.Task[None]) -> None:
 
 async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
     """End a turn that does not come to its end: keep what there is of it, hand it over with the error, and tell."""
-    ended = turn.done or _unfinished(turn, error)
+    ended = turn.done or unfinished(turn, error)
     if keep is not None and not (turn.done and isinstance(error, StorageError)):
         ended = await _kept_in_any_case(keep, ended)
     turn.done = ended
@@ -214,7 +214,8 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
             await turn.sink.tell_plugins(told)
 
 
-def _unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
+def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
+    """Return what there is of a turn that an error, or whoever stopped it, has ended."""
     response = unfinished_response(turn)
     if not isinstance(error, Exception):
         return turn.ended(response, status="cancelled")

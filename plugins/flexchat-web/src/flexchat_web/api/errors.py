@@ -21,6 +21,7 @@ from flexchat.errors import (
     ContentFilterError,
     ContextLengthError,
     FilterError,
+    ForgottenEventsError,
     ModelNotFoundError,
     NestedTurnError,
     NoMatchingRuleError,
@@ -47,6 +48,7 @@ from ..problems import ApiError
 STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (UnknownNameError, 404, "unknown-name"),
     (ChatRequestError, 422, "request"),
+    (ForgottenEventsError, 410, "forgotten-events"),
     (FilterError, 422, "filter"),
     (ToolDefinitionError, 422, "tool-definition"),
     (ToolError, 502, "tool"),

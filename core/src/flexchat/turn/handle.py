@@ -1,0 +1,96 @@
+"""A turn that runs by itself: it does not end with whoever listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
+
+from ..domain import Happening, StreamEvent, Turn, TurnCancelled, TurnFailed, TurnFinished, TurnInfo
+from ..events.log import EventLog
+from .active import ActiveTurn
+from .run import unfinished
+
+
+class TurnHandle:
+    """A turn that runs in a task of its own until it is done, fails, or is cancelled; made by ``FlexChat.start``.
+
+    Nobody has to listen to it, and anybody may, from any event on, at any time. It never waits for them. Its events are
+    numbered from 1; the last is TurnFinished, TurnFailed or TurnCancelled.
+
+    Attributes:
+        info: The turn.
+    """
+
+    def __init__(
+        self, turn: ActiveTurn, log: EventLog, work: Callable[[ActiveTurn], Coroutine[Any, Any, Turn]]
+    ) -> None:
+        self.info: TurnInfo = turn.info
+        self._log = log
+        self._turn: ActiveTurn | None = turn
+        self._task: asyncio.Task[Turn] = asyncio.get_running_loop().create_task(work(turn))
+        self._task.add_done_callback(self._ended)
+
+    @property
+    def id(self) -> str:
+        """The turn's id: 32 hexadecimal digits."""
+        return self.info.id
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its last event has happened."""
+        return self._log.is_ended
+
+    def events(self, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent], None]:
+        """Yield what has happened and happens, each event with its number, until the turn has ended.
+
+        Closing the generator ends nothing but the listening.
+
+        Args:
+            after: Number of the last event that is known already; 0 for none.
+
+        Raises:
+            ForgottenEventsError: Some of those events are kept no longer: a turn keeps its last 100,000, and 8 Mi
+                characters of its answers.
+        """
+        return self._log.after(after)
+
+    async def result(self) -> Turn:
+        """Wait until the turn has ended, and return it: one that is done, or cancelled; see its ``status``.
+
+        Raises:
+            FlexChatError: It failed, as ``respond`` fails. The error's ``turn`` is what there was by then.
+        """
+        await self._log.ended()
+        last = self._log.last
+        if isinstance(last, TurnFailed):
+            raise last.error
+        assert isinstance(last, (TurnFinished, TurnCancelled)), "a turn's last event says how it ended"
+        return last.turn
+
+    def cancel(self) -> None:
+        """End the turn; ``result`` waits for its end. What there is of it by then is kept."""
+        if not self._task.cancelling():  # again would cancel the keeping
+            self._task.cancel()
+
+    def when_ended(self, told: Callable[[TurnHandle], object]) -> None:
+        """Have something called once the turn has ended."""
+        self._task.add_done_callback(lambda _: told(self))
+
+    def _ended(self, task: asyncio.Task[Turn]) -> None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        turn, self._turn = self._turn, None
+        if turn is not None and not isinstance(self._log.last, (TurnFinished, TurnFailed, TurnCancelled)):
+            self._log.add(self._log.number + 1, _end_of(turn, error))
+        self._log.end()
+
+
+def _end_of(turn: ActiveTurn, error: BaseException | None) -> Happening:
+    """Return the last event of a turn that ended before it began, waiting for its place, or while it told its end."""
+    if error is None or (turn.done is not None and turn.done.status == "done"):
+        assert turn.done is not None
+        return TurnFinished(info=turn.info, turn=turn.done)
+    ended = turn.done or unfinished(turn, error)
+    if isinstance(error, Exception):
+        return TurnFailed(info=turn.info, error=error, turn=ended)
+    return TurnCancelled(info=turn.info, turn=ended)

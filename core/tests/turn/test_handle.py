@@ -1,0 +1,161 @@
+"""Turns that run by themselves, whoever listens."""
+
+import asyncio
+import contextvars
+
+import pytest
+from flexchat import FlexChat, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
+from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat.errors import ChatRequestError, ProviderConnectionError
+from flexchat.testing import ScriptedProvider, calls, says
+
+RULE = {"llm": "s", "model": "m", "tools": {}}
+
+
+def chat_of(*replies, tools=(), rules=(RULE,), **config):
+    data = {"llms": {"s": {"provider": "scripted"}}, "responses": rules, **config}
+    return FlexChat.from_config(data, providers={"s": ScriptedProvider(replies)}, tools=tools)
+
+
+async def waits(messages, options):
+    """A model that never answers."""
+    await asyncio.Event().wait()
+
+
+async def events_of(handle, after=0):
+    return [event async for _, event in handle.events(after)]
+
+
+async def test_it_runs_to_its_end_without_a_listener_and_tells_it_all_afterwards():
+    async with chat_of(says("Hello there")) as chat:
+        handle = chat.start("Hi")
+        turn = await handle.result()
+        assert (turn.content, turn.id, turn.status, handle.is_ended) == ("Hello there", handle.id, "done", True)
+        found = await events_of(handle)
+        assert "".join(e.text for e in found if isinstance(e, TextDelta)) == "Hello there"
+        assert found[-1] == TurnFinished(info=handle.info, turn=turn)
+        assert await events_of(handle, len(found) - 1) == found[-1:]
+
+
+async def test_its_events_are_those_of_a_stream():
+    async with chat_of(says("a b c"), says("a b c")) as chat:
+        streamed = [type(event) async for event in chat.stream("Hi")]
+        assert [type(event) for event in await events_of(chat.start("Hi"))] == streamed
+
+
+async def test_listeners_come_and_go_and_it_goes_on():
+    go = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go.wait()
+        return "waited"
+
+    async with chat_of(calls(("wait", {})), says("done"), tools=[wait]) as chat:
+        handle = chat.start("Hi")
+        known = 0
+        async for known, event in handle.events():  # noqa: B007  used below
+            if type(event).__name__ == "ToolStarted":
+                break
+        go.set()
+        rest = await events_of(handle, known)
+        assert isinstance(rest[-1], TurnFinished)
+        assert rest[-1].turn.content == "done"
+
+
+async def test_what_fails_is_told_and_raised():
+    async with chat_of(ProviderConnectionError("away")) as chat:
+        handle = chat.start("Hi")
+        with pytest.raises(ProviderConnectionError) as raised:
+            await handle.result()
+        last = (await events_of(handle))[-1]
+        assert isinstance(last, TurnFailed)
+        assert (last.error, last.turn.status, raised.value.turn) == (raised.value, "failed", last.turn)
+
+
+async def test_a_wrong_request_raises_at_once():
+    async with chat_of() as chat:
+        with pytest.raises(ChatRequestError):
+            chat.start("  ")
+
+
+async def test_an_error_before_the_turn_begins_is_its_last_event_too():
+    """No conversations are kept: no phase has run."""
+    async with chat_of() as chat:
+        handle = chat.start("Hi", conversation="c")
+        with pytest.raises(ChatRequestError):
+            await handle.result()
+        (last,) = await events_of(handle)
+        assert isinstance(last, TurnFailed)
+
+
+async def test_cancelled_it_keeps_what_there_is(tmp_path):
+    """And says so as its last event; a second time changes nothing."""
+    store = SqliteConversations(tmp_path / "c.db")
+    async with chat_of(waits) as chat:
+        chat.keep_in(store)
+        handle = chat.start("Hi", conversation="c")
+        async for _, event in handle.events():
+            if type(event).__name__ == "ModelRequestStarted":
+                break
+        handle.cancel()
+        handle.cancel()
+        turn = await handle.result()
+        handle.cancel()
+        assert turn.status == "cancelled"
+        assert (await events_of(handle))[-1] == TurnCancelled(info=handle.info, turn=turn)
+        assert [kept.id for kept in await store.turns("c", tenant="default")] == [turn.id]
+    await store.aclose()
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_cancelled_at_its_very_beginning_it_has_an_end(steps):
+    async with chat_of(waits) as chat:
+        handle = chat.start("Hi")
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        handle.cancel()
+        assert (await handle.result()).status == "cancelled"
+        assert isinstance((await events_of(handle))[-1], TurnCancelled)
+
+
+async def test_cancelled_while_it_waits_for_its_place_it_has_an_end(tmp_path):
+    store = SqliteConversations(tmp_path / "c.db")
+    async with chat_of(waits, says("never")) as chat:
+        chat.keep_in(store)
+        first, second = (chat.start(text, conversation="c") for text in ("1", "2"))
+        async for _, event in first.events():
+            if type(event).__name__ == "ModelRequestStarted":
+                break
+        second.cancel()
+        assert [type(event) for event in await events_of(second)] == [TurnCancelled]
+        first.cancel()
+        await first.result()
+    await store.aclose()
+
+
+async def test_closing_the_chat_ends_it():
+    chat, before = chat_of(waits), asyncio.all_tasks()
+    handle = chat.start("Hi")
+    await chat.aclose()
+    assert (handle.is_ended, (await handle.result()).status) == (True, "cancelled")
+    assert asyncio.all_tasks() == before
+
+
+async def test_it_has_the_context_variables_of_its_caller():
+    who = contextvars.ContextVar("who")
+    seen = []
+
+    @tool
+    async def look() -> str:
+        """Look."""
+        seen.append(who.get())
+        return "ok"
+
+    async with chat_of(calls(("look", {})), says("done"), tools=[look]) as chat:
+        who.set("Ada")
+        handle = chat.start("Hi")
+        who.set("Bob")
+        await handle.result()
+    assert seen == ["Ada"]
