@@ -7,32 +7,22 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 CORE = ROOT / "core" / "src" / "flexchat"
-FLOORS = {
-    "errors": 0,
-    "files": 0.5,
-    "domain": 1,
-    "config": 2,
-    "http": 2,
-    "plugin": 2,
-    "schema": 2,
-    "storage": 2,
-    "conversations": 3,
-    "llms": 3,
-    "stores": 3.1,
-    "tools": 3,
-    "events": 3,
-    "calls": 3.5,
-    "turn": 5,
-    "request": 5,
-    "assembly": 5.5,
-    "app": 6,
-    "sync": 6.5,
-    "validation": 6.7,
-    "testing": 7,
-    "cli": 8,
-    "__init__": 6.9,  # the front door: it opens onto floor 6
-    "__main__": 9,
-}
+
+
+def drawn(page: Path) -> dict[str, int]:
+    """Return the floors as a page draws them: folders and modules by the number before them."""
+    block = page.read_text("utf-8").split("```\n 12  cli/")[1].split("\n\n")[0].split(" ──")[0]
+    floors, floor = {}, 12
+    for line in f" 12  cli/{block}".splitlines():
+        number, names = line[:3].strip(), line[4:46].split()
+        floor = int(number) if number else floor
+        floors |= {
+            name.removesuffix("/").removesuffix(".py"): floor for name in names if name[-1] == "/" or name[-3:] == ".py"
+        }
+    return floors
+
+
+FLOORS = {**drawn(ROOT / "docs" / "architecture.md"), "__main__": 13}
 # Which outside package may be imported where; a prefix of the module's path below src/.
 HOMES = {
     "pluggy": ("flexchat/plugin/",),
@@ -109,6 +99,13 @@ def imported(path: Path, package: str) -> list[str]:
 def room(name: str) -> str:
     parts = name.split(".")
     return parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__"
+
+
+def test_the_pictures_are_the_same_and_show_all_there_is():
+    """Of docs/architecture.md and the README; every folder and module of core stands in them."""
+    assert drawn(ROOT / "README.md") == drawn(ROOT / "docs" / "architecture.md")
+    there = {path.name.removesuffix(".py") for path in CORE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert there - {"__pycache__"} == set(FLOORS)
 
 
 @pytest.mark.parametrize("path", modules(CORE), ids=lambda p: str(p.relative_to(CORE)))
