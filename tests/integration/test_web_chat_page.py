@@ -266,9 +266,11 @@ def test_what_was_stopped_or_failed_looks_the_same_after_a_reload(visit, serve, 
     ask(page, "Answer")
     expect(whys).to_have_count(3)
     expect(page.locator(".answer").last).to_contain_text("Once upon a time.")
+    expect(page.locator(".markdown.plain")).to_have_count(0)  # all is rendered
     live = page.locator(".message").all_inner_texts()
     page.reload()
     expect(whys).to_have_count(3)
+    expect(page.locator(".markdown.plain")).to_have_count(0)
     expect(page.locator(".answer").last).to_contain_text("Once upon a time.")
     assert page.locator(".message").all_inner_texts() == live
     assert "stopped" in live[1]
