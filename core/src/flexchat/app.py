@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +49,11 @@ from .turn.run import Explanation, explain, read, run
 if TYPE_CHECKING:
     from .config.document import Document
     from .config.reading import ReadConfig
+
+log = logging.getLogger(__name__)
+
+TELLING_S = 10.0
+"""How long the plugins may take to hear that a chat is opened or closed."""
 
 
 class FlexChat:
@@ -358,13 +364,13 @@ class FlexChat:
         Turns that were begun with ``start`` are ended before.
         """
         await self._end_started()
-        if self._is_open:
-            self._is_open = False
-            await self.hooks.tell_app("flexchat_app_closed", self._about)
         held, self._parts = self._parts.holds, attrs.evolve(self._parts, holds=())
         async with contextlib.AsyncExitStack() as closing:
             for each in held:
                 closing.push_async_callback(_close, each)
+            if self._is_open:
+                self._is_open = False
+                await self._tell("flexchat_app_closed")
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()
@@ -382,7 +388,14 @@ class FlexChat:
         """Tell the plugins that it is in use, once."""
         if not self._is_open and self._parts.holds:
             self._is_open = True
-            await self.hooks.tell_app("flexchat_app_opened", self._about)
+            await self._tell("flexchat_app_opened")
+
+    async def _tell(self, hook: str) -> None:
+        try:
+            async with asyncio.timeout(TELLING_S):
+                await self.hooks.tell_app(hook, self._about)
+        except TimeoutError:
+            log.warning("the plugins take over %g s for %s", TELLING_S, hook)
 
     async def __aenter__(self) -> Self:
         await self._open()

@@ -6,7 +6,7 @@ import contextvars
 import pytest
 from flexchat import FlexChat, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
 from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat.errors import ChatRequestError, ProviderConnectionError
+from flexchat.errors import ChatRequestError, ProviderConnectionError, StorageError
 from flexchat.testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "s", "model": "m", "tools": {}}
@@ -80,14 +80,24 @@ async def test_a_wrong_request_raises_at_once():
             chat.start("  ")
 
 
-async def test_an_error_before_the_turn_begins_is_its_last_event_too():
-    """No conversations are kept: no phase has run."""
+class Unreadable(SqliteConversations):
+    """Says nothing of what it keeps."""
+
+    async def turns(self, conversation, *, tenant, last=None):
+        raise StorageError("the disk is gone")
+
+
+async def test_an_error_before_the_turn_begins_is_its_last_event_too(tmp_path):
+    """What was said before cannot be read: no phase has run."""
+    store = Unreadable(tmp_path / "c.db")
     async with chat_of() as chat:
+        chat.keep_in(store)
         handle = chat.start("Hi", conversation="c")
-        with pytest.raises(ChatRequestError):
+        with pytest.raises(StorageError):
             await handle.result()
         (last,) = await events_of(handle)
         assert isinstance(last, TurnFailed)
+    await store.aclose()
 
 
 async def test_cancelled_it_keeps_what_there_is(tmp_path):

@@ -182,10 +182,10 @@ class Run:
             return ToolResult.failed(call.name, "Not executed: no time is left for this message")
         prepared = self.prepared.of(tool)
         context = ToolContext(tool=tool, handlers=self.handlers, retrievers=self.retrievers, made_for=call)
-        call.began = True
+        call.began, deadline = True, asyncio.timeout(limit_ms / 1000)
         try:
             with contained():
-                async with asyncio.timeout(limit_ms / 1000) as deadline:
+                async with deadline:
                     value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
                 return self.outcomes.of_value(call.name, value)
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model is told
@@ -194,6 +194,8 @@ class Run:
                 text = f"Tool execution timed out after {limit_ms}ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error))
             return self.outcomes.of_error(call.name, error)
+        finally:
+            del deadline  # it knows the task, which knows the error that it ends with, which knows this frame
 
 
 STEPS = (Told, LookUp, CheckArguments, Authorize, Run)

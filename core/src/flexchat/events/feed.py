@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 MOST_AHEAD = 64
-"""Events that may be unread before the turn waits for its reader."""
+"""Events that may be unread: then the turn waits for its reader."""
 
 
 class Feed:
@@ -31,7 +31,7 @@ class Feed:
         self._events.append(event)
         if self._reader is not None:
             self._wake_reader()
-        return len(self._events) > MOST_AHEAD
+        return len(self._events) >= MOST_AHEAD
 
     async def room(self) -> None:
         """Wait until the reader has caught up."""
@@ -57,9 +57,13 @@ class Feed:
         """
         while not self._events:
             if self._ended:
-                if self._error is not None:
-                    raise self._error
-                return False
+                if self._error is None:
+                    return False
+                error, self._error = self._error, None
+                try:
+                    raise error
+                finally:
+                    del error  # its traceback knows this frame, and by way of it the turn
             self._reader = asyncio.get_running_loop().create_future()
             self._wake_turn()
             try:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..domain import Happening, StreamEvent, TurnInfo
+from ..domain import Happening, StreamEvent, TurnFinished, TurnInfo
 from ..plugin.hooks import Hooks
 from .feed import Feed
+
+log = logging.getLogger(__name__)
 
 Listener = Callable[[int, StreamEvent], None]
 """Is given each event and its number, from 1, on the turn's own task; it must not block and not raise."""
@@ -47,13 +51,23 @@ class Sink:
         if self.delta(happening):
             await self.room()
 
-    async def tell_plugins(self, happening: Happening) -> None:
-        """Tell the plugins and listeners only: of a turn without an end, the reader gets the error."""
-        for listener in self._listeners:
-            listener(self.number + 1, happening)
-        self.number += 1
-        if self._hooks.wants(type(happening)):
-            await self._hooks.tell(happening)
+    async def tell_end(self, happening: Happening, within_s: float) -> None:
+        """Tell how the turn has ended. The reader hears of a TurnFinished only: of any other end, it gets the error.
+
+        Args:
+            within_s: Seconds the plugins may take; those that have not heard of it by then are not waited for.
+        """
+        try:
+            if self._hooks.wants(type(happening)):
+                async with asyncio.timeout(within_s):
+                    await self._hooks.tell(happening)
+        except TimeoutError:
+            log.warning("the plugins take over %.1f s to hear of a %s", within_s, type(happening).__name__)
+        finally:
+            if isinstance(happening, TurnFinished):
+                self.delta(happening)
+            else:
+                self._number(happening)
 
     async def room(self) -> None:
         """Wait for a reader who is far behind."""
@@ -77,10 +91,13 @@ class Sink:
             await self._hooks.tell(happening)
 
     def _numbered(self, event: Any) -> bool:
+        self._number(event)
+        return self._feed is not None and self._feed.put(event)
+
+    def _number(self, event: Any) -> None:
         self.number += 1
         for listener in self._listeners:
             listener(self.number, event)
-        return self._feed is not None and self._feed.put(event)
 
 
 def _nothing(event: Any) -> bool:

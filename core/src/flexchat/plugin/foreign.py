@@ -44,8 +44,13 @@ class contained:
             raise asyncio.CancelledError from error
         if error is None or isinstance(error, Exception):
             return
-        closed = isinstance(error, GeneratorExit) and _running_task() is not self._task
-        if not closed and (isinstance(error, GeneratorExit) or not is_meant(error)):
+        if isinstance(error, asyncio.CancelledError) and self._task is not None:
+            meant = cancelled  # of a task that was being cancelled before, only another cancellation is
+        elif isinstance(error, GeneratorExit):
+            meant = _running_task() is not self._task
+        else:
+            meant = is_meant(error)
+        if not meant:
             raise ForeignError(told(error)) from error
 
 

@@ -157,13 +157,29 @@ class Hooks:
             except Exception as error:
                 log.exception("plugin %s: %s failed; the request is refused", call.plugin, BEFORE_MODEL_REQUEST)
                 raise RequestRefusedError(f"plugin {call.plugin} could not decide about this request") from error
-            if isinstance(answer, ModelRequest):
-                request = attrs.evolve(answer, info=request.info)
-            elif answer is not None:
-                kind = type(answer).__name__
-                log.error("plugin %s: %s returned %s; the request is refused", call.plugin, BEFORE_MODEL_REQUEST, kind)
-                raise RequestRefusedError(f"plugin {call.plugin} returned {kind} in place of a ModelRequest")
+            if answer is not None:
+                wrong = _why_unusable(answer, request)
+                if wrong:
+                    log.error("plugin %s: %s %s; the request is refused", call.plugin, BEFORE_MODEL_REQUEST, wrong)
+                    raise RequestRefusedError(f"plugin {call.plugin} {wrong}; the request was not sent")
+                request = attrs.evolve(answer, info=request.info, messages=tuple(answer.messages))
         return request
+
+
+def _why_unusable(answer: Any, request: ModelRequest) -> str:
+    """Return what is wrong with what a gate returned; empty if it can be sent."""
+    if not isinstance(answer, ModelRequest):
+        return f"returned {type(answer).__name__} in place of a ModelRequest"
+    if answer.llm != request.llm:
+        return f"moved the request from '{request.llm}' to {answer.llm!r}, which no gate can"
+    if not isinstance(answer.model, str):
+        return f"returned a request whose model is {type(answer.model).__name__}, not a text"
+    messages: Any = answer.messages
+    if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):
+        return "returned a request whose messages are not messages"
+    if not isinstance(answer.options, ChatOptions):
+        return f"returned a request whose options are {type(answer.options).__name__}, not ChatOptions"
+    return ""
 
 
 @attrs.frozen

@@ -77,7 +77,8 @@ class ActiveTurn:
         calling: The calls of ``said`` that are being run; None while none are.
         wrote: Whether a tool has run that must not run twice.
         records: None while no tools are offered.
-        done: The finished turn; None while it runs.
+        done: The turn as it is handed out; None before it has ended.
+        is_over: Whether all is told of it, so that no turn can run inside it any more.
     """
 
     info: TurnInfo
@@ -109,6 +110,7 @@ class ActiveTurn:
     usage: Usage | None = None
     warnings: list[str] = attrs.field(factory=list)
     done: Turn | None = None
+    is_over: bool = False
 
     @property
     def answer(self) -> str:
@@ -163,7 +165,7 @@ def outer_turn() -> ActiveTurn | None:
         NestedTurnError: There are too many around this one already.
     """
     outer = current_turn.get()
-    if not isinstance(outer, ActiveTurn) or outer.done is not None:
+    if not isinstance(outer, ActiveTurn) or outer.is_over:
         return None
     depth, around = 1, outer.outer
     while around is not None:

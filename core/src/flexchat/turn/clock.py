@@ -88,3 +88,5 @@ class Alarm:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
             raise self._clock.too_late() from over
+        finally:
+            del self._timeout  # it knows the task, which knows the error that it ends with, which knows this frame

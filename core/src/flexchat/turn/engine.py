@@ -10,6 +10,7 @@ from ..calls.manager import ToolManager
 from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
 from ..domain import ChatRequest, Profile, TurnInfo
 from ..domain.masking import Mask
+from ..errors import ChatRequestError
 from ..events.feed import Feed
 from ..events.sink import Listener, Sink
 from ..llms.llm import Llms
@@ -68,8 +69,10 @@ class Engine:
 
         Raises:
             NestedTurnError: It runs inside too many others.
-            ChatRequestError: The response_format can be no answer's form.
+            ChatRequestError: The response_format can be no answer's form; or no conversations are kept.
         """
+        if request.conversation is not None and self.keeper is None:
+            raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
         outer = outer_turn()
         info = TurnInfo(
             id=new_turn_id(),

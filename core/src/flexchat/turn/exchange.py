@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +47,19 @@ async def exchange(
         options: Without tools, response_format and timeout_s: they depend on who is asked.
         offered: Names of the tools the model is offered.
         is_answer: Whether it answers the user: then it is passed on while it is written, if anybody reads it.
-        at_most_s: Seconds it may take, where they are fewer than the turn has.
+        at_most_s: Seconds it may take, where they are fewer than the turn has. What is waited for a reader is not
+            among them.
 
     Raises:
-        TurnTimeoutError: The turn's time is over.
+        TurnTimeoutError: The turn's time is over; TimeoutError: at_most_s are.
         UnknownServiceError: There is no such entry in llms.
         RequestRefusedError: A plugin refuses the request.
         ProviderError: No service has answered; ProviderProtocolError: one does not keep its contract.
     """
     while True:
         llm, who.model = turn.engine.llms.resolve(who.llm, who.model)
+        if turn.engine.hooks.gates_requests:
+            await turn.sink.seam()  # no gate is asked ahead of the reader
         left = turn.clock.left() if at_most_s is None else min(at_most_s, turn.clock.left())
         if left <= 0:
             raise turn.clock.too_late()
@@ -64,20 +69,14 @@ async def exchange(
         request = ModelRequest(info=turn.info, llm=llm.name, model=who.model, messages=messages, options=asked)
         if turn.engine.hooks.gates_requests:
             request = await turn.engine.hooks.before_model_request(request)
+            who.model = request.model
         if turn.sink.wants(ModelRequestStarted):
-            await turn.sink.begin(
-                ModelRequestStarted(
-                    info=turn.info,
-                    llm=llm.name,
-                    model=request.model,
-                    messages=request.messages,
-                    options=request.options,
-                )
-            )
+            await turn.sink.begin(_started(request))
         started, attempts = time.perf_counter(), llm.attempts(left, request.model)
+        work = _answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
         try:
-            result = await _answered(turn, llm, attempts, request, is_answer=is_answer, is_quiet=form is not None)
-        except FlexChatError as error:
+            result = await (work if at_most_s is None else _within(left, work))
+        except Exception as error:
             await _finished(turn, request, started, error=error)
             if isinstance(error, ProviderTimeoutError) and turn.clock.left() <= 0:
                 raise turn.clock.too_late() from None
@@ -85,6 +84,17 @@ async def exchange(
                 raise
             continue
         return result, await _finished(turn, request, started, result=result)
+
+
+async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+def _started(request: ModelRequest) -> ModelRequestStarted:
+    return ModelRequestStarted(
+        info=request.info, llm=request.llm, model=request.model, messages=request.messages, options=request.options
+    )
 
 
 def _asked(

@@ -19,6 +19,7 @@ from ..tools.registry import ToolRegistry
 from ..tools.results import for_the_model
 from .active import ActiveTurn
 from .next_step import NextStep, calls_to_run, next_step
+from .tasks import end
 
 log = logging.getLogger(__name__)
 
@@ -187,11 +188,7 @@ async def _side_by_side(work: Sequence[Any]) -> None:
     try:
         await asyncio.wait(tasks)
     finally:
-        pending = [task for task in tasks if not task.done()]
-        for task in pending:
-            task.cancel()
-        if pending:
-            await asyncio.wait(pending)
+        await end(tasks)
     for task in tasks:
         task.result()
 
@@ -219,6 +216,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         if call.id != asked.id:  # one that its tool makes
             wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
+            turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
             record = _record(wrote, call.name, result, round_.iteration, call.facts)
             if wrote is asked:
                 round_.records[index] = record
@@ -243,9 +241,10 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         index=index,
         notes=[*asked.notes],
     )
-    await turn.engine.tools.calls.run(call)
-    call.tell = None  # it knows the round, which knows the call: without this only the garbage collector ends them
-    turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
+    try:
+        await turn.engine.tools.calls.run(call)
+    finally:
+        call.tell = None  # it knows the round, which knows the call: without this only the garbage collector ends them
 
 
 def _record(asked: ToolCall, name: str, result: ToolResult, iteration: int, facts: Mapping[str, Any]) -> ToolCallRecord:

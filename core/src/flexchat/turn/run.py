@@ -25,7 +25,7 @@ from ..domain import (
     TurnFinished,
     TurnStarted,
 )
-from ..errors import ChatRequestError, NestedTurnError, ProviderRequestError, StorageError
+from ..errors import NestedTurnError, ProviderRequestError, StorageError
 from ..events.feed import Feed
 from ..events.sink import Listener
 from ..plugin.current import current_turn
@@ -35,6 +35,7 @@ from .citations import citations_of
 from .engine import Engine
 from .keeping import Keep
 from .matching import RuleVerdict, each_verdict
+from .tasks import end
 from .template import shows_documents
 from .unfinished import unfinished_response
 
@@ -77,30 +78,29 @@ async def run(turn: ActiveTurn) -> Turn:
         ResponseFormatError, StorageError: It failed. Their ``turn`` is what there was by then, as is that of the
         CancelledError of a turn that is stopped.
     """
-    conversation = turn.info.conversation
-    if conversation is None:
+    conversation, keeper = turn.info.conversation, turn.engine.keeper
+    if conversation is None or keeper is None:
         return await _run(turn, None)
-    if turn.engine.keeper is None:
-        raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
     _look_for_itself(turn)
-    async with turn.engine.keeper.place(turn.request, conversation=conversation, tenant=turn.info.tenant) as place:
+    async with keeper.place(turn.request, conversation=conversation, tenant=turn.info.tenant) as place:
         turn.request = place.request
-        turn.clock.restart()
         return await _run(turn, place.keep)
 
 
 def _look_for_itself(turn: ActiveTurn) -> None:
     around = turn.outer
     while around is not None:
-        if (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant):
+        same = (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant)
+        if same and around.engine.keeper is turn.engine.keeper:
             raise NestedTurnError(
-                f"a tool began a turn in conversation {turn.info.conversation}, in which its own turn still runs"
+                f"a turn in conversation {turn.info.conversation} was begun inside of one that still runs in it"
             )
         around = around.outer
 
 
 async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
     sink = turn.sink
+    turn.clock.restart()
     with in_turn(turn):
         try:
             async with turn.clock.alarm():
@@ -118,8 +118,12 @@ async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
         except Exception as error:
             await _broken_off(turn, error, keep)
             raise
-        if sink.wants(TurnFinished):
-            await sink.tell(TurnFinished(info=turn.info, turn=turn.done))
+        try:
+            if sink.wants(TurnFinished):
+                await sink.tell_end(TurnFinished(info=turn.info, turn=turn.done), max(turn.clock.left(), TELLING_S))
+        except asyncio.CancelledError as error:
+            error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
+            raise
         return turn.done
 
 
@@ -151,6 +155,7 @@ def in_turn(turn: ActiveTurn) -> Any:
     try:
         yield
     finally:
+        turn.is_over = True
         current_turn.reset(token)
 
 
@@ -184,24 +189,23 @@ async def read(
             while feed:
                 yield feed.take()
     except asyncio.CancelledError as error:
-        await _stopped(task)
+        with contextlib.suppress(asyncio.CancelledError):  # somebody is impatient, and gets this one
+            await end([task])
         error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
         raise
     finally:
-        await _stopped(task)
-
-
-async def _stopped(task: asyncio.Task[None]) -> None:
-    while not task.done():
-        task.cancel()
-        await asyncio.wait({task})
+        await end([task])
 
 
 async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
-    """End a turn that does not come to its end: keep what there is of it, hand it over with the error, and tell."""
-    ended = turn.done or unfinished(turn, error)
+    """End a turn that does not come to its end: keep what there is of it, hand it over with the error, and tell.
+
+    Raises:
+        asyncio.CancelledError: A turn that fails was cancelled while it was being kept.
+    """
+    ended, cancelled = turn.done or unfinished(turn, error), False
     if keep is not None and not (turn.done and isinstance(error, StorageError)):
-        ended = await _kept_in_any_case(keep, ended)
+        ended, cancelled = await _kept_in_any_case(keep, ended)
     turn.done = ended
     error.turn = ended  # type: ignore[attr-defined]  # CancelledError has no field for it
     told: Happening
@@ -209,9 +213,9 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
         told = TurnFailed(info=turn.info, error=error, turn=ended)
     else:
         told = TurnCancelled(info=turn.info, turn=ended)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(TELLING_S):
-            await turn.sink.tell_plugins(told)
+    await turn.sink.tell_end(told, TELLING_S)
+    if cancelled and isinstance(error, Exception):
+        raise asyncio.CancelledError
 
 
 def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
@@ -223,32 +227,30 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
     return turn.ended(response, status="failed", error=said, replay=not isinstance(error, ProviderRequestError))
 
 
-async def _kept_in_any_case(keep: Keep, turn: Turn) -> Turn:
-    """Keep a turn that nobody waits for any more: whoever cancels it now cancels the waiting and not the keeping.
+async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
+    """Keep a turn that nobody waits for any more. Whoever cancels it now does not cancel that.
 
     It is waited for a moment, so that a program which ends now does not end before it.
 
-    Raises:
-        asyncio.CancelledError: Somebody cancelled it meanwhile.
+    Returns:
+        The turn as it is kept, and whether somebody has cancelled it meanwhile.
     """
     keeping = asyncio.ensure_future(keep(turn))
     _KEEPING.add(keeping)
     keeping.add_done_callback(_KEEPING.discard)
-    cancelled: asyncio.CancelledError | None = None
+    was_cancelled = False
     until = time.monotonic() + KEEPING_S
     while not keeping.done() and (left := until - time.monotonic()) > 0:
         try:
             await asyncio.wait({keeping}, timeout=left)
-        except asyncio.CancelledError as error:
-            cancelled = error
+        except asyncio.CancelledError:
+            was_cancelled = True
     if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
         turn = keeping.result()
     else:
         why = keeping.exception() if keeping.done() and not keeping.cancelled() else "the store takes too long"
         log.warning("the turn %s ended early and is not kept: %s", turn.id, why)
-    if cancelled is not None:
-        raise cancelled
-    return turn
+    return turn, was_cancelled
 
 
 _KEEPING: set[asyncio.Future[Turn]] = set()

@@ -1,0 +1,27 @@
+"""Tasks of a turn, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Any
+
+
+async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until all of them have ended. A cancellation of the waiting is passed on to them.
+
+    Raises:
+        asyncio.CancelledError: The waiting was cancelled; the tasks have ended nevertheless.
+    """
+    was_cancelled = False
+    for task in tasks:
+        task.cancel()
+    while running := [task for task in tasks if not task.done()]:
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError:
+            was_cancelled = True
+            for task in running:
+                task.cancel()
+    if was_cancelled:
+        raise asyncio.CancelledError
