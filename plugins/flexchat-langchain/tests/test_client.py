@@ -3,10 +3,12 @@
 import asyncio
 from typing import Any
 
+import attrs
 import pytest
-from flexchat import FlexChat, tool
+from flexchat import FlexChat, RequestRefusedError, UserMessage, tool
 from flexchat.calls.manager import ToolManager
 from flexchat.errors import ChatRequestError, ProviderProtocolError, ProviderRequestError
+from flexchat.plugin import hookimpl
 from flexchat_langchain.client import ClientAnswer, LangChainClient
 from flexchat_langchain.results import all_calls
 from hypothesis import given, settings
@@ -265,3 +267,29 @@ async def test_one_tool_may_be_named_by_itself():
     """A text is a name, not a list of letters."""
     one = client(AIMessage("Hi."))
     assert (await one.send("Hi", tools="double")).content == "Hi."
+
+
+async def test_gates_see_what_goes_to_a_langchain_model():
+    """One that refuses, and one that changes what is sent; the conversation stays as it was."""
+
+    class Gate:
+        refuses = False
+
+        @hookimpl
+        def flexchat_before_model_request(self, request):
+            if self.refuses:
+                raise RequestRefusedError("not this one")
+            *rest, last = request.messages
+            return attrs.evolve(request, messages=(*rest, UserMessage(content=last.content.replace("Ann", "…"))))
+
+    gate = Gate()
+    config = {"llms": {"s": {"provider": "scripted"}}, "responses": [{"llm": "s", "model": "m"}]}
+    async with FlexChat.from_config(config, hooks=[gate]) as chat:
+        asked = client(tools=chat)
+        answer = await asked.send("I am Ann.")
+        assert asked.chat_model.asked[0][-1].content == "I am …."
+        assert answer.messages[0].content == "I am Ann."
+        gate.refuses = True
+        with pytest.raises(RequestRefusedError, match="not this one"):
+            await asked.send("Go.")
+    assert len(asked.chat_model.asked) == 1

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import importlib.util
 import logging
+import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -13,11 +14,12 @@ import attrs
 from flexchat import ChatRequest, FlexChat, ToolCall, ToolCallRecord
 from flexchat.calls.manager import ToolLike, ToolManager
 from flexchat.config.model import Config, LimitsTable
-from flexchat.domain import ChatResult
+from flexchat.domain import ChatOptions, ChatResult, ModelRequestFinished, ModelRequestStarted
 from flexchat.domain.masking import Mask
-from flexchat.errors import ChatRequestError, FlexChatError, UnknownNameError, did_you_mean
+from flexchat.errors import ChatRequestError, FlexChatError, RequestRefusedError, UnknownNameError, did_you_mean
 from flexchat.events.feed import Feed
 from flexchat.llms.llm import Llms
+from flexchat.plugin import ModelRequest
 from flexchat.plugin.foreign import told
 from flexchat.turn.active import ActiveTurn
 from flexchat.turn.answer import TOO_MANY_CALLS
@@ -38,6 +40,7 @@ from langchain_core.messages import (
 
 from .answers import assistant_message, finish_reason
 from .errors import provider_error
+from .messages import from_langchain, to_langchain
 from .models import close_model, load_class, make_model, named_model, secrets_of
 from .results import all_calls, pair_results, repaired, result_message, unknown_tool, with_ids
 from .tool_format import encode_tools
@@ -173,8 +176,13 @@ class LangChainClient:
         """Return what a chat model raised as an error of ours, without keys."""
         if isinstance(error, FlexChatError):
             return error
-        model = named_model({"model": getattr(self.chat_model, "model", None)}) or None
+        model = self.model_name or None
         return provider_error(error, service=type(self.chat_model).__name__, model=model, mask=self._mask)
+
+    @property
+    def model_name(self) -> str:
+        """What the model is called; empty where it does not say."""
+        return named_model({"model": getattr(self.chat_model, "model", None)}) or ""
 
     def bound(self, offered: tuple[str, ...]) -> Any:
         """Return the model with these tools, bound once."""
@@ -277,25 +285,64 @@ class _Dialogue:
     async def ask(self) -> ChatResult:
         """Ask the model, and pass its chunks on."""
         turn, whole = self._turn, None
+        sent, started = await self._to_send(), time.perf_counter()
         turn.clock.doing = "the model's answer"
         try:
             model = self._client.bound(self._offered)
             if turn.sink.is_read:
                 await turn.sink.seam()
-                async for chunk in model.astream([*self._messages]):
+                async for chunk in model.astream(sent):
                     whole = chunk if whole is None else whole + chunk
                     if isinstance(chunk, AIMessageChunk) and turn.sink.delta(chunk):
                         await turn.sink.room()
             else:
-                whole = await model.ainvoke([*self._messages])
+                whole = await model.ainvoke(sent)
             said, result = _read(whole)
         except Exception as error:  # noqa: BLE001  any SDK may be below
-            raise self._client.failure(error) from None
+            failure = self._client.failure(error)
+            await self._told(started, error=failure)
+            raise failure from None
+        await self._told(started, result=result)
         turn.clock.doing = "the tool loop"
         self._said = said
         self._messages.append(said)
         turn.result = result
         return result
+
+    async def _to_send(self) -> list[BaseMessage]:
+        """Return the conversation as the plugins' gates let it go to the model.
+
+        Raises:
+            RequestRefusedError: One refuses it.
+        """
+        turn, hooks = self._turn, self._turn.engine.hooks
+        if not hooks.gates_requests and not turn.sink.wants(ModelRequestStarted):
+            return [*self._messages]
+        name, ours = self._client.model_name, from_langchain(self._messages)
+        request = ModelRequest(info=turn.info, llm="langchain", model=name, messages=ours, options=ChatOptions())
+        request = await hooks.before_model_request(request)
+        if request.model != name:
+            raise RequestRefusedError(
+                f"a gate wants another model than {name}, which LangChain's clients cannot change"
+            )
+        if turn.sink.wants(ModelRequestStarted):
+            messages, options = request.messages, request.options
+            await turn.sink.begin(
+                ModelRequestStarted(info=turn.info, llm="langchain", model=name, messages=messages, options=options)
+            )
+        return [*self._messages] if request.messages == ours else to_langchain(request.messages)
+
+    async def _told(
+        self, started: float, *, result: ChatResult | None = None, error: FlexChatError | None = None
+    ) -> None:
+        turn = self._turn
+        if turn.sink.wants(ModelRequestFinished):
+            elapsed_ms, name = (time.perf_counter() - started) * 1000, self._client.model_name
+            await turn.sink.tell(
+                ModelRequestFinished(
+                    info=turn.info, llm="langchain", model=name, elapsed_ms=elapsed_ms, result=result, error=error
+                )
+            )
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
         """Put the results behind the answer, which is among the messages already."""
