@@ -115,10 +115,7 @@ def assemble(
         draft.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
     draft.finish()
     _add_given(manager, tools, host)
-    for index, rule in enumerate(config.responses):
-        if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
-            names = manager.get_registry().names()
-            log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
+    _log_rules_with_all_tools(config, manager)
     for place, sentence in _lint(config, host, manager, llms):
         draft.note(place, sentence)
     return Parts(
@@ -130,15 +127,27 @@ def assemble(
         rerankers=tuple(held),
         local_models=local,
         conversations=conversations,
-        usual_thresholds={
-            f"{type_.name}/{model}": thresholds
-            for type_ in host.providers.by_name.values()
-            for model, thresholds in type_.embedding_thresholds.items()
-        },
+        usual_thresholds=_usual_thresholds(host),
         mask=mask,
         packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
         notes=tuple(draft.notes),
     )
+
+
+def _log_rules_with_all_tools(config: Config, manager: ToolManager) -> None:
+    for index, rule in enumerate(config.responses):
+        if rule.tools is not None and rule.tools.enabled and rule.tools.allowed_tools is None:
+            names = manager.get_registry().names()
+            log.info("responses[%d] names no allowed_tools: all %d tools are offered", index, len(names))
+
+
+def _usual_thresholds(host: PluginHost) -> dict[str, tuple[float, float]]:
+    """Return what distances suit an embedder, by "PROVIDER/MODEL"."""
+    return {
+        f"{kind.name}/{model}": thresholds
+        for kind in host.providers.by_name.values()
+        for model, thresholds in kind.embedding_thresholds.items()
+    }
 
 
 def assemble_rule(
