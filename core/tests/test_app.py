@@ -1,13 +1,17 @@
 """Putting a FlexChat together: what is wrong is said in a user's words, and all of it at once."""
 
+import asyncio
+import contextvars
 import subprocess
 import sys
 
 import pytest
-from flexchat import ConfigError, FlexChat
+from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolContext, tool
 from flexchat.assembly import check_config
 from flexchat.errors import ChatRequestError, ToolDefinitionError
+from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "bot", "model": "m"}
 
@@ -170,3 +174,149 @@ async def test_another_rule_answers_over_the_same_services_and_leaves_them_open(
         assert chat.with_rule(ResponseRule(llm="bot", model="m")).tools is chat.tools
         assert await chat.list_models()
         assert await chat.list_models(services=("another",)) == {}
+
+
+class Opened:
+    """Notes when the chat is opened and closed."""
+
+    def __init__(self):
+        self.told = []
+
+    @hookimpl
+    def flexchat_app_opened(self, app):
+        self.told.append(("opened", app.tools))
+
+    @hookimpl
+    def flexchat_app_closed(self, app):
+        self.told.append(("closed", app.tools))
+
+
+def talking(*replies, **rest):
+    config = {
+        "llms": {"bot": {"provider": "scripted"}},
+        "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+    }
+    return FlexChat.from_config(config, providers={"bot": ScriptedProvider(replies, repeat=True)}, **rest)
+
+
+@pytest.mark.parametrize("first", ["respond", "stream", "async with"])
+async def test_plugins_are_told_once_that_a_chat_is_in_use_and_once_that_it_closes(first):
+    """Whatever it is used for first; a chat by another rule is the same one."""
+    hooks = Opened()
+    chat = talking(says("ok"), hooks=[hooks])
+    if first == "async with":
+        await chat.__aenter__()
+    elif first == "stream":
+        [event async for event in chat.stream("x")]
+    await asyncio.gather(chat.respond("x"), chat.respond("y"))
+    other = chat.with_rule(chat.config.responses[0])
+    await other.respond("z")
+    await other.aclose()
+    assert hooks.told == [("opened", ())]
+
+    await chat.aclose()
+    await chat.aclose()
+    assert hooks.told == [("opened", ()), ("closed", ())]
+
+
+async def test_a_chat_that_was_never_used_is_never_told_of():
+    hooks = Opened()
+    await talking(says("ok"), hooks=[hooks]).aclose()
+
+    assert hooks.told == []
+
+
+async def test_plugins_hear_that_a_chat_closes_while_its_stores_are_open():
+    """One may want to write down what it has: what is held is closed behind them."""
+    closed = []
+
+    class Model(ScriptedProvider):
+        async def aclose(self):
+            closed.append("model")
+
+    class Closing:
+        @hookimpl
+        def flexchat_app_closed(self):
+            closed.append("told")
+
+    config = {"llms": {"bot": {"provider": "scripted"}}, "responses": [{"llm": "bot", "model": "m"}]}
+    chat = FlexChat.from_config(config, providers={"bot": Model([says("ok")])}, hooks=[Closing()])
+    await chat.respond("x")
+    await chat.aclose()
+
+    assert closed == ["told", "model"]
+
+
+@pytest.mark.parametrize("hook", ["flexchat_app_opened", "flexchat_app_closed"])
+async def test_a_hook_that_hangs_keeps_no_chat_from_opening_or_closing(hook, monkeypatch, caplog):
+    monkeypatch.setattr("flexchat.app.TELLING_S", 0.01)
+
+    async def hang(self):
+        await asyncio.Event().wait()
+
+    chat = talking(says("ok"), hooks=[type("Hanging", (), {hook: hookimpl(hang)})()])
+    await chat.respond("x")
+    await chat.aclose()
+
+    assert f"for {hook}" in caplog.text
+
+
+LANGUAGE = contextvars.ContextVar("language", default="none")
+
+
+@pytest.mark.parametrize("way", ["respond", "stream", "start", "sync respond", "sync stream"])
+@pytest.mark.parametrize("kind", ["async", "thread"])
+def test_what_the_caller_gives_reaches_tools_and_hooks(way, kind):
+    """``context`` as it is, and the context variables of the call."""
+    seen, given = [], object()
+
+    @tool
+    async def later(context: ToolContext) -> str:
+        """Note."""
+        seen.append((context.context, LANGUAGE.get()))
+        return "ok"
+
+    @tool
+    def plain(context: ToolContext) -> str:
+        """Note, in a thread."""
+        seen.append((context.context, LANGUAGE.get()))
+        return "ok"
+
+    class Hears:
+        @hookimpl
+        def flexchat_tool_finished(self):
+            seen.append((given, LANGUAGE.get()))
+
+    noting = later if kind == "async" else plain
+    chat = talking(calls((noting.definition.name, {})), says("ok"), tools=[noting], hooks=[Hears()])
+
+    async def ask():
+        if way == "respond":
+            await chat.respond("x", context=given)
+        elif way == "start":
+            await chat.start("x", context=given).result()
+        else:
+            events = chat.stream("x", context=given)
+            LANGUAGE.set("changed")  # the call counts, not when it is read
+            async for _ in events:
+                pass
+
+    token = LANGUAGE.set("de")
+    try:
+        if way.startswith("sync"):
+            with SyncFlexChat(chat) as sync:
+                [*sync.stream("x", context=given)] if way == "sync stream" else sync.respond("x", context=given)
+        else:
+            asyncio.run(ask())
+    finally:
+        LANGUAGE.reset(token)
+
+    assert seen == [(given, "de"), (given, "de")]
+
+
+async def test_what_the_caller_gives_is_shown_to_no_model_and_kept_nowhere():
+    chat = talking(says("ok"))
+    turn = await chat.respond("x", context="a secret")
+
+    assert "a secret" not in repr(chat.llms["bot"].provider.requests)
+    assert "a secret" not in repr(turn)

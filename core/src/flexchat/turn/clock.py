@@ -87,6 +87,6 @@ class Alarm:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
-            raise self._clock.too_late() from over
-        finally:
-            del self._timeout  # it knows the task, which knows the error that it ends with, which knows this frame
+            raise self._clock.too_late() from over.with_traceback(None)
+        finally:  # the timeout knows the task, which knows the error that it ends with, which knows this frame
+            del self._timeout

@@ -1,0 +1,95 @@
+"""The one clock of a turn."""
+
+import asyncio
+import gc
+import time
+import weakref
+
+import pytest
+from flexchat import TurnTimeoutError
+from flexchat.turn.clock import Clock
+
+
+def test_a_turn_inside_of_another_ends_no_later():
+    until = time.monotonic() + 1
+    inner = Clock(60_000, until)
+    inner.restart()
+
+    assert inner.until == until
+    assert Clock(10, until).until < until
+
+
+def test_its_time_begins_again():
+    clock = Clock(10)
+    time.sleep(0.02)
+    with pytest.raises(TurnTimeoutError, match="10 ms"):
+        clock.look()
+    clock.restart()
+    clock.look()
+
+    assert clock.elapsed_ms() < 10
+
+
+async def test_the_alarm_ends_what_is_inside_and_says_what_took_the_time():
+    clock = Clock(10)
+    clock.doing = "the weather"
+    with pytest.raises(TurnTimeoutError, match=r"10 ms \(during the weather\)"):
+        async with clock.alarm():
+            await asyncio.Event().wait()
+
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_a_timeout_inside_is_none_of_the_alarms():
+    """A tool's own, for one: who raised it deals with it."""
+    with pytest.raises(TimeoutError) as caught:
+        async with Clock(10_000).alarm(), asyncio.timeout(0.001):
+            await asyncio.Event().wait()
+
+    assert not isinstance(caught.value, TurnTimeoutError)
+
+
+async def test_who_cancels_gets_the_cancellation():
+    async def work():
+        async with Clock(10_000).alarm():
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert task.cancelled()
+
+
+async def test_an_alarm_and_a_cancellation_at_once_are_a_cancellation():
+    """The loop has both before the task runs again."""
+
+    async def work():
+        async with Clock(0).alarm():
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    time.sleep(0.03)  # noqa: ASYNC251  the alarm is due with the next look at the timers
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert task.cancelled()
+
+
+async def test_its_error_is_freed_at_once():
+    async def work():
+        async with Clock(0).alarm():
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.wait({task})
+    known = weakref.ref(task.exception())
+    gc.disable()
+    try:
+        del task
+        await asyncio.sleep(0)
+        assert known() is None
+    finally:
+        gc.enable()
