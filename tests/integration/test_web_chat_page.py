@@ -203,16 +203,16 @@ def test_streams_and_sessions(visit, serve, slow_model):
     ask(page, "And then?")
     expect(page.locator(".answer").last).to_contain_text("Once upon")
     page.reload()
-    expect(page.get_by_text("This answer was interrupted").last).to_be_visible()
     expect(page.locator(".answer").last).to_contain_text("Once upon")
     expect(page.locator(".asked").last).to_have_text("And then?")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
     accessible(page)
     slow_model.go.set()
-    page.get_by_role("button", name="Ask again").last.click()
     expect(page.locator(".answer").last).to_contain_text("the end.")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     page.reload()
-    expect(page.locator(".asked")).to_have_text(["unsent", "unsent", *["And now?"] * 2, *["And then?"] * 2])
-    expect(page.get_by_text("This answer was interrupted")).to_have_count(2)
+    expect(page.locator(".asked")).to_have_text(["unsent", "unsent", *["And now?"] * 2, "And then?"])
+    expect(page.get_by_text("This answer was interrupted")).to_have_count(1)
 
     slow_model.go.clear()
     page.get_by_role("link", name="New conversation").click()
@@ -220,9 +220,70 @@ def test_streams_and_sessions(visit, serve, slow_model):
     expect(page.locator(".answer")).to_contain_text("Once upon")
     page.reload()
     expect(page.locator(".asked")).to_have_text("A new one")
-    expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
     page.goto(server.url + "#/chat/" + "0" * 32)
     expect(page.get_by_role("heading", name="This conversation is not kept")).to_be_visible()
+
+
+@pytest.mark.slow
+def test_an_answer_that_ends_with_its_page_can_be_asked_for_again(visit, serve, slow_model):
+    """Where the server lets none go on: what there is of it is shown after the reload."""
+    page = visit(serve(CONFIG.format(url=slow_model.url), "--unheard-seconds", "0").url)
+    ask(page, "And then?")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    page.reload()
+    expect(page.get_by_text("This answer was interrupted")).to_be_visible()
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    assert slow_model.gone.wait(20)
+    slow_model.go.set()
+    page.get_by_role("button", name="Ask again").click()
+    expect(page.locator(".answer").last).to_contain_text("Once upon a time.")
+    page.reload()
+    expect(page.locator(".asked")).to_have_text(["And then?", "And then?"])
+
+
+# Breaks the connections of an answer behind their first piece, up to three times.
+BREAKS = """
+const real = window.fetch;
+window.broken = 0;
+window.fetch = async (path, options) => {
+  const response = await real(path, options);
+  if (!/^chat\\/api(\\/turns\\/.*\\/events)?$/.test(path) || window.broken >= 3) return response;
+  let pieces = 0;
+  const cut = new TransformStream({
+    transform(piece, to) {
+      if (++pieces === 1) return to.enqueue(piece);
+      window.broken += 1;
+      to.error(new TypeError("network error"));
+    },
+  });
+  return new Response(response.body.pipeThrough(cut), response);
+};
+"""
+
+
+@pytest.mark.slow
+def test_an_answer_whose_connection_breaks_is_joined_again(visit, serve, slow_model):
+    """Every piece once, and one turn; Stop ends it in the server, however often it was joined."""
+    page = visit(serve(CONFIG.format(url=slow_model.url)).url)
+    page.evaluate(BREAKS)
+    ask(page, "Tell me")
+    expect(page.locator(".answer")).to_contain_text("Once upon")
+    slow_model.go.set()
+    expect(page.locator(".answer .markdown")).to_have_text("Once upon a time.")
+    expect(page.get_by_role("link", name="Why this rule?")).to_have_count(1)
+    assert page.evaluate("window.broken") >= 1
+    slow_model.go.clear()
+    page.evaluate("window.broken = 1")
+    ask(page, "And now?")
+    expect(page.locator(".answer").last).to_contain_text("Once upon")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("This answer was interrupted")).to_be_visible()
+    assert slow_model.gone.wait(20)
+    expect(page.get_by_role("link", name="Why this rule?")).to_have_count(2)
+    page.reload()
+    expect(page.locator(".asked")).to_have_text(["Tell me", "And now?"])
 
 
 @pytest.mark.slow

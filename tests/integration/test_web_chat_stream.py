@@ -158,3 +158,41 @@ def test_the_page_scrolls_along_until_its_reader_scrolls_up(visit, server):
     write()
     follows()
     expect(latest).to_be_hidden()
+
+
+def test_the_page_says_what_is_waited_for(visit, server):
+    """Phases, the model by its name, tools; with the seconds once they are some."""
+    page = visit(server.url)
+    page.clock.install()
+    page.evaluate(WRITTEN_HERE)
+    ask(page, "How long?")
+    page.wait_for_function("() => window.say")
+    status = page.locator(".answer-status")
+
+    def say(event, **data):
+        page.evaluate("([event, data]) => say(event, data)", [event, data])
+
+    say("turn_started", id="t")
+    for phase, words in (
+        ("topic detection", "Detecting the topic…"),
+        ("rag collection", "Searching documents…"),
+        ("intent detection", "Detecting the intent…"),
+    ):
+        say("phase_started", phase=phase)
+        expect(status).to_have_text(words)
+    say("model_request_started", llm="main", model="small")
+    page.clock.run_for(5_000)
+    expect(status).to_have_text("Detecting the intent… 5 s")
+    say("phase_started", phase="response generation")
+    say("model_request_started", llm="main", model="large")
+    expect(status).to_have_text("Waiting for large…")
+    page.clock.run_for(61_000)
+    expect(status).to_have_text("Waiting for large… 61 s")
+    say("tool_started", call_id="1", name="calculator", arguments={})
+    expect(status).to_have_text("Running calculator…")
+    say("tool_started", call_id="2", name="clock", arguments={})
+    say("tool_finished", call_id="2", tool="clock", params={}, result={"success": True}, iteration=1)
+    expect(status).to_have_text("Running calculator…")
+    say("text", index=0, text="Done")
+    page.clock.run_for(10_000)
+    expect(status).to_have_text("Writing…")

@@ -68,6 +68,7 @@ from .errors import (
 from .plugin.contracts import ToolContext
 from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
+from .turn.handle import TurnHandle
 from .turn.keeping import new_conversation_id
 from .turn.run import Explanation
 
@@ -130,6 +131,7 @@ __all__ = [
     "TurnCancelled",
     "TurnFailed",
     "TurnFinished",
+    "TurnHandle",
     "TurnInfo",
     "TurnStarted",
     "TurnTimeoutError",

@@ -129,9 +129,9 @@ class Terminal:
     def status(self, text: str) -> None:
         """Show how far something is, in a line on standard error that the next one replaces; empty: no line.
 
-        Where standard error is no terminal, nothing is shown.
+        Where standard error is no terminal, nothing is shown; nor where a line of the answer is being written there.
         """
-        if self._stderr is None or not _is_terminal(self._stderr) or os.environ.get("TERM") == "dumb":
+        if self._stderr is None or not self.shows_status() or (text and self._line_open and _is_terminal(self._stdout)):
             return
         line = one_line(_harmless(text), self.width - 1)
         if line != self._status:
@@ -139,6 +139,10 @@ class Terminal:
                 self._stderr.write(f"{_ERASE if self._status else ''}{line}")
                 self._stderr.flush()
             self._status = line
+
+    def shows_status(self) -> bool:
+        """Return whether ``status`` shows anything: standard error is a terminal that can take a line back."""
+        return _is_terminal(self._stderr) and os.environ.get("TERM") != "dumb"
 
     def symbol(self, wanted: str, plain: str) -> str:
         """Return a character that standard error can show, or plain in its place."""

@@ -21,6 +21,7 @@ from ..domain import (
     TurnFinished,
 )
 from .terminal import Style, Terminal, one_line
+from .waiting import Waiting
 
 _LONGEST_STEP = 400
 _LONGEST_SOURCE = 80
@@ -29,11 +30,16 @@ _INDENT = " " * 8  # what a writer of steps may put before them
 
 
 async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Terminal, *, streamed: bool = True) -> Turn:
-    """Write a turn while it happens, the answer to standard output and all else to standard error; return it."""
+    """Write a turn while it happens, the answer to standard output and all else to standard error; return it.
+
+    On a terminal, a line on standard error says what is waited for.
+    """
     transcript = Transcript(terminal, terminal.say, streamed=streamed)
-    async with contextlib.aclosing(events):
-        async for event in events:
-            transcript.show(event)
+    with Waiting(terminal) as waiting:
+        async with contextlib.aclosing(events):
+            async for event in events:
+                waiting.show(event)
+                transcript.show(event)
     assert transcript.turn is not None, "a turn ends with TurnFinished"
     if transcript.turn.citations:
         terminal.say(f"sources: {spoken_sources(transcript.turn.citations)}", "dim")

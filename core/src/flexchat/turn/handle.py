@@ -11,6 +11,8 @@ from ..events.log import EventLog
 from .active import ActiveTurn
 from .run import unfinished
 
+ENDS = (TurnFinished, TurnFailed, TurnCancelled)
+
 
 class TurnHandle:
     """A turn that runs in a task of its own until it is done, fails, or is cancelled; made by ``FlexChat.start``.
@@ -41,6 +43,11 @@ class TurnHandle:
         """Whether its last event has happened."""
         return self._log.is_ended
 
+    @property
+    def number(self) -> int:
+        """The number of the last event so far."""
+        return self._log.number
+
     def events(self, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent], None]:
         """Yield what has happened and happens, each event with its number, until the turn has ended.
 
@@ -61,12 +68,17 @@ class TurnHandle:
         Raises:
             FlexChatError: It failed, as ``respond`` fails. The error's ``turn`` is what there was by then.
         """
-        await self._log.ended()
-        last = self._log.last
+        last = await self.last()
         if isinstance(last, TurnFailed):
             raise last.error
-        assert isinstance(last, (TurnFinished, TurnCancelled)), "a turn's last event says how it ended"
         return last.turn
+
+    async def last(self) -> TurnFinished | TurnFailed | TurnCancelled:
+        """Wait until the turn has ended, and return its last event; its ``turn`` is what there is of it."""
+        await self._log.ended()
+        last = self._log.last
+        assert isinstance(last, ENDS), "a turn's last event says how it ended"
+        return last
 
     def cancel(self) -> None:
         """End the turn; ``result`` waits for its end. What there is of it by then is kept."""
@@ -80,7 +92,7 @@ class TurnHandle:
     def _ended(self, task: asyncio.Task[Turn]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         turn, self._turn = self._turn, None
-        if turn is not None and not isinstance(self._log.last, (TurnFinished, TurnFailed, TurnCancelled)):
+        if turn is not None and not isinstance(self._log.last, ENDS):
             self._log.add(self._log.number + 1, _end_of(turn, error))
         self._log.end()
 

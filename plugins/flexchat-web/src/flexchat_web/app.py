@@ -189,6 +189,7 @@ class WebApp:
             tenant=scope["flexchat.tenant"],
             may_edit=settings.edit,
             wants_stream="text/event-stream" in headers.get("accept", ""),
+            last_event_id=_last_event_id(headers) if operation.resumes else 0,
             base=scope.get("root_path", "") or "",
             secure=scope.get("scheme") == "https",
         )
@@ -272,6 +273,13 @@ def _regex(path: str) -> str:
     texts, names, kinds = parts[::3], parts[1::3], parts[2::3]
     pieces = [f"(?P<{name}>{'.{1,1000}' if kind else '[^/]{1,1000}'})" for name, kind in zip(names, kinds, strict=True)]
     return re.escape(texts[0]) + "".join(p + re.escape(t) for p, t in zip(pieces, texts[1:], strict=True))
+
+
+def _last_event_id(headers: Mapping[str, str]) -> int:
+    given = headers.get("last-event-id", "").strip() or "0"
+    if not (given.isascii() and given.isdigit() and len(given) < 16):
+        raise ApiError(400, "the header Last-Event-ID is the id of an event of this turn: a number")
+    return int(given)
 
 
 async def _gone(receive: Any) -> None:

@@ -90,7 +90,7 @@ class Guard:
                 204,
                 {
                     "access-control-allow-methods": CORS_METHODS,
-                    "access-control-allow-headers": "authorization, content-type",
+                    "access-control-allow-headers": "authorization, content-type, last-event-id",
                     "access-control-max-age": "600",
                 },
             )

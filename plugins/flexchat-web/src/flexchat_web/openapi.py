@@ -126,6 +126,9 @@ def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
         {"name": name, "in": "query", "required": False, "schema": dict(schema)}
         for name, schema in operation.query.items()
     ]
+    if operation.resumes:
+        number = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
+        parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": number})
     if parameters:
         said["parameters"] = parameters
     if operation.body is not None:

@@ -24,6 +24,7 @@ class Call:
         tenant: Whose request it is.
         may_edit: Whether it may change the configuration.
         wants_stream: Whether the client asks for server-sent events in its Accept header.
+        last_event_id: Number of the last event the client has, of a stream it comes back to; 0 for none.
         base: Path under which the application is mounted; empty at the root.
         secure: Whether it came by https.
     """
@@ -35,6 +36,7 @@ class Call:
     tenant: str = "default"
     may_edit: bool = False
     wants_stream: bool = False
+    last_event_id: int = 0
     base: str = ""
     secure: bool = False
 
@@ -69,10 +71,15 @@ class Text:
 
 @attrs.frozen
 class Event:
-    """A server-sent event. name None: only data, as OpenAI's streams. data that is no text is written as JSON."""
+    """A server-sent event. name None: only data, as OpenAI's streams. data that is no text is written as JSON.
+
+    Attributes:
+        id: Its number, where a client may come back for those behind it.
+    """
 
     name: str | None
     data: Any
+    id: int | None = None
 
 
 @attrs.frozen
@@ -104,6 +111,7 @@ class Operation:
         answers: JSON Schema of each status it answers with, beside problems; None: no JSON.
         media: Media types of answers that are no JSON.
         streams: Whether it may answer with server-sent events.
+        resumes: Whether its events are numbered, and it goes on behind the one that the header Last-Event-ID names.
         edits: Whether it needs the right to edit.
         open: Whether it needs no token.
         openai_errors: Whether problems are told in OpenAI's form.
@@ -127,6 +135,7 @@ class Operation:
     problems: tuple[int, ...] = ()
     media: tuple[str, ...] = ("text/plain",)
     streams: bool = False
+    resumes: bool = False
     edits: bool = False
     open: bool = False
     openai_errors: bool = False

@@ -54,7 +54,8 @@ def written(reply: Reply) -> Reply:
 def event_bytes(event: Event) -> bytes:
     """Return an event as it goes over the wire. Source: the HTML standard, "Server-sent events"."""
     data = event.data if isinstance(event.data, str) else encoded(event.data).decode()
-    lines = [f"event: {event.name}"] if event.name is not None else []
+    lines = [f"id: {event.id}"] if event.id is not None else []
+    lines += [f"event: {event.name}"] if event.name is not None else []
     lines += [f"data: {line}" for line in data.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return ("\n".join(lines) + "\n\n").encode("utf-8", "replace")
 

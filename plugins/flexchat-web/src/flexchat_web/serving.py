@@ -47,6 +47,8 @@ class Settings:
         max_body_bytes: Of a request.
         body_seconds: How long a body may take to arrive.
         allow_env: Environment variables that a configuration which comes with a request may use.
+        unheard_seconds: How long a turn goes on while nobody listens to its stream; 0: it ends with the connection.
+        most_unheard: Turns of one tenant that go on so; of more, the one that is alone for longest is ended.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -56,6 +58,8 @@ class Settings:
     max_body_bytes: int = 8 * 1024 * 1024
     body_seconds: float = 30.0
     allow_env: frozenset[str] = frozenset()
+    unheard_seconds: float = 60.0
+    most_unheard: int = 32
 
     @edit.default
     def _on_this_machine(self) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from typing import Any
 
-from flexchat import CollectionChoice, Turn
+from flexchat import CollectionChoice
 from flexchat.domain.history import read_history
 
-from ..operations import Call, Event, Json, Operation, Reply, Stream
+from ..operations import Call, Json, Operation, Reply, Stream
 from .errors import TURN_PROBLEMS
-from .events import events_of
 from .shapes import (
     COLLECTIONS,
     CONVERSATION_ID,
@@ -27,6 +25,7 @@ from .shapes import (
     record,
     taken,
 )
+from .turns import Turns, begun
 
 NO_PROMPT = "Invalid request: prompt is required and must be a string"
 
@@ -42,25 +41,11 @@ _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 async def _chat(call: Call) -> Reply:
     if call.body.get("stream", call.wants_stream):
-        return Stream(_events(call))
+        return Stream(begun(Turns.of(call.serving), **_asked(call.body), **_kept(call)))
     async with call.serving.chat() as chat:
         turn = await chat.respond(**_asked(call.body), **_kept(call))
     answer = {"response": turn.content, "status": "success", "topic": turn.profile.topic}
     return Json({**answer, "service": turn.response.service, "model": turn.response.model, "turn": turn.to_dict()})
-
-
-async def _events(call: Call) -> AsyncGenerator[Event, None]:
-    async with call.serving.chat() as chat:
-        events = events_of(chat.stream(**_asked(call.body), **_kept(call)), _last)
-        try:
-            async for event in events:
-                yield event
-        finally:
-            await events.aclose()
-
-
-async def _last(turn: Turn) -> Event:
-    return Event("turn", turn.to_dict())
 
 
 async def _explain(call: Call) -> Reply:

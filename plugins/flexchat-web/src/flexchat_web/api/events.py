@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, ToolFinished, ToolStarted, Turn, TurnFinished
+from flexchat import (
+    ModelRequestFinished,
+    ModelRequestStarted,
+    PhaseStarted,
+    ReasoningDelta,
+    StreamEnd,
+    StreamEvent,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    Turn,
+    TurnCancelled,
+    TurnFinished,
+    TurnStarted,
+)
 from flexchat.domain import ToolCallDelta, ToolCallStart
 
 from ..operations import Event
@@ -22,11 +36,33 @@ async def events_of(
         async for happened in turn:
             if isinstance(happened, TurnFinished):
                 yield await last(happened.turn)
-            elif (event := _event(happened)) is not None:
+            elif (event := _piece(happened)) is not None:
                 yield event
 
 
-def _event(happened: StreamEvent) -> Event | None:
+def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
+    """Return what the listeners of a turn are told: that it began, what is waited for, the answer, and the good end.
+
+    A turn that was stopped has that end, too, and says so as its status.
+    """
+    match happened:
+        case TurnStarted(info=info):
+            return Event("turn_started", {"id": info.id, "conversation": info.conversation})
+        case PhaseStarted(phase=phase):
+            return Event("phase_started", {"phase": phase})
+        case ModelRequestStarted():
+            return Event("model_request_started", {"llm": happened.llm, "model": happened.model})
+        case ModelRequestFinished(error=error):
+            told = {} if error is None else {"error": mask(str(error))}
+            took = round(happened.elapsed_ms, 3)
+            data = {"llm": happened.llm, "model": happened.model, "elapsed_ms": took, **told}
+            return Event("model_request_finished", data)
+        case TurnFinished() | TurnCancelled():
+            return Event("turn", happened.turn.to_dict())
+    return _piece(happened)
+
+
+def _piece(happened: StreamEvent) -> Event | None:
     match happened:
         case TextDelta():
             return Event("text", {"index": happened.index, "text": happened.text})

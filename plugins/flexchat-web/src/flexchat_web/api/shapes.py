@@ -63,7 +63,7 @@ TURN = record(
         "status": TURN_STATUS,
         "topic": TEXT,
         "intent": NULLABLE_TEXT,
-        "rule": COUNT,
+        "rule": {**COUNT, "type": ["integer", "null"]},
         "rule_name": NULLABLE_TEXT,
         "finish_reason": NULLABLE_TEXT,
         "usage": {"type": ["object", "null"]},

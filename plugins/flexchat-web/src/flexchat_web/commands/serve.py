@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TENANT = "default"
 SHORTEST_TOKEN = 16
 MOST_TOKEN_BYTES = 1 << 20
+MOST_UNHEARD_SECONDS = 86_400
 
 
 class ServeError(FlexChatError):
@@ -62,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="environment variable that a configuration from the page may use; repeatable",
+    )
+    parser.add_argument(
+        "--unheard-seconds",
+        metavar="SECONDS",
+        type=float,
+        default=60.0,
+        help="how long an answer goes on when its reader's connection is lost, 60; 0: it ends with it",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
 
@@ -121,6 +129,9 @@ def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = 
     environ = os.environ if environ is None else environ
     if not 0 <= args.port <= 65_535:
         raise ServeError(f"--port {args.port}: ports are 0 to 65535")
+    if not 0 <= args.unheard_seconds <= MOST_UNHEARD_SECONDS:
+        most = f"{MOST_UNHEARD_SECONDS:,}"
+        raise ServeError(f"--unheard-seconds {args.unheard_seconds:g}: it takes 0 to {most} seconds")
     tokens = _read_tokens(Path(args.token_file), args.terminal) if args.token_file else {}
     if environ.get("FLEXCHAT_TOKEN"):
         tokens[_usable(environ["FLEXCHAT_TOKEN"], "FLEXCHAT_TOKEN")] = TENANT
@@ -141,6 +152,7 @@ def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = 
         origins=tuple(args.allow_origin),
         edit=(loopback or args.edit) and not args.read_only,
         allow_env=frozenset(args.allow_env),
+        unheard_seconds=args.unheard_seconds,
     )
 
 

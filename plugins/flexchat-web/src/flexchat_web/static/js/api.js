@@ -4,6 +4,7 @@
 //                                                                         post(path, null) sends no body
 //   for await (const { event, data } of stream("chat/api", body, { signal })) …      a POST answered with events
 //   for await (const … of watch("api/validation/runs/1/events", { signal })) …       a GET answered with events
+//                                                                         lastEventId: those after it
 // All throw ApiError: message is the problem's detail, for a person; status 0: the server could not be reached.
 // uiConfig() is GET api/ui-config, asked once; uiConfig(true) asks again.
 
@@ -41,7 +42,7 @@ const STOPPED = "urn:flexchat:problem:server-stopped";
 async function* told(response) {
   try {
     for await (const one of events(response)) {
-      if (one.event === "error" && one.data?.type === STOPPED) throw new ApiError(0, { ...one.data, title: "Cut off" });
+      if (one.event === "error" && one.data?.type === STOPPED) throw new ApiError(0, { ...one.data, title: "Cut off", stopped: true });
       yield one;
     }
   } catch (error) {
@@ -67,8 +68,9 @@ export function uiConfig(again = false) {
   return asked;
 }
 
-async function request(method, path, body, { signal, accept = "application/json" } = {}) {
+async function request(method, path, body, { signal, accept = "application/json", lastEventId } = {}) {
   const headers = { accept };
+  if (lastEventId) headers["last-event-id"] = lastEventId;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {

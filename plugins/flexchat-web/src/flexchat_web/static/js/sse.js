@@ -1,5 +1,6 @@
 // Server-sent events of an answer to fetch (EventSource cannot POST).
-//   for await (const { event, data } of events(response)) …   data: what its JSON says, or the text if it is none.
+//   for await (const { event, data, id } of events(response)) …   data: what its JSON says, or the text if it is none;
+//                                                                  id: the last there was, as text
 
 /** Yield the events of a response until it ends. */
 export async function* events(response) {
@@ -7,6 +8,7 @@ export async function* events(response) {
   let rest = "";
   let event = "message";
   let data = [];
+  let id = "";
   try {
     for (;;) {
       const { value, done } = await reader.read();
@@ -17,10 +19,11 @@ export async function* events(response) {
       rest = lines.pop() + rest.slice(whole.length);
       for (const line of lines) {
         if (line === "") {
-          if (data.length) yield { event, data: parsed(data.join("\n")) };
+          if (data.length) yield { event, data: parsed(data.join("\n")), id };
           event = "message";
           data = [];
         } else if (line.startsWith("event:")) event = line.slice(6).trimStart();
+        else if (line.startsWith("id:")) id = line.slice(3).trimStart();
         else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
       }
       if (done) return;

@@ -1,6 +1,7 @@
 // An answer: its texts, its tool calls as they run, and where it came from.
 //   const answer = answerView();  list.append(answer.node)
 //   answer.take({ event, data }) for each event of a turn; answer.said(): its text so far
+//   answer.broken(): nothing comes for now, as the connection is lost
 //   answer.finish(turn, { conversation, asked }) | answer.fail(error, again) | answer.stop(again)
 //   interruptedAnswer(again): one that was cut off by leaving the page
 //   storedAnswer(turn, { conversation, again }): the same for a turn of a kept conversation
@@ -12,10 +13,18 @@ import { liveCalls } from "../live_calls.js";
 import { markdown } from "../markdown.js";
 import { toolCallCard } from "../tool_call.js";
 
+const PHASES = {
+  "topic detection": "Detecting the topic…",
+  "rag collection": "Searching documents…",
+  "intent detection": "Detecting the intent…",
+};
+const WRITING = "Writing…";
+const PATIENCE_S = 3; // seconds something may take before they are counted
+
 /** Return an answer that is being written. */
 export function answerView() {
   const body = h("div", { class: "answer-body" });
-  const status = h("p", { class: "answer-status" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", {}, "Waiting for the model…"));
+  const status = h("p", { class: "answer-status" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", {}, "Waiting for the server…"));
   const foot = h("div", { class: "answer-foot" });
   const node = h("article", { class: "message answer", "aria-label": "Answer", "aria-busy": "true" }, body, status, foot);
   const texts = new Map(); // "answer:index" → { node, answer }
@@ -23,7 +32,27 @@ export function answerView() {
   const calls = liveCalls((card) => body.append(card));
   let answers = 0;
 
-  const say = (text) => (status.lastElementChild.textContent = text);
+  let doing = status.textContent;
+  let since = Date.now();
+  let routing = null; // what is said of a phase before the answer
+  const running = new Map(); // call_id → name
+  const count = setInterval(show, 500);
+
+  function show() {
+    const seconds = Math.floor((Date.now() - since) / 1000);
+    status.lastElementChild.textContent = seconds < PATIENCE_S || doing === WRITING ? doing : `${doing} ${seconds} s`;
+  }
+
+  function say(text) {
+    if (text === doing) return;
+    [doing, since] = [text, Date.now()];
+    show();
+  }
+
+  function wait() {
+    const names = [...running.values()];
+    say(names.length ? `Running ${names.at(-1)}…` : "Waiting for the model…");
+  }
 
   function textAt(index) {
     const key = `${answers}:${index}`;
@@ -47,7 +76,7 @@ export function answerView() {
 
   const on = {
     text({ index, text }) {
-      say("Writing…");
+      say(WRITING);
       textAt(index).append(text);
     },
     reasoning({ index, text }) {
@@ -55,12 +84,24 @@ export function answerView() {
       thoughtAt(index).append(text);
     },
     tool_call: ({ name }) => say(`Calling ${name}…`),
-    tool_started: ({ name }) => say(`Running ${name}…`),
-    tool_finished: () => say("Waiting for the model…"),
+    phase_started({ phase }) {
+      routing = PHASES[phase];
+      say(routing || "Waiting for the model…");
+    },
+    model_request_started: ({ llm, model }) => routing || say(`Waiting for ${model || llm}…`),
+    tool_started({ call_id: id, name }) {
+      running.set(id, name);
+      wait();
+    },
+    tool_finished({ call_id: id }) {
+      running.delete(id);
+      wait();
+    },
     answer_end: () => (answers += 1),
   };
 
   const ended = () => {
+    clearInterval(count);
     status.remove();
     node.removeAttribute("aria-busy");
   };
@@ -81,6 +122,7 @@ export function answerView() {
       on[event]?.(data);
       calls.take({ event, data });
     },
+    broken: () => say("The connection is lost; joining again…"),
     said: () => [...texts.values()].map((one) => one.node.textContent).join("\n\n").trim(),
     async finish(turn, about) {
       const last = Math.max(-1, ...[...texts.values()].map((one) => one.answer));

@@ -1,6 +1,6 @@
 // What is written and not sent, and what was asked and not answered, so that a reload loses neither. The browser keeps
 // it for this tab alone.
-//   drafts.text(id)  drafts.write(id, text)     drafts.asked(id)  drafts.ask(id, { text, collections, after } or null)
+//   drafts.text(id)  drafts.write(id, text)     drafts.asked(id)  drafts.ask(id, { text, collections, after, turn } or null)
 //   drafts.blank(make)  the id of the conversation that is to begin      drafts.begun()  it has begun
 
 const KEY = "flexchat.chat";

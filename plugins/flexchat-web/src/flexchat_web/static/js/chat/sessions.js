@@ -5,9 +5,10 @@
 //   session.remove()
 
 import { h, announce } from "../dom.js";
-import { ApiError, del, get, patch, stream, uiConfig } from "../api.js";
+import { ApiError, del, get, patch, uiConfig } from "../api.js";
 import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
+import { RunningTurn } from "./running_turn.js";
 
 const PAGE = 50;
 const SETTLE_MS = [0, 150, 300, 600, 1200]; // a server that sees that its client has gone keeps the turn, a moment later
@@ -25,7 +26,7 @@ class Session {
     this.turns = []; // what is shown of it, in order: { id, text, nodes, over, done, data, said };
     // id null: the server does not have it; said: [{ role, content }], for a server that keeps nothing
     this.topic = null;
-    this.running = null; // AbortController
+    this.running = null; // RunningTurn
   }
 
   get nodes() {
@@ -51,7 +52,7 @@ class Session {
       else if (drafts.asked(this.id)) this.loaded = true; // its first question was never answered
       else this.missing = true;
     }
-    const cutShort = this.loaded && this.#showInterrupted();
+    const cutShort = this.loaded && !(await this.#rejoin()) && this.#showInterrupted();
     sessions.changed();
     if (cutShort) await this.#settle(cutShort);
   }
@@ -120,6 +121,16 @@ class Session {
     sessions.changed();
   }
 
+  /** Go on with the answer that was being written when the page was left, if it still is; return whether. */
+  async #rejoin() {
+    const asked = drafts.asked(this.id);
+    if (!asked?.turn || this.running || this.turns.some((one) => one.id === asked.turn)) return false;
+    const running = new RunningTurn(asked.turn);
+    if (!(await running.isThere())) return false;
+    this.#answer(asked.text, asked.collections, running);
+    return true;
+  }
+
   /** Show and return what was asked when the page was left, unless the server has it. */
   #showInterrupted() {
     const asked = drafts.asked(this.id);
@@ -142,14 +153,23 @@ class Session {
   /** Ask something; the answer is written to this session whatever is shown. */
   async send(text, collections = null) {
     const { keeps_conversations: keeps } = await uiConfig();
+    const body = { prompt: text, stream: true, ...(collections && { selectedCollections: collections }) };
+    if (keeps) body.conversation = this.id;
+    else Object.assign(body, { previousMessages: this.turns.flatMap((one) => one.said || []), topic: this.topic });
+    this.draft = "";
+    await this.#answer(text, collections, new RunningTurn(null, body));
+  }
+
+  /** Show a turn while it runs, and as it ends. */
+  async #answer(text, collections, running) {
     const answer = answerView();
-    const controller = new AbortController();
     const shown = { id: null, text, nodes: [askedNode(text), answer.node], done: false };
     this.turns.push(shown);
-    this.running = controller;
+    this.running = running;
     this.title ||= titleOf(text);
-    this.draft = "";
-    drafts.ask(this.id, { text, collections, after: this.turns.filter((one) => one.done).length });
+    const after = this.turns.filter((one) => one.done).length;
+    const remember = (turn) => drafts.ask(this.id, { text, collections, after, turn });
+    remember(running.id);
     sessions.add(this);
     const forget = () => (this.turns = this.turns.filter((one) => one !== shown));
     const again = () => {
@@ -157,7 +177,8 @@ class Session {
       forget();
       this.send(text, collections);
     };
-    if (this.kept) await this.#sync(); // else what was deleted elsewhere would begin anew with this turn
+    // Else what was deleted elsewhere would begin anew with this turn.
+    if (this.kept && !running.id) await this.#sync();
     if (this.missing) {
       forget();
       this.running = null;
@@ -169,49 +190,37 @@ class Session {
     let turn;
     let problem;
     try {
-      turn = await this.#turn(text, collections, keeps, controller.signal, answer);
+      turn = await running.read({ take: answer.take, begun: remember, broken: answer.broken });
     } catch (error) {
       problem = error;
     }
+    const stopped = turn ? turn.status !== "done" : running.stopped;
     this.running = null; // before a button offers to ask again
     shown.over = true;
     drafts.ask(this.id, null);
     sessions.changed();
-    const said = turn ? turn.content : answer.said();
+    const said = turn && !stopped ? turn.content : answer.said();
     shown.said = [{ role: "user", content: text }, ...(said ? [{ role: "assistant", content: said }] : [])];
-    if (turn) {
+    if (turn && !stopped) {
       this.topic = turn.topic || null;
       this.kept ||= Boolean(turn.conversation);
       Object.assign(shown, { done: true, data: { at: new Date().toISOString(), ...turn } });
       await answer.finish(shown.data, { conversation: this.id, asked: text });
       announce(`Answer: ${turn.content.slice(0, 300)}`);
-    } else if (controller.signal.aborted) {
+    } else if (stopped) {
       await answer.stop(again);
       announce("Stopped");
     } else {
       if (!(problem instanceof ApiError)) console.error(problem);
       await answer.fail(problem, again);
     }
-    const gone = controller.signal.aborted || problem?.status === 0;
-    if (!turn) await this.#settle(shown, gone ? SETTLE_MS : [0]);
+    if (stopped || problem) await this.#settle(shown, !turn && (stopped || problem.status === 0) ? SETTLE_MS : [0]);
     if (this.kept) await Promise.all([this.#sync(), sessions.load()]);
   }
 
-  async #turn(text, collections, keeps, signal, answer) {
-    const body = { prompt: text, stream: true, ...(collections && { selectedCollections: collections }) };
-    if (keeps) body.conversation = this.id;
-    else Object.assign(body, { previousMessages: this.turns.flatMap((one) => one.said || []), topic: this.topic });
-    for await (const happened of stream("chat/api", body, { signal })) {
-      if (happened.event === "turn") return happened.data;
-      if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
-      answer.take(happened);
-    }
-    throw new ApiError(0, { title: "Cut off", detail: "The connection ended before the answer was complete." });
-  }
-
   /** Stop the answer that is being written. */
-  stop() {
-    this.running?.abort();
+  async stop() {
+    await this.running?.stop();
   }
 
   async rename(title) {
@@ -221,7 +230,7 @@ class Session {
   }
 
   async remove() {
-    this.stop();
+    await this.stop(); // else the end of its turn would begin it anew
     if (this.kept) await del(`api/conversations/${encodeURIComponent(this.id)}`);
     sessions.drop(this);
   }

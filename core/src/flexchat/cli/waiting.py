@@ -1,0 +1,84 @@
+"""What a turn waits for, in a line on the terminal that goes when there is something to see."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from ..domain import (
+    ModelRequestStarted,
+    PhaseStarted,
+    ReasoningDelta,
+    StreamEvent,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+)
+from .terminal import Terminal
+
+SHOWN_AFTER_S = 0.3
+COUNTED_AFTER_S = 3.0
+
+_PHASES = {
+    "topic detection": "Detecting the topic",
+    "rag collection": "Searching documents",
+    "intent detection": "Detecting the intent",
+}
+
+
+class Waiting:
+    """Shows the status of one turn, with the seconds once they are some; nothing where standard error is no terminal.
+
+    Use it as a context manager; ``show`` takes the turn's events.
+    """
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._doing = ""
+        self._since = 0.0
+        self._phase = ""
+        self._running: dict[str, str] = {}  # names of tools by the ids of their calls
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._say("")
+
+    def show(self, event: StreamEvent) -> None:
+        """Take what happens."""
+        match event:
+            case PhaseStarted():
+                self._phase = _PHASES.get(event.phase, "")
+                self._say(self._phase)
+            case ModelRequestStarted():
+                self._say(self._phase or f"Waiting for {event.model or event.llm}")
+            case ReasoningDelta():
+                self._say("Thinking")
+            case TextDelta():
+                self._say("")
+            case ToolStarted():
+                self._running[event.call.id] = event.call.name
+                self._say(f"Running {event.call.name}")
+            case ToolFinished():
+                self._running.pop(event.record.call_id, None)
+                self._say(f"Running {[*self._running.values()][-1]}" if self._running else "")
+
+    def _say(self, doing: str) -> None:
+        if doing == self._doing:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._doing, self._since = doing, time.monotonic()
+        if not doing:
+            self._terminal.status("")
+        elif self._terminal.shows_status():
+            self._timer = asyncio.get_running_loop().call_later(SHOWN_AFTER_S, self._tick)
+
+    def _tick(self) -> None:
+        seconds = time.monotonic() - self._since
+        dots = self._terminal.symbol("…", "...")
+        self._terminal.status(self._doing + dots + (f" {seconds:.0f} s" if seconds >= COUNTED_AFTER_S else ""))
+        self._timer = asyncio.get_running_loop().call_later(1 - seconds % 1, self._tick)

@@ -1,0 +1,89 @@
+// A turn that runs in the server: it goes on when the connection breaks, and is joined again where it was left.
+//   const running = new RunningTurn(null, body)   one that is to begin       new RunningTurn(id)   one that has begun
+//   const turn = await running.read({ take, begun, broken })   take: each event;  begun: its id, once it is known;
+//                                                               broken: the connection is, and is being made again
+//   await running.stop()   running.stopped: whether that was asked for       await running.isThere()
+
+import { ApiError, post, stream, watch } from "../api.js";
+
+const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // waits before it is joined again
+
+export class RunningTurn {
+  constructor(id, body = null) {
+    this.id = id;
+    this.stopped = false;
+    this.body = body;
+    this.last = "";
+    this.ended = null; // the turn, as the answer to Stop tells it
+    this.controller = new AbortController();
+  }
+
+  /** Whether the server can still tell of it. */
+  async isThere() {
+    const controller = new AbortController();
+    try {
+      for await (const happened of watch(this.#path("events"), { signal: controller.signal })) return Boolean(happened);
+    } catch {
+      // It has ended long ago, or the server began anew.
+    } finally {
+      controller.abort();
+    }
+    return false;
+  }
+
+  /** Read it to its end, and return the turn. */
+  async read({ take, begun, broken }) {
+    let tries = 0;
+    for (;;) {
+      try {
+        for await (const happened of this.#events()) {
+          tries = 0;
+          this.last = happened.id || this.last;
+          if (happened.event === "turn") return happened.data;
+          if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
+          if (happened.event === "turn_started") {
+            this.id = happened.data.id;
+            begun(this.id);
+          }
+          take(happened);
+        }
+        throw cutOff();
+      } catch (error) {
+        if (this.ended) return this.ended;
+        if (tries && (error.status === 404 || error.status === 410)) throw cutOff();
+        const lost = error.status === 0 && !error.problem.stopped && this.id && !this.stopped;
+        if (!lost || tries >= AGAIN_MS.length) throw error;
+        broken();
+        await new Promise((go) => setTimeout(go, AGAIN_MS[tries]));
+        tries += 1;
+      }
+    }
+  }
+
+  #events() {
+    const { signal } = this.controller;
+    if (!this.id) return stream("chat/api", this.body, { signal });
+    return watch(this.#path("events"), { signal, lastEventId: this.last });
+  }
+
+  /** Have it end. What there is of it is kept when this returns. */
+  async stop() {
+    this.stopped = true;
+    if (this.id) {
+      try {
+        this.ended = (await post(this.#path("stop"), null)).turn;
+      } catch {
+        // It has ended, or the server cannot be reached: then nobody listens to it any more.
+      }
+    }
+    this.controller.abort();
+  }
+
+  #path(what) {
+    return `chat/api/turns/${encodeURIComponent(this.id)}/${what}`;
+  }
+}
+
+function cutOff() {
+  return new ApiError(0, { title: "Cut off", detail: "The connection ended before the answer was complete." });
+}

@@ -1,0 +1,354 @@
+"""Turns that outlive the connections of those who listen: joined at any event, stopped, left alone."""
+
+import asyncio
+import contextlib
+import gc
+import json
+import random
+import tracemalloc
+from pathlib import Path
+
+import httpx
+import pytest
+from flexchat.errors import ProviderOverloadedError
+from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_web.api import turns as turns_module
+from flexchat_web.api.turns import Turns
+
+WEATHER = ("get_weather", {"city": "Rome"})
+LONG = " ".join(f"word{number}" for number in range(150))
+
+
+class Slowly(ScriptedProvider):
+    """Gives the loop a turn between its pieces, and now and then a moment."""
+
+    async def stream_chat(self, messages, model, options):
+        async for event in super().stream_chat(messages, model, options):
+            await asyncio.sleep(random.choice((0, 0, 0.001)))
+            yield event
+
+
+class Waiting:
+    """A model that says "Once " and then waits until it may go on."""
+
+    def __init__(self):
+        self.asked, self.go, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    def provider(self):
+        outer = self
+
+        class Provider(ScriptedProvider):
+            async def stream_chat(self, messages, model, options):
+                pieces = super().stream_chat(messages, model, options)
+                yield await anext(pieces)
+                outer.asked.set()
+                try:
+                    await outer.go.wait()
+                finally:
+                    outer.gone.set()
+                async for piece in pieces:
+                    yield piece
+
+        return Provider([says("Once upon a time")], repeat=True)
+
+
+@pytest.fixture
+def waiting(told):
+    model = Waiting()
+    told._plugin.provider = model.provider()
+    return model
+
+
+@pytest.fixture
+async def listening(told):
+    """A server on a socket within this loop: await listening(**settings) gives a client that really streams."""
+    import uvicorn
+
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(**settings):
+            app = told.app(**settings)
+            server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on"))
+            server.config.load()
+            serving = asyncio.create_task(server.serve())
+            await until(lambda: server.started)
+
+            async def end():
+                server.should_exit = True
+                await asyncio.wait_for(serving, 10)
+
+            stack.push_async_callback(end)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=10)
+            client.app = app
+            return await stack.enter_async_context(client)
+
+        yield start
+
+
+async def heard(response, most=None):
+    """The events of a stream, (id, name, data), until it ends or that many have come."""
+    found, event = [], {}
+    async for line in response.aiter_lines():
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(": ")
+            event[name] = value
+        elif event:
+            found.append((int(event["id"]), event["event"], json.loads(event["data"])))
+            event = {}
+            if len(found) == most:
+                break
+    return found
+
+
+async def begin(client, most, **body):
+    """Begin a turn and leave after that many events."""
+    async with client.stream("POST", "/chat/api", json={"prompt": "Rome?", "stream": True, **body}) as response:
+        assert response.status_code == 200
+        return await heard(response, most)
+
+
+async def join(client, id, after=0, most=None, **headers):
+    headers["last-event-id"] = str(after)
+    async with client.stream("GET", f"/chat/api/turns/{id}/events", headers=headers) as response:
+        assert response.status_code in (200, 204)
+        return await heard(response, most)
+
+
+async def until(true):
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110  there is nothing to wait for
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_stream_cut_fifty_times_and_joined_again_is_the_same_as_uncut(told, listening, seed):
+    """Every event, its number and its data; another listens to all of it beside."""
+    chance = random.Random(seed)
+    told._plugin.provider = Slowly([calls(WEATHER, text="Let me look."), says(LONG)])
+    client = await listening()
+    found = await begin(client, 2)
+    id = found[0][2]["id"]
+    uncut = asyncio.create_task(join(client, id))
+    for _ in range(49):
+        found += await join(client, id, found[-1][0], chance.randint(1, 5))
+        if chance.random() < 0.3:
+            await asyncio.sleep(chance.random() / 500)
+    found += await join(client, id, found[-1][0])
+    assert found == await uncut
+    assert found[-1][1] == "turn"
+    said = "".join(data["text"] for _, name, data in found if name == "text")
+    assert said == "Let me look." + found[-1][2]["content"]
+
+
+async def test_a_lost_connection_leaves_the_turn_running(told, waiting, listening):
+    client = await listening()
+    found = await begin(client, 3)
+    assert [name for _, name, _ in found] == ["turn_started", "phase_started", "model_request_started"]
+    await waiting.asked.wait()
+    waiting.go.set()
+    rest = await join(client, found[0][2]["id"], found[-1][0])
+    assert rest[-1][2]["content"] == "Once upon a time"
+    assert rest[-1][2]["status"] == "done"
+
+
+async def test_who_has_the_last_event_is_told_that_no_more_come(listening):
+    """204: an EventSource asks no more."""
+    client = await listening()
+    found = await begin(client, None)
+    answer = await client.get(
+        f"/chat/api/turns/{found[0][2]['id']}/events", headers={"last-event-id": str(found[-1][0])}
+    )
+    assert (answer.status_code, answer.content) == (204, b"")
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 30, "٣"])
+async def test_a_last_event_id_that_is_none_is_refused(told, given):
+    client = await told.client()
+    answer = await client.get("/chat/api/turns/x/events", headers={"last-event-id": given.encode()})
+    assert answer.status_code == 400
+
+
+async def test_stop_ends_the_turn_and_answers_with_what_is_kept(told, waiting, listening):
+    """Its listeners get it as the last event; a second time says the same."""
+    client = await listening()
+    found = await begin(client, 4, conversation="c")
+    id = found[0][2]["id"]
+    listener = asyncio.create_task(join(client, id))
+    await waiting.asked.wait()
+    turn = (await client.post(f"/chat/api/turns/{id}/stop")).json()["turn"]
+    assert waiting.gone.is_set()
+    assert (turn["status"], turn["content"], turn["id"]) == ("cancelled", "Once ", id)
+    (kept,) = (await client.get("/api/conversations/c")).json()["turns"]
+    assert (kept["id"], kept["status"]) == (id, "cancelled")
+    assert (await listener)[-1][1:] == ("turn", turn)
+    assert (await client.post(f"/chat/api/turns/{id}/stop")).json() == {"turn": turn}
+
+
+async def test_stop_comes_too_late_for_a_turn_that_has_ended(listening):
+    client = await listening()
+    found = await begin(client, None)
+    answer = (await client.post(f"/chat/api/turns/{found[0][2]['id']}/stop")).json()
+    assert answer == {"turn": found[-1][2]}
+
+
+async def test_a_turn_that_fails_is_told_to_whoever_joins(told, listening):
+    """As its last event, with a number; and stopping it says that it failed."""
+    told.says(calls(WEATHER), ProviderOverloadedError("busy"))
+    client = await listening()
+    found = await begin(client, 2)
+    id = found[0][2]["id"]
+    last = (await join(client, id))[-1]
+    assert (last[1], last[2]["status"], last[2]["detail"]) == ("error", 503, "busy")
+    assert (await join(client, id, last[0] - 1)) == [last]
+    assert (await client.post(f"/chat/api/turns/{id}/stop")).json()["turn"]["status"] == "failed"
+
+
+async def test_a_turn_of_another_tenant_can_neither_be_joined_nor_stopped(told, waiting, listening):
+    """404, as of one that nobody has; without a token 401."""
+    red, blue = ({"authorization": f"Bearer {name}-token-0123456789"} for name in ("red", "blue"))
+    client = await listening(tokens={"red-token-0123456789": "red", "blue-token-0123456789": "blue"})
+    client.headers = red
+    id = (await begin(client, 3))[0][2]["id"]
+    for method, path in (("GET", "events"), ("POST", "stop")):
+        foreign = await client.request(method, f"/chat/api/turns/{id}/{path}", headers=blue)
+        unknown = await client.request(method, f"/chat/api/turns/none/{path}")
+        assert (foreign.status_code, foreign.json()) == (404, unknown.json())
+        client.headers = {}
+        assert (await client.request(method, f"/chat/api/turns/{id}/{path}")).status_code == 401
+        client.headers = red
+    assert not waiting.gone.is_set()
+    waiting.go.set()
+    assert (await join(client, id))[-1][2]["status"] == "done"
+
+
+async def test_a_turn_nobody_listens_to_ends_after_a_while(told, waiting, listening):
+    """And what there is of it is kept."""
+    client = await listening(unheard_seconds=0.05)
+    id = (await begin(client, 3, conversation="c"))[0][2]["id"]
+    await asyncio.wait_for(waiting.gone.wait(), 5)
+    last = (await join(client, id))[-1]
+    assert (last[1], last[2]["status"]) == ("turn", "cancelled")
+    assert (await client.get("/api/conversations/c")).json()["turns"][0]["status"] == "cancelled"
+
+
+async def test_it_does_not_while_somebody_listens(told, waiting, listening):
+    client = await listening(unheard_seconds=0.02)
+    async with client.stream("POST", "/chat/api", json={"prompt": "Rome?", "stream": True}) as response:
+        await waiting.asked.wait()
+        await asyncio.sleep(0.1)
+        waiting.go.set()
+        assert (await heard(response))[-1][2]["status"] == "done"
+
+
+async def test_a_tenant_cannot_leave_any_number_alone(told, waiting, listening):
+    """The one that is alone for longest ends."""
+    client = await listening(most_unheard=2)
+    turns = Turns.of(client.app.serving)
+    ids = []
+    for _ in range(4):
+        ids.append((await begin(client, 3))[0][2]["id"])
+        await until(lambda: not turns.find(ids[-1], "default").listeners)
+    await until(lambda: turns.find(ids[1], "default").handle.is_ended)
+    assert [turns.find(id, "default").handle.is_ended for id in ids] == [True, True, False, False]
+
+
+async def test_a_client_that_goes_before_it_knows_the_turn_ends_it(told, waiting, listening):
+    """It waits for its place behind another turn of its conversation: nothing has been told yet."""
+    client = await listening()
+    await begin(client, 3, conversation="c")
+    turns = Turns.of(client.app.serving)
+    waits = asyncio.create_task(begin(client, 1, conversation="c"))
+    await until(lambda: len(turns) == 2)
+    second = [*turns._turns.values()][1]
+    waits.cancel()
+    await until(lambda: second.handle.is_ended)
+    assert (await second.handle.last()).turn.status == "cancelled"
+
+
+async def test_a_new_configuration_leaves_a_turn_on_the_one_it_began_with(told, waiting, listening):
+    client = await listening()
+    id = (await begin(client, 3))[0][2]["id"]
+    before = client.app.serving._current.chat
+    told.says("other")
+    await client.app.serving.reload(told.tables)
+    assert client.app.serving._current.chat is not before
+    waiting.go.set()
+    assert (await join(client, id))[-1][2]["content"] == "Once upon a time"
+
+
+async def test_a_server_that_ends_cancels_what_runs_and_keeps_it(told, waiting, listening):
+    client = await listening()
+    await begin(client, 3, conversation="c")
+    await waiting.asked.wait()
+    (turn,) = Turns.of(client.app.serving)._turns.values()
+    await client.app.aclose()
+    assert (waiting.gone.is_set(), turn.handle.is_ended) == (True, True)
+    assert (await turn.handle.last()).turn.conversation == "c"
+
+
+async def test_turns_that_have_ended_are_forgotten(listening, monkeypatch):
+    """Soon, and the oldest at once where there are many."""
+    monkeypatch.setattr(turns_module, "MOST_ENDED", 2)
+    client = await listening()
+    ids = [(await begin(client, None))[0][2]["id"] for _ in range(3)]
+    await until(lambda: len(Turns.of(client.app.serving)) == 2)
+    assert (await client.get(f"/chat/api/turns/{ids[0]}/events")).status_code == 404
+    monkeypatch.setattr(turns_module, "KEPT_SECONDS", 0.01)
+    await begin(client, None)
+    await until(lambda: len(Turns.of(client.app.serving)) == 1)
+
+
+async def test_what_is_waited_for_is_told_before_the_model_answers(told, waiting, listening):
+    """Phases that take place, and the model that is asked."""
+    told.tables["responses"].insert(0, {"llm": "robot", "model": "r2", "match": {"intent": "trains"}})
+    told.tables["intent"] = {
+        "provider": {"llm": "robot", "model": "small"},
+        "detection": {"trains": "All of trains", "cars": "All of cars"},
+    }
+    waiting.go.set()
+    found = await begin(await listening(), None)
+    assert [(name, data) for _, name, data in found[:3]] == [
+        ("turn_started", {"id": found[0][2]["id"], "conversation": None}),
+        ("phase_started", {"phase": "intent detection"}),
+        ("model_request_started", {"llm": "robot", "model": "small"}),
+    ]
+    names = [name for _, name, _ in found]
+    assert names.count("model_request_started") == names.count("model_request_finished") == 2
+
+
+def descriptors():
+    place = Path("/proc/self/fd")
+    return len([*place.iterdir()]) if place.is_dir() else 0
+
+
+@pytest.mark.slow
+async def test_a_thousand_turns_left_by_their_listeners_leave_nothing(told, waiting, listening):
+    """No task, no descriptor, no growing memory."""
+    client = await listening(unheard_seconds=0.01)
+    turns = Turns.of(client.app.serving)
+
+    async def leave(count):
+        for _ in range(count // 20):
+            await asyncio.gather(*[begin(client, 3) for _ in range(20)])
+        await until(lambda: not turns._holding)
+        told._plugin.provider.requests.clear()
+
+    async def there_is():
+        gc.collect()  # also what the client has left
+        await until(lambda: not any("athrow" in repr(task) for task in asyncio.all_tasks()))
+        return len(asyncio.all_tasks()), descriptors()
+
+    await leave(100)
+    before = await there_is()
+    tracemalloc.start()
+    await leave(500)
+    first = (gc.collect(), tracemalloc.get_traced_memory()[0])[1]
+    await leave(500)
+    second = (gc.collect(), tracemalloc.get_traced_memory()[0])[1]
+    tracemalloc.stop()
+    after = await there_is()
+    assert (after[0] <= before[0] + 1, after[1] <= before[1] + 2, len(turns) <= turns_module.MOST_ENDED) == (True,) * 3
+    assert second - first < 200_000
