@@ -59,8 +59,6 @@ class Told:
             call.name = quoted(call.name)
         tell = call.tell or self.tell
         await tell(call, None)
-        if call.seam is not None:
-            await call.seam()
         result = self.outcomes.finished(call, await rest(), started)
         await tell(call, result)
         if log.isEnabledFor(logging.DEBUG):

@@ -98,7 +98,6 @@ class Call:
         refusal: Why the round has refused it already: a repeated call, a limit. It is still told and recorded.
         seconds_left: What is left of the turn's time; returns None where nothing limits it.
         tell: Is told when it begins and what came of it, in place of the plugins' event hooks.
-        seam: Awaited between being told that it begins and everything else: whoever reads a stream has come so far.
         iteration: Which answer of the model asked for it, from 1; 0 outside of the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
@@ -118,7 +117,6 @@ class Call:
     refusal: str | None = None
     seconds_left: Callable[[], float | None] | None = None
     tell: Tell | None = None
-    seam: Callable[[], Awaitable[None]] | None = None
     iteration: int = 0
     index: int = 0
     parent: Call | None = None

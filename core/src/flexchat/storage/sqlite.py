@@ -130,6 +130,7 @@ class Database:
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))
+        running.add_done_callback(_looked_at)  # nobody may wait for it any more
         return await asyncio.shield(running)  # cancelling would take back what waits for its thread
 
     def _submit(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
@@ -335,3 +336,8 @@ def _explained(error: sqlite3.Error) -> str:
         if name.startswith(known):
             return reason
     return f"refused: {error}"
+
+
+def _looked_at(running: asyncio.Future[T]) -> None:
+    if not running.cancelled():
+        running.exception()

@@ -201,7 +201,7 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
     """End a turn that does not come to its end: keep what there is of it, hand it over with the error, and tell.
 
     Raises:
-        asyncio.CancelledError: A turn that fails was cancelled while it was being kept.
+        asyncio.CancelledError: A turn that fails was cancelled meanwhile.
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
     if keep is not None and not (turn.done and isinstance(error, StorageError)):
@@ -213,7 +213,8 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
         told = TurnFailed(info=turn.info, error=error, turn=ended)
     else:
         told = TurnCancelled(info=turn.info, turn=ended)
-    await turn.sink.tell_end(told, TELLING_S)
+    telling = asyncio.ensure_future(turn.sink.tell_end(told, TELLING_S))
+    cancelled |= await _waited_for(telling, TELLING_S + 0.5)  # it ends by itself, unless a plugin keeps it from that
     if cancelled and isinstance(error, Exception):
         raise asyncio.CancelledError
 
@@ -238,19 +239,24 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
     keeping = asyncio.ensure_future(keep(turn))
     _KEEPING.add(keeping)
     keeping.add_done_callback(_KEEPING.discard)
-    was_cancelled = False
-    until = time.monotonic() + KEEPING_S
-    while not keeping.done() and (left := until - time.monotonic()) > 0:
-        try:
-            await asyncio.wait({keeping}, timeout=left)
-        except asyncio.CancelledError:
-            was_cancelled = True
+    was_cancelled = await _waited_for(keeping, KEEPING_S)
     if keeping.done() and not keeping.cancelled() and keeping.exception() is None:
         turn = keeping.result()
     else:
         why = keeping.exception() if keeping.done() and not keeping.cancelled() else "the store takes too long"
         log.warning("the turn %s ended early and is not kept: %s", turn.id, why)
     return turn, was_cancelled
+
+
+async def _waited_for(work: asyncio.Future[Any], seconds: float) -> bool:
+    """Wait until work is done, so long at most, whoever cancels the waiting; return whether somebody has."""
+    was_cancelled, until = False, time.monotonic() + seconds
+    while not work.done() and (left := until - time.monotonic()) > 0:
+        try:
+            await asyncio.wait({work}, timeout=left)
+        except asyncio.CancelledError:
+            was_cancelled = True
+    return was_cancelled
 
 
 _KEEPING: set[asyncio.Future[Turn]] = set()
