@@ -57,6 +57,18 @@ def test_off_this_machine_nobody_edits_unless_that_is_said():
     assert settings_of("--read-only")[0].edit is False
 
 
+def test_how_long_a_turn_goes_on_without_listeners_can_be_said():
+    assert settings_of()[0].unheard_seconds == 60
+    assert settings_of("--unheard-seconds", "0")[0].unheard_seconds == 0
+    assert settings_of("--unheard-seconds", "2.5")[0].unheard_seconds == 2.5
+
+
+@pytest.mark.parametrize("seconds", ["-1", "86401", "nan", "inf"])
+def test_a_time_that_is_none_is_refused(seconds):
+    with pytest.raises(ServeError, match="0 to 86,400 seconds"):
+        settings_of("--unheard-seconds", seconds)
+
+
 def test_a_token_file_has_a_tenant_for_each_token(tmp_path):
     file = tmp_path / "tokens"
     file.write_text("# ours\nalice 0123456789abcdef\n\nbob   fedcba9876543210\n")
