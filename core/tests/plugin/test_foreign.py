@@ -180,3 +180,28 @@ async def test_a_raise_in_foreign_code_is_not_a_ctrl_c():
 def test_every_exception_can_be_told(error, text):
     """Never nothing, and never another exception."""
     assert told(error) == text
+
+
+async def test_in_a_task_that_is_being_cancelled_only_another_cancellation_is_meant():
+    """Its own clean-up runs on in it, and what is called there may await a cancelled task of its own."""
+    cleaned = []
+
+    async def clean_up():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            with pytest.raises(ForeignError), contained():
+                raise asyncio.CancelledError
+            cleaned.append("foreign")
+            with contained():
+                await asyncio.Event().wait()
+
+    task = asyncio.create_task(clean_up())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert cleaned == ["foreign"]
+    assert task.cancelled()

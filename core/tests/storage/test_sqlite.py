@@ -1,6 +1,7 @@
 """A SQLite file used from asyncio: durable, shared, and honest about trouble."""
 
 import asyncio
+import gc
 import os
 import sqlite3
 import subprocess
@@ -304,3 +305,25 @@ def test_blocking_calls_do_the_same_for_code_that_is_not_asynchronous(tmp_path):
         db.write_blocking(put("b"))
     with pytest.raises(StorageError, match="is closed"):
         db.read_blocking(everything)
+
+
+async def test_work_that_fails_when_nobody_waits_for_it_any_more_is_no_complaint(db):
+    complaints, go_on = [], threading.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+
+    def fails(connection):
+        go_on.wait(5)
+        raise KeyError("x")
+
+    reading = asyncio.create_task(db.read(fails))
+    await asyncio.sleep(0.01)
+    reading.cancel()
+    await asyncio.wait({reading})
+    go_on.set()
+    await db.aclose()
+    await asyncio.sleep(0)
+    gc.collect()
+    asyncio.get_running_loop().set_exception_handler(None)
+
+    assert reading.cancelled()
+    assert complaints == []
