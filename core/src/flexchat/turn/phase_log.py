@@ -45,6 +45,10 @@ class PhaseLog:
     records: list[PhaseRecord] = attrs.field(factory=list)
     _since: float = attrs.field(init=False, factory=time.perf_counter)
 
+    def restart(self) -> None:
+        """Count from now on, as the turn's clock does."""
+        self._since = time.perf_counter()
+
     async def begin(self, sink: Sink, phase: str) -> None:
         """Tell that a phase begins which has something to do."""
         if sink.wants(PhaseStarted):

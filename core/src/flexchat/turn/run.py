@@ -101,6 +101,7 @@ def _look_for_itself(turn: ActiveTurn) -> None:
 async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
     sink = turn.sink
     turn.clock.restart()
+    turn.log.restart()
     with in_turn(turn):
         try:
             async with turn.clock.alarm():
