@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import itertools
 import time
+from decimal import Decimal
 
 import pytest
 from engines import engine
@@ -11,8 +12,10 @@ from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable
 from flexchat.domain import ChatRequest, Implementation, ToolCall, ToolDefinition, ToolFinished, ToolStarted
 from flexchat.events.feed import Feed
+from flexchat.plugin.call import Call
 from flexchat.plugin.contracts import ImplementationType
-from flexchat.turn.rounds import Manners, messages_of, run_calls
+from flexchat.tools.registry import ToolRegistry
+from flexchat.turn.rounds import CallRound, Manners, messages_of, run_calls
 from flexchat.turn.run import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,3 +197,17 @@ async def test_leaving_early_cancels_what_runs(after):
     await events.aclose()
 
     assert asyncio.all_tasks() == before
+
+
+async def test_what_a_step_noted_before_the_turn_was_stopped_is_kept_as_json():
+    """What is not JSON is left out of the record, and does not cost the turn its being kept."""
+    call = Call(
+        name="free", arguments={}, origin="model", facts={"held": Decimal("1.5"), "by": "budget", "odd": object()}
+    )
+    round_ = CallRound([ToolCall(name="free", arguments={})], 1)
+    round_.calls[0] = call
+
+    (record,) = round_.broken_off(ToolRegistry())
+
+    assert record.facts == {"by": "budget"}
+    assert record.result.error.startswith("Not executed: ")

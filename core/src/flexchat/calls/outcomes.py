@@ -14,7 +14,7 @@ from ..domain.masking import Mask
 from ..errors import ToolError, with_hint
 from ..plugin.call import Call
 from ..plugin.foreign import ForeignError, contained, told
-from ..tools.results import as_json
+from ..tools.results import as_json, json_facts
 
 log = logging.getLogger(__name__)
 
@@ -70,21 +70,12 @@ class Outcomes:
             started: When the call began, as time.perf_counter has it.
         """
         if call.facts:
-            self._hold_facts(call)
+            call.facts = json_facts(call.facts, call.name)
         elapsed_ms = round((time.perf_counter() - started) * 1000)
         if not call.notes and elapsed_ms == result.execution_time_ms and result.tool_name == call.name:
             return result
         notes = (*map(str, call.notes), *result.notes)
         return attrs.evolve(result, tool_name=call.name, execution_time_ms=elapsed_ms, notes=notes)
-
-    def _hold_facts(self, call: Call) -> None:
-        for key, value in [*call.facts.items()]:
-            try:
-                with contained():
-                    call.facts[key] = as_json(value)[0]
-            except Exception as error:  # noqa: BLE001  a plugin's data
-                log.warning("tool %s: the fact %r is left out: %s", call.name, key, told(error))
-                del call.facts[key]
 
     def _hint_of(self, error: BaseException) -> str | None:
         return self.mask(error.hint) if isinstance(error, ToolError) and error.hint else None

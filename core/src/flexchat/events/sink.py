@@ -14,7 +14,7 @@ from .feed import Feed
 log = logging.getLogger(__name__)
 
 Listener = Callable[[int, StreamEvent], None]
-"""Is given each event and its number, from 1, on the turn's own task; it must not block and not raise."""
+"""Is given each event and its number, from 1, on the turn's own task; it must not block; what it raises is logged."""
 
 
 class Sink:
@@ -97,7 +97,10 @@ class Sink:
     def _number(self, event: Any) -> None:
         self.number += 1
         for listener in self._listeners:
-            listener(self.number, event)
+            try:
+                listener(self.number, event)
+            except Exception:
+                log.exception("a listener failed on event %d of turn %s", self.number, self.info.id)
 
 
 def _nothing(event: Any) -> bool:

@@ -136,7 +136,8 @@ class Hooks:
             if self.wants(ToolStarted):
                 await self.tell(ToolStarted(info=call.turn, call=asked))
         elif self.wants(ToolFinished):
-            await self.tell(ToolFinished(info=call.turn, record=record_of(asked, call, result)))
+            record = record_of(asked, call.name, result, call.iteration, call.facts)
+            await self.tell(ToolFinished(info=call.turn, record=record))
 
     async def tell_app(self, hook: str, app: AppInfo) -> None:
         """Tell flexchat_app_opened or flexchat_app_closed."""
@@ -192,21 +193,25 @@ class _Request:
     request: ModelRequest
 
 
-def record_of(asked: ToolCall, call: Call, result: ToolResult) -> ToolCallRecord:
+def record_of(
+    asked: ToolCall, name: str, result: ToolResult, iteration: int, facts: Mapping[str, Any]
+) -> ToolCallRecord:
     """Return what came of a call, for the turn and for everybody who is told.
 
     Args:
         asked: The call as it was written; the steps may have changed its arguments since.
+        name: The tool's own, which is not always the one its model was told.
+        facts: JSON data that steps have added.
     """
     return ToolCallRecord(
-        tool=call.name,
+        tool=name,
         # what a provider takes for a call may be anything
         params=asked.arguments if isinstance(asked.arguments, Mapping) else {},
         result=result,
-        iteration=call.iteration,
-        call_id=call.id,
+        iteration=iteration,
+        call_id=asked.id,
         raw_arguments=asked.raw_arguments if asked.arguments is None else None,
-        facts=call.facts,
+        facts=facts,
     )
 
 

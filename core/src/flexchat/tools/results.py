@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+import logging
 import uuid
+from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
@@ -13,7 +15,9 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.text import scrub
-from ..plugin.foreign import told
+from ..plugin.foreign import contained, told
+
+log = logging.getLogger(__name__)
 
 
 def as_json(value: Any) -> tuple[Any, str]:
@@ -38,6 +42,18 @@ def as_json(value: Any) -> tuple[Any, str]:
 
 
 _strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def json_facts(facts: Mapping[str, Any], tool: str) -> dict[str, Any]:
+    """Return what steps have added to a call's record, as JSON data; what is not JSON is left out, and logged."""
+    held: dict[str, Any] = {}
+    for key, value in facts.items():
+        try:
+            with contained():
+                held[key] = as_json(value)[0]
+        except Exception as error:  # noqa: BLE001  a plugin's data
+            log.warning("tool %s: the fact %r is left out: %s", tool, key, told(error))
+    return held
 
 
 def _plain(thing: Any) -> Any:

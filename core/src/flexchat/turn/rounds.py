@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -15,8 +15,9 @@ from ..config.model import LimitsTable
 from ..domain import ChatResult, ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted
 from ..domain.text import counted
 from ..plugin.call import Call
+from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
-from ..tools.results import for_the_model
+from ..tools.results import for_the_model, json_facts
 from .active import ActiveTurn
 from .next_step import NextStep, calls_to_run, next_step
 from .tasks import end
@@ -144,7 +145,7 @@ class CallRound:
         asked, call = self.asked[index], self.calls[index]
         name = registry.name_of(asked.name)
         result = ToolResult.failed(name, _BROKEN_OFF if call is not None and call.began else _NOT_BEGUN)
-        return _record(asked, name, result, self.iteration, call.facts if call is not None else {})
+        return record_of(asked, name, result, self.iteration, json_facts(call.facts, name) if call is not None else {})
 
 
 def messages_of(calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int) -> list[ToolMessage]:
@@ -217,7 +218,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
             turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
-            record = _record(wrote, call.name, result, round_.iteration, call.facts)
+            record = record_of(wrote, call.name, result, round_.iteration, call.facts)
             if wrote is asked:
                 round_.records[index] = record
             if sink.wants(ToolFinished):
@@ -245,19 +246,6 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         await turn.engine.tools.calls.run(call)
     finally:
         call.tell = None  # it knows the round, which knows the call: without this only the garbage collector ends them
-
-
-def _record(asked: ToolCall, name: str, result: ToolResult, iteration: int, facts: Mapping[str, Any]) -> ToolCallRecord:
-    return ToolCallRecord(
-        tool=name,
-        # what a provider takes for a call may be anything
-        params=asked.arguments if isinstance(asked.arguments, Mapping) else {},
-        result=result,
-        iteration=iteration,
-        call_id=asked.id,
-        raw_arguments=asked.raw_arguments if asked.arguments is None else None,
-        facts=facts,
-    )
 
 
 _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode
