@@ -6,6 +6,7 @@ import json
 import pytest
 import wire_dialects as wire
 from flexchat.plugin import ChatOptions, UserMessage
+from stream_of import answer_of
 
 ASKED = (UserMessage(content="Hello?"),)
 
@@ -45,7 +46,7 @@ async def test_a_whole_answer_that_broke_off_is_asked_for_again(dialect, how):
     listening = await asyncio.start_server(server.connected, "127.0.0.1", 0)
     llm = dialect.open(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", retries=1)
 
-    result = await llm.ask(ASKED, "m-1", ChatOptions())
+    result = await answer_of(llm, ASKED, "m-1", ChatOptions())
 
     await llm.provider.aclose()
     listening.close()

@@ -10,7 +10,7 @@ import random
 import pytest
 import wire_dialects as wire
 from flexchat.plugin import ChatOptions, UserMessage
-from stream_of import stream_of
+from stream_of import answer_of, stream_of
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ class Server:
 
 async def ask(llm, streamed: bool) -> str:
     if not streamed:
-        return (await llm.ask(MESSAGES, "m-1", ChatOptions())).content
+        return (await answer_of(llm, MESSAGES, "m-1", ChatOptions())).content
     async with contextlib.aclosing(stream_of(llm, MESSAGES, "m-1", ChatOptions())) as events:
         async for event in events:
             last = event

@@ -12,7 +12,7 @@ import fault_server as server
 import pytest
 import wire_dialects as wire
 from flexchat.plugin import ChatOptions, ProviderError, StreamEnd, TextDelta, UserMessage
-from stream_of import stream_of
+from stream_of import answer_of, stream_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults: begin -->\n", "<!-- faults: end -->\n"
@@ -62,7 +62,7 @@ async def outcome(fault, dialect, streamed: bool) -> Outcome:
 
 async def asked(llm, streamed: bool):
     if not streamed:
-        return await llm.ask(MESSAGES, "m-1", ChatOptions())
+        return await answer_of(llm, MESSAGES, "m-1", ChatOptions())
     events = [event async for event in stream_of(llm, MESSAGES, "m-1", ChatOptions())]
     assert isinstance(events[-1], StreamEnd)
     result = events[-1].result

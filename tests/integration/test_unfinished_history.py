@@ -7,6 +7,7 @@ import json
 import pytest
 import wire_dialects as wire
 from flexchat.plugin import AssistantMessage, ChatOptions, ReasoningPart, TextPart, ToolCall, ToolMessage, UserMessage
+from stream_of import answer_of
 
 CALL = ToolCall.from_object("look_up", {"x": 1})
 NOT_RUN = ToolMessage(tool_call_id=CALL.id, name="look_up", content='{"success": false}', is_error=True)
@@ -36,7 +37,7 @@ async def sent(dialect, messages):
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
     llm = dialect.open(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
-    await llm.ask(messages, "m-1", ChatOptions())
+    await answer_of(llm, messages, "m-1", ChatOptions())
     await llm.provider.aclose()
     await closed.wait()
     server.close()

@@ -1,4 +1,4 @@
-"""A service asked for a stream as an exchange does it: its attempts driven, nothing else around the provider."""
+"""A service asked as an exchange does it: its attempts driven, nothing else around the provider."""
 
 import contextlib
 
@@ -17,6 +17,18 @@ async def stream_of(llm, messages, model, options):
                         attempts.began = True
                         yield event
                 return
+        except ProviderError as error:
+            if not await attempts.again(error):
+                raise
+
+
+async def answer_of(llm, messages, model, options):
+    """A whole answer, asked for again where that helps."""
+    attempts = llm.attempts(options.timeout_s, model)
+    while True:
+        try:
+            with attempts.watched():
+                return await llm.provider.generate_chat(messages, model, attempts.within(options))
         except ProviderError as error:
             if not await attempts.again(error):
                 raise

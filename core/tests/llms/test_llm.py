@@ -6,6 +6,7 @@ from flexchat.domain import AssistantMessage, ChatOptions, ChatResult
 from flexchat.errors import ProviderOverloadedError, UnknownServiceError
 from flexchat.llms.endpoints import Endpoint
 from flexchat.llms.llm import LLM, Llms
+from stream_of import answer_of
 
 RESULT = ChatResult(message=AssistantMessage(), finish_reason="stop")
 
@@ -71,7 +72,7 @@ async def test_what_is_given_in_code_is_asked_once_and_never_refused():
 
     for _ in range(100):
         with pytest.raises(ProviderOverloadedError, match=r"^busy$"):
-            await llm.ask((), "m", ChatOptions())
+            await answer_of(llm, (), "m", ChatOptions())
     assert len(provider.asked) == 100
 
 
@@ -80,7 +81,7 @@ async def test_options_are_made_anew_only_where_less_time_is_left():
     provider, options = Provider(failures=2), ChatOptions()
     llm = LLM(name="a", provider=provider, endpoint=Endpoint("e"), retries=2)
 
-    assert await llm.ask((), "m", options) is RESULT
+    assert await answer_of(llm, (), "m", options) is RESULT
     assert all(asked is options for asked in provider.asked)
     assert len(provider.asked) == 3
 

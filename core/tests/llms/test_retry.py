@@ -12,7 +12,7 @@ from flexchat.llms.llm import LLM
 from flexchat.llms.retry import LONGEST_WAIT_S
 from hypothesis import given
 from hypothesis import strategies as st
-from stream_of import stream_of
+from stream_of import answer_of, stream_of
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
 
@@ -67,7 +67,7 @@ def opened(provider, endpoint=None, **rest):
 
 
 async def ask(llm, **options):
-    return await llm.ask((), "m", ChatOptions(**options))
+    return await answer_of(llm, (), "m", ChatOptions(**options))
 
 
 async def test_what_may_be_repeated_is_repeated(waits):
@@ -284,7 +284,7 @@ def test_waits_and_attempts_stay_within_their_bounds(errors, retries, timeout_s)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(asyncio, "sleep", sleep)
         try:
-            asyncio.run(provider.ask((), "m", ChatOptions(timeout_s=timeout_s)))
+            asyncio.run(answer_of(provider, (), "m", ChatOptions(timeout_s=timeout_s)))
         except ProviderOverloadedError:
             assert errors
         else:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self, TypeVar
 import attrs
 
 from ..config.model import LLMEntry
-from ..domain import ChatOptions, ChatResult, Embeddings, Message, ModelInfo
+from ..domain import Embeddings, ModelInfo
 from ..errors import ProviderError, UnknownServiceError
 from ..plugin.contracts import ChatProvider
 from .endpoints import Endpoint
@@ -49,13 +49,6 @@ class LLM:
     def attempts(self, timeout_s: float | None, model: str | None = None) -> Attempts:
         """Begin a request, which may take several attempts; see Attempts."""
         return Attempts(self, timeout_s, model)
-
-    async def ask(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange, repeated where that helps; see ChatProvider.generate_chat."""
-        return await _repeated(
-            self.attempts(options.timeout_s, model),
-            lambda attempts: self.provider.generate_chat(messages, model, attempts.within(options)),
-        )
 
     async def embed(
         self,
