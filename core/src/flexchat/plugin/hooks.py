@@ -111,7 +111,8 @@ class Hooks:
     def __init__(self, calls: Mapping[str, Sequence[HookCall]] | None = None, steps: Sequence[PluginStep] = ()) -> None:
         self._calls = {hook: tuple(found) for hook, found in (calls or {}).items() if found}
         self.steps = tuple(steps)
-        self._of = {kind: self._calls[hook_of(kind)] for kind in HAPPENINGS if hook_of(kind) in self._calls}
+        hooks = {kind: hook_of(kind) for kind in HAPPENINGS}
+        self._of = {kind: (hook, self._calls[hook]) for kind, hook in hooks.items() if hook in self._calls}
         self.wants: Callable[[type[Happening]], bool] = self._of.__contains__
         self.gates_requests = BEFORE_MODEL_REQUEST in self._calls
 
@@ -126,16 +127,18 @@ class Hooks:
 
     async def tell(self, happening: Happening) -> None:
         """Tell the plugins that listen, one after the other; one that fails is logged."""
-        for call in self._of.get(type(happening), ()):
-            await _told(call, hook_of(type(happening)), happening)
+        hook, calls = self._of.get(type(happening), ("", ()))
+        for call in calls:
+            await _told(call, hook, happening)
 
     async def tell_call(self, call: Call, result: ToolResult | None) -> None:
         """Tell of a call outside of the tool loop that it begins (no result) or has ended."""
+        if not self.wants(ToolStarted if result is None else ToolFinished):
+            return
         asked = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is None:
-            if self.wants(ToolStarted):
-                await self.tell(ToolStarted(info=call.turn, call=asked))
-        elif self.wants(ToolFinished):
+            await self.tell(ToolStarted(info=call.turn, call=asked))
+        else:
             record = record_of(asked, call.name, result, call.iteration, call.facts)
             await self.tell(ToolFinished(info=call.turn, record=record))
 

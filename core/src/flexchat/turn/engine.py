@@ -61,7 +61,7 @@ class Engine:
     def begin(
         self, request: ChatRequest, *, feed: Feed | None = None, listeners: Sequence[Listener] = ()
     ) -> ActiveTurn:
-        """Return a turn that is about to run; its time begins now.
+        """Return a turn that is about to run; its time begins when it does.
 
         Args:
             feed: Where its reader gets the events; None if nobody reads them.

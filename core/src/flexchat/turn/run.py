@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import Any
 
 import attrs
@@ -15,6 +15,7 @@ import attrs
 from ..domain import (
     ChatRequest,
     ChatResponse,
+    Citation,
     Happening,
     PhaseRecord,
     Profile,
@@ -143,15 +144,15 @@ async def _answered(turn: ActiveTurn) -> ChatResponse:
     return response
 
 
-def _citations(turn: ActiveTurn, response: ChatResponse) -> Any:
+def _citations(turn: ActiveTurn, response: ChatResponse) -> tuple[Citation, ...]:
     assert turn.rule is not None
     shown = bool(turn.rag.hits) and shows_documents(turn.rule[1].prompt)
     return citations_of(response.content, turn.rag, shown, turn.found)
 
 
 @contextlib.contextmanager
-def in_turn(turn: ActiveTurn) -> Any:
-    """Make it the turn this code runs in."""
+def in_turn(turn: ActiveTurn) -> Iterator[None]:
+    """Make it the turn this code runs in; behind it the turn is over."""
     token = current_turn.set(turn)
     try:
         yield
