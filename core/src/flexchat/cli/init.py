@@ -11,7 +11,7 @@ import attrs
 
 from ..errors import did_you_mean
 from ..plugin.contracts import Command
-from ..plugin.records import FIRST_PARTY
+from ..plugin.packages import package_with
 from .opening import prepare
 from .terminal import Terminal
 from .usage import OK, UsageError
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=args.force)
     steps = [*starter.first]
     if starter.provider not in host.providers.by_name:
-        steps.insert(0, f"pip install {FIRST_PARTY['provider', starter.provider]}")
+        steps.insert(0, f"pip install {package_with('provider', starter.provider)}")
     _report(file, steps, args)
     return OK
 

@@ -14,7 +14,7 @@ from .. import __version__
 from ..errors import ConfigError, FlexChatError, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.foreign import named
-from ..plugin.records import FIRST_PARTY
+from ..plugin.packages import package_with
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
 from .log import log_to_stderr
@@ -116,7 +116,7 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
     if name in theirs:
         return _call(theirs[name], rest, terminal, read, own=False)
     known = [*OWN, *GROUPS, *theirs]
-    package = FIRST_PARTY.get(("command", name))
+    package = package_with("command", name)
     if package is not None:
         raise UsageError(f"the command '{name}' comes with the package {package}: pip install {package}")
     raise UsageError(f"no command is called '{name}'{did_you_mean(name, known)}; flexchat --help lists them")

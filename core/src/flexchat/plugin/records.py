@@ -8,32 +8,7 @@ from typing import Any, Literal
 import attrs
 
 from ..errors import PluginConflictError, did_you_mean
-
-# Which package to install for a name that a config uses and no installed plugin offers.
-FIRST_PARTY = {
-    ("provider", "openai"): "flexchat-openai",
-    ("provider", "ollama"): "flexchat-ollama",
-    ("provider", "gemini"): "flexchat-gemini",
-    ("provider", "anthropic"): "flexchat-anthropic",
-    ("provider", "langchain"): "flexchat-langchain",
-    ("provider", "scripted"): "flexchat-mock",
-    ("provider", "rehearsal"): "flexchat-mock",
-    ("implementation type", "mock"): "flexchat-mock",
-    ("implementation type", "builtin"): "flexchat-builtin",
-    ("implementation type", "internal"): "flexchat-internal",
-    ("retriever", "memory"): "flexchat-internal",
-    ("retriever", "sqlite"): "flexchat-rag",
-    ("retriever", "pgvector"): "flexchat-pgvector",
-    ("retriever", "chromadb-wrapper"): "flexchat-chromadb",
-    ("reranker", "minilm"): "flexchat-minilm",
-    ("provider", "minilm"): "flexchat-minilm",
-    ("conversation store", "postgresql"): "flexchat-pgvector",
-    ("command", "rag"): "flexchat-rag",
-    ("command", "serve"): "flexchat-web",
-    ("tool", "calculator"): "flexchat-builtin",
-    ("tool", "get_current_datetime"): "flexchat-builtin",
-    ("tool", "generate_uuid"): "flexchat-builtin",
-}
+from .packages import package_with
 
 
 @attrs.frozen(kw_only=True)
@@ -108,7 +83,7 @@ class Records:
         known = sorted(map(spoken_name, self.by_name))
         text = f"no {self.kind} is called '{spoken_name(name)}'{did_you_mean(spoken_name(name), known)}"
         details = [f"installed: {', '.join(known) or 'none'}"]
-        package = FIRST_PARTY.get((self.kind, spoken_name(name)))
+        package = package_with(self.kind, spoken_name(name))
         troubled = [r for r in self._reports.values() if r.status != "active"]
         culprits = [r for r in troubled if package and r.package.startswith(package + " ")] or troubled
         details += [f"plugin '{r.name}' {r.status}: {r.reason}" for r in culprits]

@@ -1,0 +1,24 @@
+"""Which package brings a name that no installed plugin offers, as far as packages.toml knows."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from pathlib import Path
+
+
+def package_with(kind: str, name: str) -> str | None:
+    """Return the package that brings a name, "flexchat-openai"; None if the file does not say.
+
+    Args:
+        kind: As errors call it: "provider", "implementation type", "command".
+    """
+    return _packages().get((kind, name))
+
+
+@functools.cache
+def _packages() -> dict[tuple[str, str], str]:
+    tables = tomllib.loads(Path(__file__).with_name("packages.toml").read_text("utf-8"))
+    return {
+        (kind, name): package for package, brings in tables.items() for kind, names in brings.items() for name in names
+    }
