@@ -25,7 +25,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
 LONG = 60
-DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host", "flexchat.testing")
+DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host", "flexchat_testing")
 PIECE = "Nineteen degrees."
 """The text whose way to the caller is followed."""
 

@@ -209,7 +209,7 @@ async def growth(kind, server):
 async def in_memory():
     """CPU µs of a turn whose model is a script: without a network, and with one tool, or none, or streamed."""
     from flexchat import FlexChat, tool
-    from flexchat.testing import ScriptedProvider, calls, says
+    from flexchat_testing import ScriptedProvider, calls, says
 
     def chat(*replies):
         config = {

@@ -11,7 +11,7 @@ from flexchat.assembly import check_config
 from flexchat.errors import ChatRequestError, ToolDefinitionError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "bot", "model": "m"}
 
@@ -170,7 +170,7 @@ async def test_another_rule_answers_over_the_same_services_and_leaves_them_open(
         assert tried.conversations is None
         assert turn.phases[0].skipped
         assert chat.tools.get_registry().names() == ("book",)
-        assert chat.packages["bot"].startswith("flexchat-mock ")
+        assert chat.packages["bot"].startswith("flexchat-testing ")
         assert chat.with_rule(ResponseRule(llm="bot", model="m")).tools is chat.tools
         assert await chat.list_models()
         assert await chat.list_models(services=("another",)) == {}

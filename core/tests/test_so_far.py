@@ -3,7 +3,7 @@
 import pytest
 from flexchat import AssistantMessage, ChatRequest, FlexChat, ToolCall, ToolMessage, UserMessage
 from flexchat.errors import ChatRequestError
-from flexchat.testing import ScriptedProvider, says
+from flexchat_testing import ScriptedProvider, says
 
 CALL = ToolCall(id="c1", name="get_weather", arguments={"city": "Rome"})
 ASKED = AssistantMessage(parts=(CALL,))

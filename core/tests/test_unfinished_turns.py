@@ -10,10 +10,9 @@ from flexchat.config.model import ResponseRule
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain.history import repair_history
 from flexchat.errors import ContextLengthError, NoMatchingRuleError, ProviderConnectionError, ResponseFormatError
-from flexchat.plugin import AssistantMessage, ReasoningDelta, ToolCallStart, ToolMessage, Usage
-from flexchat.testing import ScriptedProvider, calls, says
-from flexchat.testing.streaming import events_of
+from flexchat.plugin import AssistantMessage, ReasoningDelta, ToolCallStart, ToolMessage, Usage, events_of
 from flexchat.turn.run import _KEEPING
+from flexchat_testing import ScriptedProvider, calls, says
 
 C = {"conversation": "c", "tenant": "t"}
 RULE = {"llm": "s", "model": "m", "name": "All else", "tools": {}}

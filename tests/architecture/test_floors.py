@@ -40,7 +40,7 @@ HOMES = {
     "regex": ("flexchat/config/",),
     "httpx": (
         "flexchat/http/",
-        "flexchat/testing/",
+        "flexchat_testing/",
         "flexchat_openai/provider.py",
         "flexchat_ollama/provider.py",
         "flexchat_gemini/provider.py",
@@ -69,6 +69,7 @@ HOMES = {
     "argparse": (
         "flexchat/cli/",
         "flexchat_web/commands/",
+        "flexchat_testing/commands/",
         "flexchat/plugin/contracts.py",
         "flexchat/plugin/hookspecs.py",
     ),
@@ -76,10 +77,9 @@ HOMES = {
 # What stands on the whole of FlexChat, not beside it, comes in by the front door.
 FRONT_DOOR = {
     "flexchat_web": ("__init__", "assembly", "config", "domain", "errors", "schema", "tools", "validation"),
+    "flexchat_testing": ("__init__", "host"),
     "flexchat_langchain": ("__init__", "calls", "config", "domain", "errors", "events", "llms", "tools", "turn"),
 }
-# The scripted model is the testing kit's; flexchat-mock lets a config speak of it. Both modules are light.
-SCRIPTED = ("flexchat.testing.scripted", "flexchat.testing.streaming")
 PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}
 
 
@@ -132,13 +132,11 @@ def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package
     for path in modules(PACKAGES[package]):
         for name in imported(path, package):
             first = name.split(".")[0]
-            assert first == package or not first.startswith("flexchat_"), f"{path.name} imports {name}"
+            kit = ("flexchat_testing",) if path.name == "conformance.py" else ()
+            assert first in (package, *kit) or not first.startswith("flexchat_"), f"{path.name} imports {name}"
             if first == "flexchat":
-                doors = ("plugin", "http", "storage", "files", *(("testing",) if path.name == "conformance.py" else ()))
-                also = ("flexchat.schema.rewrite", *(SCRIPTED if package == "flexchat_mock" else ()))
-                assert room(name) in (*doors, *FRONT_DOOR.get(package, ())) or name in also, (
-                    f"{path.name} imports {name}"
-                )
+                doors = ("plugin", "http", "storage", "files", *FRONT_DOOR.get(package, ()))
+                assert room(name) in doors or name == "flexchat.schema.rewrite", f"{path.name} imports {name}"
 
 
 @pytest.mark.parametrize("path", [p for f in (CORE, *PACKAGES.values()) for p in modules(f)], ids=str)

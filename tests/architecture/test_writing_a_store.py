@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
-from flexchat.cli.new import files_of, write
-from flexchat.testing import ConversationStoreConformance, DocumentStoreConformance, ScriptedProvider
-from flexchat.testing.card import verdicts_of
+from flexchat_testing import ConversationStoreConformance, DocumentStoreConformance, ScriptedProvider
+from flexchat_testing.card import verdicts_of
+from flexchat_testing.commands.new import files_of, write
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "writing-a-store.md").read_text()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flexchat.cli.main import main
-from flexchat.cli.new import files_of
+from flexchat_testing.commands.new import files_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {"handler": ("writing-a-handler.md", "acme-words"), "provider": ("writing-a-provider.md", "acme-parrot")}
@@ -51,7 +51,7 @@ def test_the_configs_are_toml(kind, text):
 
 def test_every_capability_of_the_provider_kit_is_explained():
     """With the methods it asks for."""
-    from flexchat.testing import ProviderConformance
+    from flexchat_testing import ProviderConformance
 
     page = (ROOT / "docs" / "writing-a-provider.md").read_text()
     explained = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)

@@ -4,7 +4,7 @@ import attrs
 import pytest
 from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnFinished
 from flexchat.errors import ChatRequestError, ConfigError, ResponseFormatError
-from flexchat_mock.scripted import ScriptedProvider, calls, says
+from flexchat_testing.scripted_config import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

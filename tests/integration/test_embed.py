@@ -4,7 +4,7 @@ import pytest
 from flexchat import FlexChat, SyncFlexChat
 from flexchat.domain import Embeddings
 from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownServiceError
-from flexchat_mock.scripted import ScriptedProvider
+from flexchat_testing.scripted_config import ScriptedProvider
 
 
 class Embedder(ScriptedProvider):

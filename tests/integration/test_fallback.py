@@ -9,7 +9,7 @@ from flexchat.errors import (
     ProviderOverloadedError,
     ProviderRateLimitError,
 )
-from flexchat_mock.scripted import ScriptedProvider, calls, says
+from flexchat_testing.scripted_config import ScriptedProvider, calls, says
 
 DOWN = ProviderOverloadedError("the service failed with status 503", provider="scripted", status=503)
 

@@ -17,7 +17,7 @@ from flexchat.errors import ChatRequestError, ConfigError, ProviderProtocolError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.current import current_turn
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

@@ -11,7 +11,7 @@ from chroma_wrapper import running
 from flexchat import FlexChat
 from flexchat.assembly import check_config
 from flexchat.plugin import Collection, Document
-from flexchat.testing.scripted import ScriptedProvider, calls
+from flexchat_testing.scripted import ScriptedProvider, calls
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "node").glob("*.json"))
 DOCUMENTS = {

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from flexchat.cli.new import KINDS
+from flexchat_testing.commands.new import KINDS
 from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.slow
@@ -88,7 +88,7 @@ def test_the_laws_of_new_packages_are_collected_by_pytest(packages):
 def test_new_packages_keep_all_laws(packages):
     """verify knows each by its name, finds the laws it ships, and none of them warns."""
     names = [f"acme-{kind}" for kind in KINDS]
-    code = f"from flexchat.testing.card import *\nprint(json.dumps([verify_plugin(n).to_dict() for n in {names}]))"
+    code = f"from flexchat_testing.card import *\nprint(json.dumps([verify_plugin(n).to_dict() for n in {names}]))"
     done = run("-W", "error", "-c", f"import json\n{code}", folder=packages)
     cards = json.loads(succeeded(done))
 

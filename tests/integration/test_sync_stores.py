@@ -3,7 +3,7 @@
 import pytest
 from flexchat import Document, SyncFlexChat
 from flexchat.errors import ChatRequestError
-from flexchat.testing.scripted import ScriptedProvider, says
+from flexchat_testing.scripted import ScriptedProvider, says
 
 
 def chat(folder, *replies, **tables):

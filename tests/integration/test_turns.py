@@ -11,7 +11,7 @@ from flexchat.domain import Reasoning, Usage
 from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, TurnTimeoutError
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

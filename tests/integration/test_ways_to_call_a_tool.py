@@ -16,12 +16,12 @@ from flexchat.domain import ToolResult
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.call import PLACES, Call, Origin
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import ScriptedProvider, calls, says
 from flexchat.validation.attempts import ModelKey
 from flexchat.validation.trying import try_case
 from flexchat_langchain.client import LangChainClient
 from flexchat_langchain.model import FlexChatModel
 from flexchat_langchain.tools import langchain_tools
+from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
 from langchain_core.language_models import FakeMessagesListChatModel
@@ -240,7 +240,7 @@ def test_a_tool_is_run_in_one_place(calls_in_the_code):
     found = [
         str(path.relative_to(ROOT))
         for path, node in calls_in_the_code
-        if "testing/conformance" not in str(path)  # the kit tries a type by itself
+        if "flexchat_testing/laws" not in str(path)  # the kit tries a type by itself
         if isinstance(node.func, ast.Attribute) and node.func.attr == "run"
         if "implementation" in ast.unparse(node.func) or ast.unparse(node).endswith("context)")
     ]

@@ -10,12 +10,12 @@ from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTab
 from flexchat.domain import Implementation, Profile, ToolDefinition
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.hooks import Hooks
-from flexchat.testing import ScriptedProvider
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types
 from flexchat_builtin.plugin import flexchat_register_tool_handlers as builtin_handlers
 from flexchat_internal.plugin import flexchat_register_implementation_types as internal_types
 from flexchat_mock.plugin import flexchat_register_implementation_types as mock_types
-from flexchat_mock.plugin import flexchat_register_providers as mock_providers
+from flexchat_testing import ScriptedProvider
+from flexchat_testing.plugin import flexchat_register_providers as scripted_providers
 
 WEATHER_SCHEMA = {
     "type": "object",
@@ -30,7 +30,7 @@ WEATHER = {"temperature": 22, "condition": "sunny", "humidity": 65}
 
 types: dict[str, ImplementationType] = {t.name: t for f in (builtin_types, internal_types, mock_types) for t in f()}
 handlers: dict[tuple[str, str], ToolHandler] = {(h.kind, h.name): h for h in builtin_handlers()}
-formats = {name: encode for p in mock_providers() for name, encode in p.tool_formats.items()}
+formats = {name: encode for p in scripted_providers() for name, encode in p.tool_formats.items()}
 
 
 def definition(name: str = "get_weather", implementation: dict | None = None, **rest: Any) -> ToolDefinition:

@@ -8,8 +8,8 @@ from flexchat import tool
 from flexchat.config.model import LimitsTable, RuleTools
 from flexchat.domain import AssistantMessage, Document, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
 from flexchat.errors import UnknownServiceError
-from flexchat.testing import calls, says
 from flexchat.turn.answer import NO_ANSWER, TOO_MANY_CALLS
+from flexchat_testing import calls, says
 
 ROME = ("get_weather", {"location": "Rome"})
 

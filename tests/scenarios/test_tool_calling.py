@@ -9,7 +9,7 @@ from flexchat.domain import ToolCall
 from flexchat.errors import ConfigError
 from flexchat.plugin import ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 WEATHER = {
     "name": "get_weather",

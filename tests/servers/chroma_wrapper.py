@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager
 
 from aiohttp import web
-from flexchat.testing import HashingEmbedder
+from flexchat_testing import HashingEmbedder
 
 ORDERED = {"$gt": "__gt__", "$gte": "__ge__", "$lt": "__lt__", "$lte": "__le__"}
 

@@ -20,7 +20,7 @@ from flexchat.plugin import (
     TextPart,
     Usage,
 )
-from flexchat.testing import calls, says
+from flexchat_testing import calls, says
 
 from .doubles import SAVE, A, echo, save
 from .names import AnswerEnd

@@ -6,7 +6,7 @@ answer is read is nobody's business.
 
 import functools
 
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 from .doubles import SAVE, A, B, Notebook, echo, in_notebook, save
 from .recording import GROUPS, Scene

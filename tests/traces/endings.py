@@ -2,7 +2,7 @@
 
 from flexchat.errors import ContextLengthError, ProviderConnectionError, StorageError
 from flexchat.plugin import TextDelta
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 from .doubles import SAVE, A, Notebook, echo, hanging, in_notebook, save
 from .recording import HANG, Scene, Stage, Streaming, scene

@@ -2,7 +2,7 @@
 
 import attrs
 from flexchat.plugin import UserMessage
-from flexchat.testing import calls, says
+from flexchat_testing import calls, says
 
 from .doubles import A, Splitting, echo
 from .recording import Scene, scene

@@ -1,6 +1,6 @@
 """What plugins say to a call."""
 
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 from .doubles import A, BrokenGate, BrokenObserver, Gate, Serving, echo, save
 from .recording import Scene, scene

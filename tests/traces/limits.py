@@ -1,6 +1,6 @@
 """How the tool loop is ended."""
 
-from flexchat.testing import calls, says
+from flexchat_testing import calls, says
 
 from .doubles import A, B, echo
 from .recording import Scene, scene

@@ -12,11 +12,11 @@ from typing import Any
 
 import attrs
 import flexchat_mock.plugin
+import flexchat_testing.plugin
 from flexchat import ConfigError, FlexChat, FlexChatError
-from flexchat.plugin import ChatOptions, ChatResult, ProviderRequestError
+from flexchat.plugin import ChatOptions, ChatResult, ProviderRequestError, events_of
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import says
-from flexchat.testing.streaming import events_of
+from flexchat_testing import says
 
 from . import names
 
@@ -161,7 +161,8 @@ class Scene:
         for name, model in models.items():
             model.name, model.stage = name, self.stage
         plugins = PluginHost()
-        plugins.register(flexchat_mock.plugin, "mock")  # the kind of provider that a config calls "scripted"
+        plugins.register(flexchat_mock.plugin, "mock")
+        plugins.register(flexchat_testing.plugin, "testing")  # the kind of provider that a config calls "scripted"
         for number, gate in enumerate(self.gates):
             plugins.register(gate, f"gate{number}")
         plugins.register(recorder, "recorder")

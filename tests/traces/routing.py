@@ -4,7 +4,7 @@ from flexchat import AssistantMessage, ChatRequest, ToolMessage
 from flexchat.config.model import ResponseRule
 from flexchat.errors import ProviderConnectionError, RetrievalError
 from flexchat.plugin import ToolCall, Usage
-from flexchat.testing import says
+from flexchat_testing import says
 
 from .doubles import Shelf, on_shelf
 from .recording import HANG, Scene, Streaming, scene

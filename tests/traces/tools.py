@@ -1,7 +1,7 @@
 """What becomes of the calls of an answer."""
 
 from flexchat import tool
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 from .doubles import A, B, echo, fails, racing, save, think
 from .recording import Scene, scene

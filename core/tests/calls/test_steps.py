@@ -13,7 +13,7 @@ from flexchat.plugin import Call, ToolContext, hookimpl
 from flexchat.plugin.call import MAX_AGAIN, MAX_DEPTH, PLACES, PluginStep
 from flexchat.plugin.hooks import Hooks
 from flexchat.plugin.host import PluginHost
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 TROUBLE = [RuntimeError("bug"), asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt(), GeneratorExit()]
 

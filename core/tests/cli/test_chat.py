@@ -45,7 +45,7 @@ def test_the_history_goes_along_and_new_forgets_it(run, script):
         '{ text = "hello" }',
     )
     seen = []
-    from flexchat.testing import ScriptedProvider
+    from flexchat_testing import ScriptedProvider
 
     original = ScriptedProvider.stream_chat
 
@@ -108,7 +108,7 @@ def _pressing(script, tmp_path, monkeypatch):
 @pytest.mark.usefixtures("_pressing")
 def test_ctrl_c_stops_the_turn_and_not_the_program(talk):
     """The next line is answered, by a model that knows what was asked and run before."""
-    from flexchat.testing import ScriptedProvider
+    from flexchat_testing import ScriptedProvider
 
     seen = []
     original = ScriptedProvider.stream_chat

@@ -59,7 +59,7 @@ def test_ask_keeps_nothing_without_that(run, script, data_folder):
 
 @pytest.mark.parametrize("word", ["-c", "--continue"])
 def test_continue_goes_on_with_the_last_conversation_and_the_model_sees_it(run, kept, word, monkeypatch):
-    from flexchat.testing import ScriptedProvider
+    from flexchat_testing import ScriptedProvider
 
     seen = []
     original = ScriptedProvider.stream_chat

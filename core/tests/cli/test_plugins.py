@@ -16,7 +16,7 @@ def test_every_installed_plugin_is_reported_with_what_it_brings(run):
     for report in installed_plugins().reports:
         assert report.name in ran.out
         assert report.package in ran.out
-    assert "providers: scripted, rehearsal" in ran.out
+    assert "commands: new, plugins verify" in ran.out
     assert "calculator" in ran.out
 
 

@@ -5,7 +5,7 @@ import argparse
 import pytest
 from flexchat.cli.prompt_variables import read_variables
 from flexchat.cli.usage import UsageError
-from flexchat.testing.scripted import ScriptedProvider
+from flexchat_testing.scripted import ScriptedProvider
 
 CONFIG = """
 [variables]

@@ -6,9 +6,9 @@ from flexchat.config.cases import AnswerCheck, Case, ValidationTable
 from flexchat.config.model import ResponseRule
 from flexchat.config.own_variables import OWN_NAMES
 from flexchat.errors import ChatRequestError
-from flexchat.testing.scripted import ScriptedProvider
 from flexchat.validation.attempts import ModelKey
 from flexchat.validation.trying import try_case
+from flexchat_testing.scripted import ScriptedProvider
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

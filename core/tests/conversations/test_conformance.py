@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat.testing import ConversationStoreConformance
+from flexchat_testing import ConversationStoreConformance
 
 
 class TestSqliteConversations(ConversationStoreConformance):

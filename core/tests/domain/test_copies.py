@@ -7,8 +7,8 @@ from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.domain import Implementation, ResponseFormat, ToolCall, ToolDefinition
 from flexchat.domain.copies import copied, with_own_tables
 from flexchat.schema.answer_form import answer_form
-from flexchat.testing.scripted import ScriptedProvider
 from flexchat.tools.registry import ToolRegistry
+from flexchat_testing.scripted import ScriptedProvider
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ import pytest
 from flexchat import FlexChat, ModelRequestFinished, ModelRequestStarted, tool
 from flexchat.errors import ProviderConnectionError, ProviderProtocolError, RequestRefusedError, TurnTimeoutError
 from flexchat.plugin import ToolContext, UserMessage, hookimpl
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 DOWN = ProviderConnectionError("no", retryable=True)
 RULE = {"llm": "bot", "model": "m", "tools": {"enabled": True}}

@@ -7,7 +7,7 @@ import pytest
 from flexchat import FlexChat, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.errors import ChatRequestError, ProviderConnectionError, StorageError
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "s", "model": "m", "tools": {}}
 

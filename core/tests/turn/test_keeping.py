@@ -8,7 +8,7 @@ import pytest
 from flexchat import FlexChat, StorageError, TextDelta, TurnFinished, UnknownConversationError, UserMessage
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.conversations.view import Conversations
-from flexchat.testing import ScriptedProvider
+from flexchat_testing import ScriptedProvider
 
 C = {"conversation": "c", "tenant": "t"}
 CONFIG = {

@@ -12,7 +12,7 @@ from flexchat.errors import ChatRequestError, NoMatchingRuleError, ProviderConne
 from flexchat.llms.llm import Llms
 from flexchat.plugin import RetrieverType, ToolContext, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
-from flexchat.testing.scripted import ScriptedProvider, calls, says
+from flexchat_testing.scripted import ScriptedProvider, calls, says
 
 HISTORY = (UserMessage(content="What is a ticket?"), AssistantMessage(parts=(TextPart(text="A paper."),)))
 

@@ -15,9 +15,9 @@ from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import ChatRequest
 from flexchat.errors import ChatRequestError, NestedTurnError, ProviderConnectionError, StorageError
 from flexchat.plugin import hookimpl
-from flexchat.testing import ScriptedProvider, calls, says
 from flexchat.turn.active import DEEPEST
 from flexchat.turn.engine import Engine
+from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

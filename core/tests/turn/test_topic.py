@@ -6,10 +6,10 @@ from engines import asker
 from flexchat.config.model import ModelChoice
 from flexchat.domain import AssistantMessage, ChatRequest, TextPart, UserMessage
 from flexchat.errors import ProviderConnectionError
-from flexchat.testing.scripted import ScriptedProvider, says
 from flexchat.turn.asking import json_objects
 from flexchat.turn.phase_log import PhaseNotes
 from flexchat.turn.topic import LONGEST_TOPIC, PROMPT, Topic, TopicDetector, read_topic
+from flexchat_testing.scripted import ScriptedProvider, says
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -17,11 +17,11 @@ from flexchat.errors import (
     ProviderRateLimitError,
     StorageError,
 )
-from flexchat.testing import ScriptedProvider, calls, says
 from flexchat.validation import running
 from flexchat.validation.attempts import Attempt
 from flexchat.validation.running import Plan, Progress, ValidationRun
 from flexchat.validation.store import ValidationStore
+from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

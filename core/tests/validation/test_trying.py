@@ -28,9 +28,9 @@ from flexchat.errors import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat.testing import ScriptedProvider, calls, says
 from flexchat.validation.attempts import ModelKey
 from flexchat.validation.trying import split_model, try_case
+from flexchat_testing import ScriptedProvider, calls, says
 
 KEY = ModelKey(model_id="scripted/m")
 SENT = []

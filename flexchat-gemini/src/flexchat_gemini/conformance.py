@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from flexchat.plugin import ChatProvider
-from flexchat.testing import ProviderConformance
+from flexchat_testing import ProviderConformance
 
 from .config import GeminiConfig
 from .provider import GeminiProvider

@@ -3,9 +3,9 @@
 import hashlib
 
 import pytest
-from flexchat.testing import DocumentStoreConformance
 from flexchat_chromadb.config import WrapperConfig
 from flexchat_chromadb.store import WrapperStore
+from flexchat_testing import DocumentStoreConformance
 
 
 class TestWrapper(DocumentStoreConformance):

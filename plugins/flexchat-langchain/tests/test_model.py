@@ -24,9 +24,9 @@ from flexchat.plugin import (
     Usage,
     UserMessage,
 )
-from flexchat.testing import ScriptedProvider
-from flexchat.testing.scripted import calls, says
 from flexchat_langchain.model import FlexChatModel
+from flexchat_testing import ScriptedProvider
+from flexchat_testing.scripted import calls, says
 from langchain_core import messages as lc
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.load import dumps

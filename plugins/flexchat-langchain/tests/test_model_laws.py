@@ -3,9 +3,9 @@
 from flexchat import SyncFlexChat, tool
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import AssistantMessage, ToolMessage
-from flexchat.testing import ScriptedProvider
-from flexchat.testing.scripted import calls, says
 from flexchat_langchain.model import FlexChatModel
+from flexchat_testing import ScriptedProvider
+from flexchat_testing.scripted import calls, says
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core import messages as lc

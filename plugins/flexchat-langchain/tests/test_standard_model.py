@@ -6,9 +6,9 @@ import re
 import pytest
 from flexchat import SyncFlexChat
 from flexchat.plugin import ToolMessage, Usage, UserMessage
-from flexchat.testing import ScriptedProvider
-from flexchat.testing.scripted import calls, says
 from flexchat_langchain.model import FlexChatModel
+from flexchat_testing import ScriptedProvider
+from flexchat_testing.scripted import calls, says
 from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 

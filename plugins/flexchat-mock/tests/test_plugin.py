@@ -9,16 +9,16 @@ from flexchat_mock import plugin
 from flexchat_mock.tool_format import encode_tools
 
 
-def test_the_plugin_registers_a_type_and_two_providers():
+def test_the_plugin_registers_a_type_and_a_provider():
     """Everything the README promises, and nothing fails."""
     host = PluginHost(strict=True)
 
     report = host.register(plugin, "mock")
 
-    assert set(report.provides) == {"implementation type mock", "provider scripted", "provider rehearsal"}
+    assert set(report.provides) == {"implementation type mock", "provider rehearsal"}
 
 
-def test_both_providers_are_made_from_an_empty_table():
+def test_the_provider_is_made_from_an_empty_table():
     """create touches no network and needs no setting."""
     for record in plugin.flexchat_register_providers():
         provider = record.create(record.config_class())

@@ -14,9 +14,9 @@ from flexchat.plugin import (
     RetrieverContext,
     Source,
 )
-from flexchat.testing import HashingEmbedder
 from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
+from flexchat_testing import HashingEmbedder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

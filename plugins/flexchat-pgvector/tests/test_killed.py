@@ -6,9 +6,9 @@ import random
 
 import pytest
 from flexchat.plugin import Document, RetrievalError, RetrieverContext
-from flexchat.testing import HashingEmbedder
 from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
+from flexchat_testing import HashingEmbedder
 
 pytestmark = pytest.mark.slow
 

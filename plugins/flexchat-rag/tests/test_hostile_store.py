@@ -2,10 +2,10 @@
 
 import pytest
 from flexchat.plugin import Document, RetrievalError, RetrieverContext, Source
-from flexchat.testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_rag.store.vectors import unit_vectors
+from flexchat_testing import HashingEmbedder
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 

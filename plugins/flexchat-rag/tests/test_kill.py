@@ -9,9 +9,9 @@ import sys
 
 import pytest
 from flexchat.plugin import RetrieverContext
-from flexchat.testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
+from flexchat_testing import HashingEmbedder
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ WRITER = """
 import asyncio, os, signal, sys, threading
 from pathlib import Path
 from flexchat.plugin import Document, RetrieverContext, Source
-from flexchat.testing import HashingEmbedder
+from flexchat_testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 

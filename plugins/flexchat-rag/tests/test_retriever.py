@@ -17,10 +17,10 @@ from flexchat.plugin import (
     StorageError,
     UnknownCollectionError,
 )
-from flexchat.testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.plugin import create
 from flexchat_rag.retriever import SqliteStore
+from flexchat_testing import HashingEmbedder
 
 FOXES = (
     Document(id="red", text="The red fox runs over the hill", title="Foxes", metadata={"year": 2020}),

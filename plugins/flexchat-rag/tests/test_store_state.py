@@ -8,9 +8,9 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import Collection, Document, RetrieverContext, Source
-from flexchat.testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
+from flexchat_testing import HashingEmbedder
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import ProviderType, hookimpl
-from flexchat.testing import ScriptedProvider
+from flexchat_testing import ScriptedProvider
 from flexchat_web.app import create_app
 from flexchat_web.commands.protocol import HeadTimeoutProtocol
 from flexchat_web.commands.server import Server

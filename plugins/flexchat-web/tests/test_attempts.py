@@ -1,7 +1,7 @@
 """Single attempts and plans over HTTP."""
 
 import pytest
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 CASES = [
     {"name": "weather", "message": "Weather in Rome?", "calls": [{"tool": "get_weather"}]},

@@ -9,7 +9,7 @@ from flexchat.errors import (
     ProviderRateLimitError,
     ProviderTimeoutError,
 )
-from flexchat.testing import calls, says
+from flexchat_testing import calls, says
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

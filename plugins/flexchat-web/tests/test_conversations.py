@@ -5,7 +5,7 @@ from flexchat import AssistantMessage, Usage
 from flexchat.domain import ProviderData, ReasoningPart, TextPart
 from flexchat.domain.chat import ChatResult
 from flexchat.errors import ProviderConnectionError
-from flexchat.testing import calls
+from flexchat_testing import calls
 from flexchat_web.api.conversations import _attachment
 
 

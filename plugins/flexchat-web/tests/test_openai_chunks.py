@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flexchat.testing import says
+from flexchat_testing import says
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDINGS = Path(os.environ.get("FLEXCHAT_SHARED", ROOT.parent / "shared")) / "recordings" / "openai"

@@ -14,7 +14,7 @@ from flexchat.errors import (
     ProviderOverloadedError,
     ProviderRateLimitError,
 )
-from flexchat.testing import calls, says
+from flexchat_testing import calls, says
 
 WEATHER = ("get_weather", {"city": "Rome"})
 ROME = [{"role": "user", "content": "Weather in Rome?"}]

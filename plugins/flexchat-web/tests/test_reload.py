@@ -8,7 +8,7 @@ import threading
 import pytest
 from flexchat import ConfigError
 from flexchat.config.reading import read_config
-from flexchat.testing.scripted import ScriptedProvider
+from flexchat_testing.scripted import ScriptedProvider
 from flexchat_web.serving import Serving, Settings
 
 pytestmark = pytest.mark.slow

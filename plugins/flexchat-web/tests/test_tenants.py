@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 RED, BLUE = "red-token-0123456789", "blue-token-0123456789"
 

@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.errors import ModelNotFoundError, ProviderConnectionError, ProviderRequestError
-from flexchat.testing import calls
+from flexchat_testing import calls
 
 WEATHER = ("get_weather", {"city": "Rome"})
 ASKED = {"query": "Weather in Rome?", "model": "robot/r1"}

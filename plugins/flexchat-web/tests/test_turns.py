@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from flexchat.errors import ProviderOverloadedError
-from flexchat.testing import ScriptedProvider, calls, says
+from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_web.api import turns as turns_module
 from flexchat_web.api.turns import Turns
 

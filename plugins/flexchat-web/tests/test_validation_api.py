@@ -5,7 +5,7 @@ import json
 
 import httpx
 import pytest
-from flexchat.testing import calls
+from flexchat_testing import calls
 from flexchat_web.api.background import Runs
 
 WEATHER = ("get_weather", {"city": "Rome"})

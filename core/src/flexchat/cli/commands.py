@@ -12,7 +12,6 @@ from . import (
     explain,
     init,
     models,
-    new,
     plugins,
     record,
     schema,
@@ -20,7 +19,6 @@ from . import (
     tools_lint,
     validate,
     validations,
-    verify,
 )
 
 OWN = {
@@ -38,8 +36,6 @@ OWN = {
         validations,
         models,
         plugins,
-        verify,
-        new,
         check,
         cases,
         record,
@@ -48,5 +44,5 @@ OWN = {
     for command in module.COMMANDS
 }
 
-GROUPS = {name.split()[0] for name in OWN if " " in name}
-"""First words of commands that have two: tools, conversations."""
+GROUPS = {name.split()[0] for name in OWN if " " in name} | {"plugins"}
+"""First words of commands that have two: tools, conversations; behind plugins, a plugin may add a second."""

@@ -18,7 +18,7 @@ from ..plugin.packages import package_with
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
 from .log import log_to_stderr
-from .opening import config_source, load_plugins, open_chat, the_config
+from .opening import config_source, load_plugins, open_chat, prepare, the_config
 from .terminal import Terminal
 from .usage import FAILED, INTERRUPTED, OK, PIPE_CLOSED, UsageError
 
@@ -159,6 +159,7 @@ def _call(
     args.terminal, args.read = terminal, read
     args.open_chat = functools.partial(open_chat, args)
     args.config_source = functools.partial(config_source, args)
+    args.installed_plugins = functools.partial(prepare, args)
     with contextlib.nullcontext() if own else terminal.lent():
         return command.run(args)
 

@@ -34,6 +34,7 @@ from .events import (
     TurnFailed,
     TurnFinished,
     TurnStarted,
+    events_of,
     result_of,
 )
 from .filters import Where
@@ -134,6 +135,7 @@ __all__ = [
     "Usage",
     "UserMessage",
     "Where",
+    "events_of",
     "new_call_id",
     "result_of",
 ]

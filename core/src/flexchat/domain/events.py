@@ -7,12 +7,14 @@ TurnStarted, then phases, requests to models and tools as they begin and end (th
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
 
 import attrs
 
 from .chat import ChatOptions, ChatResult
-from .messages import Message, ToolCall
+from .messages import Message, ReasoningPart, TextPart, ToolCall
 from .text import scrub
 from .tools import ToolCallRecord
 from .turn import PhaseRecord, Turn, TurnInfo
@@ -219,6 +221,35 @@ def result_of(events: Iterable[ChatEvent]) -> ChatResult:
         pass
     assert type(last) is StreamEnd, "an answer's last event is StreamEnd"
     return last.result
+
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+
+
+def events_of(result: ChatResult) -> Iterator[ChatEvent]:
+    """Yield a finished answer word by word, for a provider that has it whole.
+
+    Joined, the pieces are the answer's parts; the last event is the result itself.
+    """
+    for index, part in enumerate(result.message.parts):
+        match part:
+            case TextPart(text=text):
+                yield from (TextDelta(index, word) for word in _WORD.findall(text))
+            case ReasoningPart(text=text):
+                yield from (ReasoningDelta(index, word) for word in _WORD.findall(text))
+            case ToolCall():
+                yield ToolCallStart(index, part.name)
+                yield from (ToolCallDelta(index, word) for word in _WORD.findall(_raw_arguments(part)))
+                yield ToolCallEnd(index, part)
+            case _:
+                pass  # the other kinds have no event; they arrive with the result
+    yield StreamEnd(result)
+
+
+def _raw_arguments(call: ToolCall) -> str:
+    if call.raw_arguments is not None:
+        return call.raw_arguments
+    return json.dumps(dict(call.arguments or {}), ensure_ascii=False, default=str)
 
 
 _DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)

@@ -52,6 +52,7 @@ from ..domain import (
     Usage,
     UserMessage,
     Where,
+    events_of,
     result_of,
 )
 from ..domain.events import CharacterJoiner
@@ -212,6 +213,7 @@ __all__ = [
     "Usage",
     "UserMessage",
     "Where",
+    "events_of",
     "fused",
     "holds",
     "hookimpl",

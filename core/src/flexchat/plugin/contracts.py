@@ -493,7 +493,8 @@ class Command:
 
     What run is given has, beside its own arguments and those of every command: ``terminal``, to print with, and
     ``open_chat()``, which returns the configured FlexChat, or one for trying things where there is no config, and
-    ``config_source()``, which returns what that is made from (a ReadConfig, or tables) and the PluginHost.
+    ``config_source()``, which returns what that is made from (a ReadConfig, or tables) and the PluginHost, and
+    ``installed_plugins()``, which returns the PluginHost alone, whatever the config says.
     """
 
     name: str

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from flexchat.plugin import Implementation, ToolDefinition, ToolHandler
-from flexchat.testing import HandlerConformance, ImplementationConformance
+from flexchat_testing import HandlerConformance, ImplementationConformance
 
 from . import handlers, texts
 from .implementation import KIND

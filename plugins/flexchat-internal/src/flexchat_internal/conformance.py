@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from flexchat.plugin import Document, Retriever, ToolHandler
-from flexchat.testing import HandlerConformance, ImplementationConformance, RetrieverConformance
+from flexchat_testing import HandlerConformance, ImplementationConformance, RetrieverConformance
 
 from .implementation import INTERNAL
 from .memory_retriever import MemoryConfig, MemoryRetriever

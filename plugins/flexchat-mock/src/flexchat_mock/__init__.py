@@ -1,1 +1,1 @@
-"""FlexChat without a network: mock tools, a scripted and a rehearsal model."""
+"""FlexChat without a network: mock tools and a rehearsal model."""

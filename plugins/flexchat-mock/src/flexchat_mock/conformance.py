@@ -1,58 +1,13 @@
-"""What FlexChat's kit tries the mock tools and the scripted model with.
+"""What FlexChat's kit tries the mock tools with.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify mock``.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
-
-from flexchat.plugin import ChatOptions, ChatProvider, Message
-from flexchat.testing import ImplementationConformance, ProviderConformance, ScriptedProvider
+from flexchat_testing import ImplementationConformance
 
 from .implementation import MOCK
-from .scripted import ScriptedCall, ScriptedReply
-from .tool_format import encode_tools
-
-_ERRORS = {"rate", "quota", "auth", "overloaded", "request", "model_not_found", "context_length", "content_filter"}
-
-
-class Scripted(ProviderConformance):
-    """The scripted model. It asks nobody; the kit's answers are its replies, written as a config would."""
-
-    supports = frozenset({"streaming", "tools", "parallel_tools"})
-    tool_formats: ClassVar = {"scripted": encode_tools}
-
-    def make_provider(self, transport: Any) -> ChatProvider:
-        """Return a model whose script is what the kit would answer."""
-
-        async def reply(messages: Sequence[Message], options: ChatOptions) -> ScriptedReply:
-            table = json.loads(transport.next_answer())
-            calls = tuple(ScriptedCall(**call) for call in table.pop("tool_calls", ()))
-            return ScriptedReply(tool_calls=calls, **table)
-
-        return ScriptedProvider([reply], repeat=True)
-
-    def text_reply(self, text: str, *, finish: str = "stop") -> Any:
-        """Return a reply of text."""
-        return {"text": text, "finish_reason": finish}
-
-    def tool_reply(
-        self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
-    ) -> Any:
-        """Return a reply that asks for tools."""
-        named = [{"name": name, "arguments": arguments} for name, arguments in calls]
-        return {"text": text or None, "tool_calls": named}
-
-    def error_reply(self, kind: str) -> tuple[int, Any] | None:
-        """Return a reply that is an error."""
-        return (200, {"error": kind}) if kind in _ERRORS else None
-
-    def as_stream(self, reply: Any) -> Iterator[str]:
-        """Yield the reply itself: the model cuts it into words."""
-        yield json.dumps(reply)
 
 
 class Mock(ImplementationConformance):

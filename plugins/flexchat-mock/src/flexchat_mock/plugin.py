@@ -1,4 +1,4 @@
-"""What this package brings: the implementation type "mock", the providers "scripted" and "rehearsal"."""
+"""What this package brings: the implementation type "mock", the provider "rehearsal"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
 
-from . import scripted
 from .implementation import MOCK
 from .rehearsal.config import RehearsalConfig
 from .tool_format import encode_tools
@@ -27,14 +26,7 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:
 
 @hookimpl
 def flexchat_register_providers() -> Iterable[ProviderType]:
-    """Offer two models that need no network."""
-    yield ProviderType(
-        name="scripted",
-        config_class=scripted.ScriptedConfig,
-        create=scripted.create,
-        tool_formats={"scripted": encode_tools},
-        summary="says what replies = [...] tells it, one reply a request",
-    )
+    """Offer a model that needs no network."""
     yield ProviderType(
         name="rehearsal",
         config_class=RehearsalConfig,

@@ -1,4 +1,4 @@
-"""How tools are told to the models of this package: in the shape OpenAI made common."""
+"""How tools are told to the rehearsal model: in the shape OpenAI made common."""
 
 from __future__ import annotations
 

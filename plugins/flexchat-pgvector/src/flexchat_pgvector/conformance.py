@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from flexchat.plugin import ConversationStore, DocumentStore, RetrieverContext
-from flexchat.testing import ConversationStoreConformance, DocumentStoreConformance
+from flexchat_testing import ConversationStoreConformance, DocumentStoreConformance
 
 from .config import PgvectorConfig, PostgresqlConfig
 from .plugin import create_conversations, create_documents

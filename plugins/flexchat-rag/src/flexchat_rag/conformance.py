@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flexchat.plugin import DocumentStore, RetrieverContext
-from flexchat.testing import DocumentStoreConformance
+from flexchat_testing import DocumentStoreConformance
 
 from .config import SqliteConfig
 from .retriever import SqliteStore

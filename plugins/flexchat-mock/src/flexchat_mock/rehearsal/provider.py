@@ -22,8 +22,8 @@ from flexchat.plugin import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    events_of,
 )
-from flexchat.testing.streaming import events_of
 
 from .choose_tool import read_tools
 from .clause import Clause

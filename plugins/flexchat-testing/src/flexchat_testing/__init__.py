@@ -1,0 +1,69 @@
+"""The kit for people who write plugins: a scripted model, replayed traffic, and the laws a plugin keeps.
+
+The scripted model and the recorder need nothing but FlexChat; all else needs ``pip install "flexchat-testing[laws]"``
+and is imported when it is asked for.
+
+    scripted.py       ScriptedProvider, says, calls: a model that says what a test tells it
+    recorder.py       RecordedEvents: what happened during a turn
+    replay.py         ReplayTransport: recorded traffic, served again
+    sockets.py        forbid_sockets: no test talks to a real service by accident
+    fixtures.py       fixtures for pytest: pytest_plugins = ["flexchat_testing.fixtures"]
+    hashing_embedder.py  HashingEmbedder: vectors without a model, for tests of document stores
+    laws/             the laws of each kind of plugin: providers, handlers, implementation types, stores
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .hashing_embedder import HashingEmbedder
+from .recorder import RecordedEvent, RecordedEvents
+from .scripted import ScriptedProvider, calls, says
+from .sockets import NetworkForbiddenError, forbid_sockets
+
+if TYPE_CHECKING:
+    from .laws.conversation_store import ConversationStoreConformance
+    from .laws.document_store import DocumentStoreConformance
+    from .laws.handler import HandlerConformance
+    from .laws.implementation import ImplementationConformance
+    from .laws.local_embeddings import LocalEmbeddingsConformance
+    from .laws.provider import ProviderConformance
+    from .laws.retriever import RetrieverConformance
+    from .replay import ReplayTransport
+
+# Imported when they are asked for: they need httpx or hypothesis, or what those need.
+_LATER = {
+    "ConversationStoreConformance": "laws.conversation_store",
+    "DocumentStoreConformance": "laws.document_store",
+    "HandlerConformance": "laws.handler",
+    "ImplementationConformance": "laws.implementation",
+    "LocalEmbeddingsConformance": "laws.local_embeddings",
+    "ProviderConformance": "laws.provider",
+    "ReplayTransport": "replay",
+    "RetrieverConformance": "laws.retriever",
+}
+
+__all__ = [
+    "ConversationStoreConformance",
+    "DocumentStoreConformance",
+    "HandlerConformance",
+    "HashingEmbedder",
+    "ImplementationConformance",
+    "LocalEmbeddingsConformance",
+    "NetworkForbiddenError",
+    "ProviderConformance",
+    "RecordedEvent",
+    "RecordedEvents",
+    "ReplayTransport",
+    "RetrieverConformance",
+    "ScriptedProvider",
+    "calls",
+    "forbid_sockets",
+    "says",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is heavy when it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'flexchat_testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,0 +1,254 @@
+"""Tries an installed plugin and writes down which laws it keeps. Needs no pytest."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import tempfile
+import traceback
+import types
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import attrs
+from flexchat import __version__
+from flexchat.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost, did_you_mean, installed_plugins
+from flexchat.plugin import FlexChatError
+
+NEEDS_EXTRA = 'needs pip install "flexchat-testing[laws]"'
+# What a plugin registers, and the class whose laws it has then.
+_KITS = {
+    "providers": "ProviderConformance",
+    "handlers": "HandlerConformance",
+    "implementation_types": "ImplementationConformance",
+    "retrievers": "RetrieverConformance",
+    "conversation_stores": "ConversationStoreConformance",
+}
+_OF_THE_EXTRA = ("aiohttp", "httpx", "hypothesis", "pytest", "yarl")
+
+
+class UnknownPluginError(FlexChatError):
+    """No plugin of that name is installed."""
+
+    exit_status = 2
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """What became of one law.
+
+    Attributes:
+        law: Its name: "text arrives unchanged".
+        status: "kept", "broken", "skipped" where it does not apply, "expected" where it is known to be broken.
+        reason: Why, unless it is kept.
+    """
+
+    law: str
+    status: Literal["kept", "broken", "skipped", "expected"]
+    reason: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Chapter:
+    """The laws of one kind: those of all plugins, or of one conformance class the plugin ships."""
+
+    title: str
+    verdicts: tuple[Verdict, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Card:
+    """Which laws a plugin keeps.
+
+    Attributes:
+        package: Distribution and version.
+        kit: The version of FlexChat whose kit it is.
+        note: What else there is to say.
+    """
+
+    plugin: str
+    package: str
+    kit: str
+    chapters: tuple[Chapter, ...]
+    note: str = ""
+
+    def count(self, status: str) -> int:
+        """Return how many laws have this verdict."""
+        return sum(verdict.status == status for chapter in self.chapters for verdict in chapter.verdicts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the card as JSON data."""
+        return {**attrs.asdict(self), "ok": not self.count("broken")}
+
+
+def verify_plugin(name: str) -> Card:
+    """Try an installed plugin: what it registers, and what its module ``conformance`` says of it.
+
+    Args:
+        name: Of the plugin (its entry point), or of the package it comes with.
+
+    Raises:
+        UnknownPluginError: There is no such plugin.
+    """
+    entry = _entry_point(name)
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
+    alone = PluginHost()
+    chapters: list[Chapter] = []
+    try:
+        plugin = entry.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  a plugin may do anything at import; that is its verdict
+        reason = f"importing {entry.module} failed: {_said(error)}"
+        reason += _place(error, entry.module)
+        verdict = Verdict(law="it loads", status="broken", reason=reason)
+        chapters.append(Chapter(title="what it registers", verdicts=(verdict,)))
+        return Card(plugin=entry.name, package=package, kit=__version__, chapters=tuple(chapters))
+    alone.register(plugin, entry.name, package)
+    from .laws.registered import Registered, RegisteredConformance
+
+    registered = Registered(name=entry.name, module=entry.module, alone=alone, all=installed_plugins())
+    with _quiet_hypothesis():
+        verdicts = tuple(verdicts_of(RegisteredConformance, lambda: RegisteredConformance(registered), entry.module))
+        chapters.append(Chapter(title="what it registers", verdicts=verdicts))
+        own, note = _own_chapters(entry, alone)
+    return Card(plugin=entry.name, package=package, kit=__version__, chapters=(*chapters, *own), note=note)
+
+
+def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterator[Verdict]:
+    """Try every law of a conformance class, each on a new instance.
+
+    Args:
+        module: Of the plugin: where in its package something went wrong is told.
+    """
+    from .laws.law import expected_failure, laws_of
+
+    for name, _ in laws_of(cls):
+        known = expected_failure(getattr(cls, name))
+        spoken = name.removeprefix("test_").replace("_", " ")
+        try:
+            getattr(make(), name)()
+        except unittest.SkipTest as skip:
+            yield Verdict(law=spoken, status="skipped", reason=str(skip))
+        except ModuleNotFoundError as error:
+            if error.name not in _OF_THE_EXTRA:
+                yield Verdict(law=spoken, status="broken", reason=_told(error, module))
+            else:
+                yield Verdict(law=spoken, status="skipped", reason=NEEDS_EXTRA)
+        except Exception as error:  # noqa: BLE001  whatever the plugin does is its verdict
+            yield Verdict(law=spoken, status="expected" if known else "broken", reason=known or _told(error, module))
+        else:
+            yield Verdict(law=spoken, status="kept")
+
+
+def _entry_point(name: str) -> importlib.metadata.EntryPoint:
+    groups = (ENTRY_POINT_GROUP, GATES_GROUP)
+    found = {entry.name: entry for group in groups for entry in importlib.metadata.entry_points(group=group)}
+    if name in found:
+        return found[name]
+    by_package = {entry.dist.name: entry for entry in found.values() if entry.dist is not None}
+    if name in by_package:
+        return by_package[name]
+    known = sorted(found)
+    hint = did_you_mean(name, [*known, *by_package])
+    raise UnknownPluginError(f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})")
+
+
+def _own_chapters(entry: importlib.metadata.EntryPoint, alone: PluginHost) -> tuple[list[Chapter], str]:
+    """Return a chapter for each conformance class the plugin ships, and what to say if there is none."""
+    package = entry.module.rpartition(".")[0] or entry.module
+    place = f"{package}.conformance"
+    try:
+        if importlib.util.find_spec(place) is None:
+            raise ModuleNotFoundError(name=place)
+        module = importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name in _OF_THE_EXTRA:
+            return [], f"the laws of {place} were not tried: that {NEEDS_EXTRA}"
+        if error.name == place:
+            return [], f"the package ships no module {place}{_advice(alone)}"
+        return [_broken(place, error)], ""
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  whatever the plugin does is its verdict
+        return [_broken(place, error)], ""
+    chapters = [
+        Chapter(title=cls.__name__, verdicts=tuple(verdicts_of(cls, cls, entry.module))) for cls in _classes(module)
+    ]
+    return chapters, "" if chapters else f"{place} holds no conformance class{_advice(alone)}"
+
+
+def _advice(alone: PluginHost) -> str:
+    """Say what was not tried, and what to write for it."""
+    kits = [kit for records, kit in _KITS.items() if getattr(alone, records).by_name]
+    return ", so that only what it registers was tried" + (
+        f": write a subclass of {' and '.join(kits)}" if kits else ""
+    )
+
+
+def _classes(module: types.ModuleType) -> list[type]:
+    from .laws.law import Conformance
+
+    return [
+        thing
+        for name, thing in vars(module).items()
+        if isinstance(thing, type)
+        and issubclass(thing, Conformance)
+        and thing.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def _broken(place: str, error: BaseException) -> Chapter:
+    reason = f"importing {place} failed: {_said(error)}{_place(error, place)}"
+    return Chapter(title=place, verdicts=(Verdict(law="it can be imported", status="broken", reason=reason),))
+
+
+def _told(error: Exception, module: str) -> str:
+    """Return what is wrong, where in the plugin, what to do about it, and the law."""
+    from .laws.law import DISAGREE, LAW
+
+    is_finding = isinstance(error, AssertionError)
+    what = (" ".join(str(error).split()) or "an assertion failed") if is_finding else _said(error)
+    # A law that names what the plugin raised was told by it; other findings are about what it did not raise.
+    place = _place(error.__context__ if is_finding else error, module)
+    notes = [note for note in getattr(error, "__notes__", ()) if note == DISAGREE or note.startswith(LAW)]
+    return "\n".join([what + place, *notes])
+
+
+def _place(error: BaseException | None, module: str) -> str:
+    """Return where in the plugin's package an error comes from, as " (at acme_parrot/answer.py:12)"; "" if nowhere."""
+    package = module.partition(".")[0]
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__ if error is not None else None):
+        name = frame.f_globals.get("__name__", "")
+        if package and (name == package or name.startswith(f"{package}.")):
+            file = frame.f_code.co_filename.replace(os.sep, "/")
+            place = f" (at {file[file.rfind(f'/{package}') + 1 :]}:{line})"
+    return place
+
+
+def _said(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@contextlib.contextmanager
+def _quiet_hypothesis() -> Iterator[None]:
+    """Let hypothesis keep its caches out of the folder the user stands in."""
+    if "hypothesis" in sys.modules or importlib.util.find_spec("hypothesis") is None:
+        yield
+        return
+    from hypothesis import configuration
+
+    with tempfile.TemporaryDirectory() as folder:
+        configuration.set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            configuration.set_hypothesis_home_dir(None)

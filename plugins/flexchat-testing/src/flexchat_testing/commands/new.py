@@ -1,0 +1,184 @@
+"""flexchat new: writes a plugin package that works and keeps the laws, to be changed into one's own."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.resources
+import importlib.util
+import keyword
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import attrs
+from flexchat import __version__
+from flexchat.host import PluginHost, did_you_mean
+from flexchat.plugin import Command, FlexChatError
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_MOST = 40
+
+
+class UsageError(FlexChatError):
+    """The package cannot be written as it was asked for; the text says what to type instead."""
+
+    exit_status = 2
+
+
+@attrs.frozen(kw_only=True)
+class Kind:
+    """A kind of plugin a package is written for.
+
+    Attributes:
+        summary: What it is, for the help.
+        description: Of the generated package.
+        registers: What it registers, by kind, named as the package, or as its module where is_word.
+    """
+
+    summary: str
+    description: str
+    registers: tuple[tuple[str, bool], ...]
+
+
+KINDS: Mapping[str, Kind] = {
+    "provider": Kind(
+        summary="a kind of LLM service",
+        description="a service that speaks a small chat protocol",
+        registers=(("providers", False),),
+    ),
+    "handler": Kind(
+        summary="a function that models can call, and a ready-made tool for it",
+        description="counts the words of a text",
+        registers=(("handlers", True), ("tools", True)),
+    ),
+    "implementation": Kind(
+        summary="a way to run tools",
+        description="answers with a text in which the arguments are filled in",
+        registers=(("implementation_types", False),),
+    ),
+    "retriever": Kind(
+        summary="a kind of document store",
+        description="finds documents of the config by the words they share with a question",
+        registers=(("retrievers", False),),
+    ),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what new takes."""
+    kinds = "; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items())
+    parser.add_argument("kind", metavar="KIND", help=kinds)
+    parser.add_argument("name", metavar="NAME", help="of the package and of what it registers: acme-weather")
+    parser.add_argument("--dir", metavar="DIR", default=".", help="where its folder is made (default: here)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the package and say what to do next."""
+    if args.kind not in KINDS:
+        raise UsageError(f"new knows no '{args.kind}'{did_you_mean(args.kind, KINDS)}; there are: {', '.join(KINDS)}")
+    _check_name(args.name)
+    _check_free(args.name, KINDS[args.kind], args.installed_plugins())
+    folder = Path(args.dir) / args.name
+    written = write(folder, files_of(args.kind, args.name))
+    _report(folder, written, args)
+    return 0
+
+
+def files_of(kind: str, name: str) -> dict[str, str]:
+    """Return a package's files by their path in its folder."""
+    module = name.replace("-", "_")
+    words = {
+        "{{name}}": name,
+        "{{module}}": module,
+        "{{Class}}": "".join(part.capitalize() for part in name.split("-")),
+        "{{VARIABLE}}": module.upper(),
+        "{{description}}": KINDS[kind].description,
+        "{{least}}": _minor(0),
+        "{{next}}": _minor(1),
+    }
+    root = importlib.resources.files("flexchat_testing").joinpath("templates", kind)
+    found = {}
+    for path, text in _templates(root, ""):
+        path = path.removesuffix(".txt").replace("MODULE", module)
+        path = ".gitignore" if path == "gitignore" else path
+        for placeholder, word in words.items():
+            text = text.replace(placeholder, word)
+        found[path] = text
+    return dict(sorted(found.items()))
+
+
+def write(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write files into a folder that must not exist or be empty.
+
+    Raises:
+        UsageError: There is something already, or the folder cannot be written.
+    """
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} exists already and is left as it is: choose another name, or another --dir")
+        for path, text in files.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from None
+    return [folder / path for path in files]
+
+
+def _templates(folder: Traversable, above: str) -> Iterator[tuple[str, str]]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _templates(item, f"{above}{item.name}/")
+        elif item.name.endswith(".txt"):
+            yield above + item.name, item.read_text("utf-8")
+
+
+def _check_name(name: str) -> None:
+    module = name.replace("-", "_")
+    if not _NAME.fullmatch(name) or len(name) > _MOST:
+        near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-0123456789")
+        hint = f" (did you mean '{near[:_MOST]}'?)" if _NAME.fullmatch(near[:_MOST]) else ""
+        raise UsageError(f"'{name[:80]}' is no name for a package{hint}: at most {_MOST} of a-z 0-9 -, first a letter")
+    if keyword.iskeyword(module) or keyword.issoftkeyword(module) or module in sys.stdlib_module_names:
+        raise UsageError(f"'{name}' is a word of Python's own: try '{name}-tool', or put your own name before it")
+    if module not in sys.modules and importlib.util.find_spec(module) is None:
+        return
+    raise UsageError(f"a module called {module} is installed already: put your own name before it, 'acme-{name}'")
+
+
+def _check_free(name: str, kind: Kind, host: PluginHost) -> None:
+    for records_of, is_word in kind.registers:
+        records = getattr(host, records_of)
+        own = name.replace("-", "_") if is_word else name
+        if own in records.by_name or ("builtin", own) in records.by_name:
+            article = "an" if records.kind.startswith("i") else "a"
+            what = f"{article} {records.kind} called '{own}'"
+            raise UsageError(f"{what} is installed already: put your own name before it, 'acme-{name}'")
+
+
+def _minor(further: int) -> str:
+    major, minor = __version__.split(".")[:2]
+    return f"{major}.{int(minor) + further}"
+
+
+def _report(folder: Path, written: list[Path], args: argparse.Namespace) -> None:
+    terminal = args.terminal
+    if args.json:
+        terminal.json({"folder": str(folder), "kind": args.kind, "files": [str(path) for path in written]})
+        return
+    place = os.path.join(os.curdir, folder)  # pip takes a bare name for a package of its index
+    terminal.out(f"wrote {folder} ({len(written)} files)", "bold")
+    terminal.out("next:")
+    terminal.out(f'  pip install -e "{place}[test]"')
+    terminal.out(f"  pytest {_quoted(str(folder))}")
+    terminal.out(f"  flexchat plugins verify {folder.name}")
+
+
+def _quoted(path: str) -> str:
+    return f'"{path}"' if " " in path else path
+
+
+COMMANDS = (Command(name="new", summary="write a plugin package to start from", add_arguments=add_arguments, run=run),)

@@ -1,0 +1,86 @@
+"""flexchat plugins verify: which of the kit's laws an installed plugin keeps."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flexchat.plugin import Command
+
+if TYPE_CHECKING:
+    from ..card import Card, Chapter, Verdict
+
+_SIGNS = {"kept": "ok   ", "skipped": "-    ", "broken": "FAIL ", "expected": "xfail"}
+_STYLES = {"broken": "red", "skipped": "dim"}
+_WORDS = {"kept": "kept", "skipped": "not applicable", "expected": "known to be broken", "broken": "broken"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what plugins verify takes."""
+    parser.add_argument("name", metavar="NAME", help="a plugin as flexchat plugins lists it, or its package")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try the plugin, without a network, and print its card: with -v every law. Status 1 if a law is broken."""
+    from ..card import verify_plugin
+
+    terminal = args.terminal
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the verdicts say what is wrong
+        card = verify_plugin(args.name)
+    if args.json:
+        terminal.json(card.to_dict())
+    else:
+        _print(card, terminal)
+    return 1 if card.count("broken") else 0
+
+
+def _print(card: Card, terminal: Any) -> None:
+    terminal.out(f"{card.plugin}  {card.package}  (kit of FlexChat {card.kit})", "bold")
+    for chapter in card.chapters:
+        terminal.out(f"\n{chapter.title}: {_counts(chapter.verdicts)}")
+        if terminal.verbose:
+            _print_all(chapter, terminal)
+        else:
+            _print_short(chapter, terminal)
+    terminal.out()
+    if card.note:
+        terminal.paragraph(card.note, indent="")
+    verdicts = [verdict for chapter in card.chapters for verdict in chapter.verdicts]
+    terminal.out(f"laws: {_counts(verdicts, always=('kept', 'broken'))}", "red" if card.count("broken") else "bold")
+
+
+def _print_all(chapter: Chapter, terminal: Any) -> None:
+    for verdict in chapter.verdicts:
+        terminal.out(f"  {_SIGNS[verdict.status]} {verdict.law}", _STYLES.get(verdict.status, "plain"))
+        for line in verdict.reason.splitlines():
+            terminal.paragraph(line, indent=" " * 8)
+
+
+def _print_short(chapter: Chapter, terminal: Any) -> None:
+    """Print what is not kept; laws that have one reason stand together."""
+    together: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in chapter.verdicts:
+        if verdict.status != "kept":
+            together.setdefault((verdict.status, verdict.reason.partition("\nthe law: ")[0]), []).append(verdict)
+    for (status, reason), verdicts in sorted(together.items(), key=lambda item: item[0][0] == "skipped"):
+        laws = ", ".join(verdict.law for verdict in verdicts)
+        if status == "skipped":
+            terminal.paragraph(f"- {reason.removeprefix('does not apply: ')}: {laws}", indent="  ")
+            continue
+        many = f"{len(verdicts)} laws: " if len(verdicts) > 1 else ""
+        terminal.out(f"  {_SIGNS[status]} {many}{laws}", _STYLES.get(status, "plain"))
+        for line in (reason if many else verdicts[0].reason).splitlines():
+            terminal.paragraph(line, indent=" " * 8)
+
+
+def _counts(verdicts: Iterable[Verdict], *, always: Sequence[str] = ("kept",)) -> str:
+    statuses: list[str] = [verdict.status for verdict in verdicts]
+    return ", ".join(f"{statuses.count(s)} {word}" for s, word in _WORDS.items() if s in statuses or s in always)
+
+
+COMMANDS = (
+    Command(name="plugins verify", summary="try which laws a plugin keeps", add_arguments=add_arguments, run=run),
+)

@@ -1,0 +1,73 @@
+"""Fixtures for pytest. A conftest switches them on: ``pytest_plugins = ["flexchat_testing.fixtures"]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from flexchat import FlexChat
+from flexchat.host import PluginHost, ToolLike, installed_plugins
+
+from .recorder import RecordedEvents
+from .scripted import Reply, ScriptedProvider
+from .sockets import forbid_sockets as _forbid_sockets
+
+
+@pytest.fixture
+def forbid_sockets() -> Iterator[None]:
+    """Refuse, during the test, every connection that leaves this machine."""
+    with _forbid_sockets():
+        yield
+
+
+@pytest.fixture
+def scripted() -> Callable[..., ScriptedProvider]:
+    """Make a scripted model: ``scripted(calls(("roll_dice", {"count": 2})), "You rolled a seven.")``."""
+
+    def make(*replies: Reply, **rest: Any) -> ScriptedProvider:
+        return ScriptedProvider(replies, **rest)
+
+    return make
+
+
+@pytest.fixture
+def recorded_events() -> RecordedEvents:
+    """Every event of the turns in this test, in order."""
+    return RecordedEvents()
+
+
+@pytest.fixture
+def plugin_host(recorded_events: RecordedEvents) -> PluginHost:
+    """All installed plugins, and the recorder; ``register`` adds a plugin that is not installed."""
+    host = installed_plugins()
+    host.register(recorded_events, "recorded_events")
+    return host
+
+
+@pytest.fixture
+def flexchat_app(plugin_host: PluginHost) -> Callable[..., FlexChat]:
+    """Make an app around a scripted model, or around replies for one.
+
+    ``async with flexchat_app([calls(("roll_dice", {})), "Done"], tools=["roll_dice"]) as chat: …``; further tables of a
+    configuration go by name: ``tools_table={"max_iterations": 2}`` is [tools], all others are called as in a file.
+    """
+
+    def make(
+        model: ScriptedProvider | Iterable[Reply],
+        *,
+        tools: Iterable[ToolLike] = (),
+        rule: Mapping[str, Any] | None = None,
+        tools_table: Mapping[str, Any] | None = None,
+        **tables: Any,
+    ) -> FlexChat:
+        given = model if isinstance(model, ScriptedProvider) else ScriptedProvider(model)
+        config = {
+            "llms": {"scripted": {"provider": "scripted"}},
+            "responses": [{"llm": "scripted", "model": "scripted", "tools": {"enabled": True}, **(rule or {})}],
+            "tools": {"enabled": True, **(tools_table or {})},
+            **tables,
+        }
+        return FlexChat.from_config(config, tools=tools, providers={"scripted": given}, plugins=plugin_host)
+
+    return make

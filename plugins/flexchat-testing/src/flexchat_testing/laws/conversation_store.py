@@ -1,0 +1,496 @@
+"""The laws of a conversation store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from flexchat.plugin import (
+    AssistantMessage,
+    ConversationInfo,
+    ConversationStore,
+    ConversationTurn,
+    ReasoningPart,
+    StorageError,
+    TextPart,
+    ToolMessage,
+    TurnStatus,
+    UnknownConversationError,
+    UserMessage,
+    storable,
+    turn_to_dict,
+)
+
+from .law import Conformance, canonical, law, refused, require, shown
+from .running import check_light
+from .turn_samples import hard_turns, turn, unwritable_turn
+
+_NOWHERE = "no-such-conversation"
+_PLAIN_NAMES = (
+    "C",
+    "c ",
+    " c",
+    "%",
+    "_",
+    "'; DROP TABLE turns; --",
+    "../../etc/passwd",
+    "漢字",
+    "a/b",
+    "a:b",
+    "\ufb01",
+)
+_HARD_NAMES = ("c\0", "\0c", "c\ud83d", "c\ud83e", "c?", "c\ufffd", "", "\0", "c" + "x" * 100_000)
+_SAID = (
+    "Which Straße is 100% dry?",
+    "snake_case in C:\\temp",
+    "he said \"no\" and 'why'",
+    "Λόγος AND (NEAR) [x] {y} * ?",
+)
+_HOSTILE = (
+    *("%", "_", "*", "?", "\\", '"', "'", "(", "NEAR(", "AND", "a AND", "OR b", "-dry", "^", "[x]", "{", "100%", "e_c"),
+    *("' OR 1=1 --", "'; DROP TABLE turns; --", "c:\\temp", "\0", "d\0ry", "\ud83d", "\ufeff", "x" * 100_000),
+    *("dry " * 5_000, "\u00a0", "\u2028dry\u3000which", '""', "said:no", "title:*", "$1", "%s", "ﬁ", "\U0001f600"),
+)
+
+
+class ConversationStoreConformance(Conformance):
+    """What every conversation store keeps. Write make_store, ``plugin`` and ``supports``; the turns are the kit's.
+
+    Attributes:
+        plugin: The module of the entry point, for the law about imports.
+    """
+
+    capabilities: ClassVar[Mapping[str, str]] = {
+        "search": "list finds conversations by words",
+        "durable": "make_store with the folder of a store that was closed opens the same conversations again",
+        "shared": "two stores of one folder may be open at once, as in two processes, and see what the other keeps",
+    }
+    plugin: ClassVar[str] = ""
+
+    def make_store(self, folder: Path) -> ConversationStore:
+        """Return a store; an empty one for every folder that is new. Same folder, same conversations."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_store")
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncIterator[ConversationStore]:
+        """Open an empty store for the length of a law."""
+        with tempfile.TemporaryDirectory() as folder:
+            store = self.make_store(Path(folder))
+            try:
+                yield store
+            finally:
+                await store.aclose()
+
+    @law()
+    async def test_turns_come_back_in_their_order(self) -> None:
+        """Oldest first; the last so many of them, where that is asked for: last=0 gives none."""
+        added = [turn(f"t{n}", f"message {n}") for n in (3, 1, 10, 2, 9)]
+        async with self.opened() as store:
+            for one in added:
+                await store.append("c", one, tenant="t")
+            for last in (None, 0, 1, 3, 5, 100):
+                wanted = [t.id for t in (added if last is None else added[max(0, 5 - last) :])]
+                came = [t.id for t in await store.turns("c", tenant="t", last=last)]
+                require(came == wanted, f"turns with last={last} are {wanted}, got {came}")
+
+    @law()
+    async def test_turns_come_back_whole(self) -> None:
+        """Nothing of a turn is lost or changed: opaque data, signatures, unreadable arguments, bytes, any text."""
+        async with self.opened() as store:
+            for one in hard_turns():
+                await store.append(one.id, one, tenant="t")
+                (came,) = await store.turns(one.id, tenant="t")
+                for field in attrs.fields(ConversationTurn):
+                    was, now = getattr(one, field.name), getattr(came, field.name)
+                    require(was == now, f"turn {one.id}: {field.name} was {shown(was)} and came back as {shown(now)}")
+                same = canonical(turn_to_dict(one)) == canonical(turn_to_dict(came))
+                require(same, f"turn {one.id} came back changed: {shown(turn_to_dict(came))}")
+
+    @law()
+    async def test_a_turn_is_added_once(self) -> None:
+        """A turn whose id is there is not added again: whoever does not know whether it was kept may try again."""
+        async with self.opened() as store:
+            await store.append("c", turn("1", "first", topic="a"), tenant="t")
+            await store.append("c", turn("2", "second", topic="b"), tenant="t")
+            await store.append("d", turn("1", "other"), tenant="t")
+            before = await store.get("c", tenant="t")
+            await store.append("c", turn("1", "again", topic="c"), tenant="t")
+            said = [_said(t) for t in await store.turns("c", tenant="t")]
+            require(said == ["first", "second"], f"a turn that is there was added again or replaced: {said}")
+            after = await store.get("c", tenant="t")
+            require(after == before, f"adding it again changes nothing: was {before}, is {after}")
+            first = (await store.list(tenant="t"))[0].id
+            require(first == "d", "adding it again is no use of the conversation: it must not come first in list")
+            said = [_said(t) for t in await store.turns("d", tenant="t")]
+            require(said == ["other"], f"turns of two conversations may have one id, got {said}")
+
+    @law()
+    async def test_a_conversation_tells_about_itself(self) -> None:
+        """Title and start are of its first turn; topic and last use of its last; get and list say the same."""
+        async with self.opened() as store:
+            first = turn("1", "What is\nthis?", topic="old", at="2026-01-01T00:00:00.000+00:00")
+            await store.append("c", first, tenant="t")
+            await store.append("c", turn("2", topic="new", at="2026-01-02T00:00:00.000+00:00"), tenant="t")
+            info = await store.get("c", tenant="t")
+            for field, wanted in (
+                ("id", "c"),
+                ("title", "What is this?"),
+                ("turns", 2),
+                ("topic", "new"),
+                ("started_at", first.at),
+                ("used_at", "2026-01-02T00:00:00.000+00:00"),
+            ):
+                came = getattr(info, field)
+                require(came == wanted, f"{field} must be {wanted!r}, got {came!r}")
+            (listed,) = await store.list(tenant="t")
+            require(listed == info, f"list says {listed}, and get {info}")
+            await store.append("d", turn("1"), tenant="t")
+            timed = await store.get("d", tenant="t")
+            require(timed.started_at and timed.used_at, f"a turn without a time is given that of now, got {timed}")
+
+    @law()
+    async def test_a_conversation_tells_how_its_last_turn_ended(self) -> None:
+        """Its status is "done", "cancelled" or "failed", as its last turn's; get and list say the same."""
+        async with self.opened() as store:
+            ends: tuple[TurnStatus, ...] = ("cancelled", "done", "failed", "done", "failed", "cancelled")
+            for number, status in enumerate(ends):
+                await store.append("c", attrs.evolve(turn(str(number)), status=status), tenant="t")
+                await store.append("other", attrs.evolve(turn(str(number)), status="done"), tenant="t")
+                came = (await store.get("c", tenant="t")).status
+                require(came == status, f"the last turn is {status}, get says {came}")
+                listed = {info.id: info.status for info in await store.list(tenant="t")}
+                wanted = {"c": status, "other": "done"}
+                require(listed == wanted, f"the last turns are {wanted}, list says {listed}")
+            await store.append("c", attrs.evolve(turn("0"), status="done"), tenant="t")
+            came = (await store.get("c", tenant="t")).status
+            require(came == "cancelled", f"adding a turn again changes nothing, also not the status: got {came}")
+
+    @law()
+    async def test_the_last_used_comes_first(self) -> None:
+        """The order is that of the appends, not of the turns' times, for clocks go back; nothing else is a use."""
+        async with self.opened() as store:
+            for id, at in (("a", "2030"), ("b", "2020"), ("c", "2025")):
+                await store.append(id, turn("1", at=f"{at}-01-01T00:00:00+00:00"), tenant="t")
+            await store.append("b", turn("2", at="2010-01-01T00:00:00+00:00"), tenant="t")
+            await store.rename("a", "Another", tenant="t")
+            await store.turns("a", tenant="t")
+            await store.get("a", tenant="t")
+            came = await _ids(store)
+            require(came == ["b", "c", "a"], f"list gives the last used first: b, c, a; got {came}")
+
+    @law()
+    async def test_pages_follow_each_other(self) -> None:
+        """At most limit at a time, each page from behind the conversation ``before``: each comes once."""
+        async with self.opened() as store:
+            for id in ("e", "a", "d", "b", "c", "f", "g"):
+                await store.append(id, turn("1"), tenant="t")
+            await store.append("d", turn("2"), tenant="t")
+            wanted = ["d", "g", "f", "c", "b", "a", "e"]
+            for limit in (1, 2, 3, 7, 100):
+                came: list[str] = []
+                for _ in range(len(wanted) + 1):
+                    page = await _ids(store, limit=limit, before=came[-1] if came else None)
+                    require(len(page) <= limit, f"limit={limit} gave {len(page)} conversations")
+                    came += page
+                    if not page:
+                        break
+                require(came == wanted, f"pages of {limit} give {wanted}, got {came}")
+            require(await _ids(store, limit=0) == [], "limit=0 gives none")
+
+    @law("search")
+    async def test_pages_of_a_search_follow_each_other(self) -> None:
+        """With search, limit counts what is found."""
+        async with self.opened() as store:
+            for n in range(6):
+                await store.append(f"c{n}", turn("1", "odd" if n % 2 else "even"), tenant="t")
+            first = await _ids(store, search="odd", limit=2)
+            require(first == ["c5", "c3"], f"the first two that are found are c5 and c3, got {first}")
+            second = await _ids(store, search="odd", limit=2, before="c3")
+            require(second == ["c1"], f"the next page is c1, got {second}")
+
+    @law("search")
+    async def test_a_search_finds_all_words_in_one_place(self) -> None:
+        """In what user and model said in one turn, or in the title: in any order, any case, inside longer words."""
+        async with self.opened() as store:
+            await store.append("a", turn("1", "Which STRASSE is quiet?", "One in München."), tenant="t")
+            thought = AssistantMessage(parts=(ReasoningPart(text="thought"), TextPart(text="Right.")))
+            tool = ToolMessage(tool_call_id="x", name="lookup", content="result")
+            second = ConversationTurn(id="2", messages=(UserMessage(content="Thanks"), tool, thought))
+            await store.append("a", second, tenant="t")
+            await store.append("b", turn("1", "ΟΔΟΣ and house"), tenant="t")
+            await store.rename("b", "Words of Greek", tenant="t")
+            for words, wanted, why in (
+                ("quiet münchen", ["a"], "a message and its answer are one turn"),
+                ("MÜNCHEN quiet WHICH", ["a"], "neither order nor case matters, also of ü"),
+                ("straße", ["a"], "case is that of str.casefold: ß is ss"),
+                ("οδος οδοσ", ["b"], "case is that of str.casefold: both small sigmas are one"),
+                ("nche", ["a"], "a word occurs inside longer words too"),
+                ("greek words", ["b"], "the title is searched"),
+                ("words house", [], "all words are in one place: not some in the title and some in a turn"),
+                ("quiet thanks", [], "all words are in one place: not some in one turn and some in another"),
+                ("thought", [], "what a model thought is not searched"),
+                ("result", [], "what a tool said is not searched"),
+                ("house unheard", [], "every word must occur"),
+                ("  ", ["b", "a"], "a search without a word finds all"),
+                ("", ["b", "a"], "a search without a word finds all"),
+            ):
+                came = await _ids(store, search=words)
+                require(came == wanted, f"search={words!r} finds {wanted}, got {came}: {why}")
+            await store.delete("a", tenant="t")
+            require(await _ids(store, search="quiet") == [], "what was deleted is found no more")
+
+    @law("search")
+    async def test_hostile_searches_are_only_words(self) -> None:
+        """Signs of patterns and of query languages, quotes, NUL, great lengths: text that occurs or does not."""
+        async with self.opened() as store:
+            for n, said in enumerate(_SAID):
+                await store.append(f"c{n}", turn("1", said, "Plain."), tenant="t")
+            for hostile in _HOSTILE:
+                words = storable(hostile).casefold().split()
+                texts = {f"c{n}": f"{said}\nPlain.".casefold() for n, said in enumerate(_SAID)}
+                wanted = [id for id, text in reversed(texts.items()) if all(word in text for word in words)]
+                try:
+                    came = await _ids(store, search=hostile)
+                except Exception as error:
+                    raise AssertionError(
+                        f"search={shown(hostile, 60)} raised {type(error).__name__}: {error}"
+                    ) from error
+                require(came == wanted, f"search={shown(hostile, 60)} finds {wanted}, got {came}")
+
+    @law()
+    async def test_a_conversation_is_renamed(self) -> None:
+        """It has the new title, as flexchat.plugin.storable returns it, also after further turns, and no other has."""
+        async with self.opened() as store:
+            for id in ("c", "d"):
+                await store.append(id, turn("1"), tenant="t")
+            for title in ("Another title", "", "a\0b \ud83d", "'; --", "x" * 10_000):
+                await store.rename("c", title, tenant="t")
+                came = (await store.get("c", tenant="t")).title
+                require(came == storable(title), f"renamed {shown(title, 60)}, its title is {shown(came, 60)}")
+            await store.rename("c", "Kept", tenant="t")
+            await store.append("c", turn("2", "more"), tenant="t")
+            titles = {i.id: i.title for i in await store.list(tenant="t")}
+            require(titles == {"c": "Kept", "d": "Hello"}, f"the titles are Kept and Hello, got {titles}")
+
+    @law()
+    async def test_a_conversation_is_deleted(self) -> None:
+        """With all its turns; the others stay, and one that begins anew under its id has nothing of it."""
+        async with self.opened() as store:
+            for id in ("c", "d"):
+                await store.append(id, turn("1", f"first of {id}"), tenant="t")
+                await store.append(id, turn("2"), tenant="t")
+            await store.delete("c", tenant="t")
+            await refused(store.get("c", tenant="t"), UnknownConversationError, "get of what was deleted")
+            require(await _ids(store) == ["d"], f"one was deleted of two, list gives {await _ids(store)}")
+            require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
+            await store.append("c", turn("1", "anew"), tenant="t")
+            said = [_said(t) for t in await store.turns("c", tenant="t")]
+            require(said == ["anew"], f"a conversation that begins anew has one turn, got {said}")
+            title = (await store.get("c", tenant="t")).title
+            require(title == "anew", f"a conversation that begins anew has a title of its own, got {title!r}")
+
+    @law()
+    async def test_an_unknown_conversation_is_an_error(self) -> None:
+        """Turns, get, rename, delete, and list behind it raise UnknownConversationError, and make none."""
+        async with self.opened() as store:
+            for state in ("in an empty store", "beside another"):
+                for method, ask in _asks(store, _NOWHERE, "t").items():
+                    text = await refused(ask(), UnknownConversationError, f"{method} {state}")
+                    require(_NOWHERE in text, f"{method}: the error names the conversation: {shown(text)}")
+                    require(_NOWHERE not in await _ids(store), f"{method} of an unknown conversation makes one")
+                await store.append("c", turn("1"), tenant="t")
+
+    @law()
+    async def test_tenants_never_meet(self) -> None:
+        """Under equal ids each has its own: no method reads, finds, changes or deletes what is another's."""
+        async with self.opened() as store:
+            await store.append("c", turn("1", "red secret"), tenant="red")
+            await store.append("only-red", turn("1", "red secret"), tenant="red")
+            for method, ask in _asks(store, "c", "blue").items():
+                await refused(ask(), UnknownConversationError, f"{method} of another tenant's conversation")
+            require(await _ids(store, tenant="blue") == [], "list shows another tenant's conversations")
+            await store.append("c", turn("1", "blue"), tenant="blue")
+            for tenant, wanted in (("red", "red secret"), ("blue", "blue")):
+                said = [_said(t) for t in await store.turns("c", tenant=tenant)]
+                require(said == [wanted], f"under one id each tenant has its own turns: {tenant} has {said}")
+                title = (await store.get("c", tenant=tenant)).title
+                require(title == wanted, f"under one id each tenant has its own title: {tenant} has {title!r}")
+            before = store.list(tenant="blue", before="only-red")
+            await refused(before, UnknownConversationError, "list behind another tenant's conversation")
+            if "search" in self.supports:
+                found = await _ids(store, tenant="blue", search="secret")
+                require(found == [], f"a search finds another tenant's conversations: {found}")
+            await store.rename("c", "Blue's", tenant="blue")
+            await store.delete("c", tenant="blue")
+            infos = [(i.id, i.title, i.turns) for i in await store.list(tenant="red")]
+            wanted_infos = [("only-red", "red secret", 1), ("c", "red secret", 1)]
+            require(infos == wanted_infos, f"what one tenant renames and deletes changed another's: {infos}")
+
+    @law()
+    async def test_names_are_never_bent(self) -> None:
+        """Any id or tenant is kept as it is, or refused with StorageError: two that became one would meet."""
+        async with self.opened() as store:
+            await store.append("c", turn("c", "c"), tenant="c")
+            tried = [*((name, True) for name in _PLAIN_NAMES), *((name, False) for name in _HARD_NAMES)]
+            names = ["c", *[name for name, must in tried if await self._takes(store, name, must=must)]]
+            for tenant in names:
+                came = await _ids(store, tenant=tenant)
+                wanted = sorted(names) if tenant == "c" else [tenant]
+                require(sorted(came) == wanted, f"tenant {shown(tenant, 40)} has {shown(wanted)}, got {shown(came)}")
+                for id in came:
+                    said = [_said(t) for t in await store.turns(id, tenant=tenant)]
+                    require(said == [id], f"conversation {shown(id, 40)} has what was said in {shown(said, 80)}")
+            kept = {t.id for t in await store.turns("c", tenant="c")}
+            require(kept == {"c"}, f"turns have come together: {shown(kept)}")
+
+    async def _takes(self, store: ConversationStore, name: str, *, must: bool) -> bool:
+        """Use a name for a tenant, a conversation and a turn, and say whether the store takes it."""
+        taken = []
+        for id, tenant in ((name, name), (name, "c")):
+            for method, ask in _asks(store, id, tenant).items():
+                what = f"{method}, for the id {shown(id, 40)} of tenant {shown(tenant, 40)}, which nobody has used,"
+                await refused(ask(), (UnknownConversationError, StorageError), what)
+            try:
+                await store.append(id, turn(id, id), tenant=tenant)
+                taken.append(True)
+            except StorageError:
+                taken.append(False)
+            except Exception as error:
+                raise AssertionError(f"the name {shown(name, 40)} raised {type(error).__name__}: {error}") from error
+        require(taken[0] == taken[1], f"{shown(name, 40)} is a name for a tenant or for a conversation, but not both")
+        require(taken[0] or not must, f"{shown(name, 40)} is a name like another, and must be taken")
+        return taken[0]
+
+    @law()
+    async def test_what_cannot_be_written_is_refused(self) -> None:
+        """A turn that is no JSON data is a StorageError, and nothing of it is kept."""
+        async with self.opened() as store:
+            await refused(
+                store.append("new", unwritable_turn(), tenant="t"), StorageError, "a turn that is no JSON data"
+            )
+            require(await _ids(store) == [], "a turn that was refused began a conversation")
+            await store.append("c", turn("1"), tenant="t")
+            before = await store.get("c", tenant="t")
+            await refused(store.append("c", unwritable_turn(), tenant="t"), StorageError, "a turn that is no JSON data")
+            require(await store.get("c", tenant="t") == before, "a turn that was refused changed the conversation")
+
+    @law()
+    async def test_appends_side_by_side_keep_every_turn(self) -> None:
+        """Many at once, into one conversation and several, some of them twice: each is kept once."""
+        async with self.opened() as store:
+            turns = [(f"c{n % 3}", turn(f"t{n}", f"message {n}")) for n in range(30)]
+            await asyncio.gather(*(store.append(id, one, tenant="t") for id, one in [*turns, *turns[:9]]))
+            for conversation in ("c0", "c1", "c2"):
+                wanted = {one.id for id, one in turns if id == conversation}
+                await _check_turns(store, conversation, wanted, "appended side by side")
+
+    @law()
+    async def test_an_append_that_is_stopped_leaves_no_half(self) -> None:
+        """Whoever stops waiting leaves a whole turn or none, and a store that can be used."""
+        async with self.opened() as store:
+            for steps in (0, 1, 2, 5, 20):
+                work = asyncio.ensure_future(store.append(f"c{steps}", turn("stopped"), tenant="t"))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+                await store.append(f"c{steps}", turn("last"), tenant="t")
+                came = [t.id for t in await store.turns(f"c{steps}", tenant="t")]
+                require(came[-1:] == ["last"], f"the turn that was added last is the last, got {came}")
+                await _check_turns(store, f"c{steps}", {"last", *came[:-1]}, "after an append that was stopped")
+                require(set(came) <= {"last", "stopped"}, f"there are turns nobody added: {came}")
+
+    @law("durable")
+    async def test_what_was_kept_is_there_again(self) -> None:
+        """A store that is closed and opened again has everything, in the same order, and goes on from there."""
+        with tempfile.TemporaryDirectory() as folder:
+            before: list[Any] = []
+            for n in range(3):
+                store = self.make_store(Path(folder))
+                try:
+                    came = await _everything(store)
+                    require(came == before, f"opened again, the store has {shown(came)}, and had {shown(before)}")
+                    await store.append("old", turn(f"t{n}"), tenant="t")
+                    await store.append(f"c{n}", turn("1"), tenant="t")
+                    await store.rename(f"c{n}", f"Title {n}", tenant="t")
+                    if n:
+                        await store.delete(f"c{n - 1}", tenant="t")
+                    before = await _everything(store)
+                finally:
+                    await store.aclose()
+
+    @law("shared")
+    async def test_stores_of_one_place_share_it(self) -> None:
+        """What one's method returned from, the other sees; what both append at once is kept."""
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = self.make_store(Path(folder)), self.make_store(Path(folder))
+            try:
+                await one.append("c", turn("1"), tenant="t")
+                came = [t.id for t in await other.turns("c", tenant="t")]
+                require(came == ["1"], f"what one store keeps another sees at once, it sees {came}")
+                work = [
+                    s.append("c", turn(f"{name}{n}"), tenant="t")
+                    for name, s in (("a", one), ("b", other))
+                    for n in range(5)
+                ]
+                await asyncio.gather(*work)
+                wanted = {"1", *(f"{name}{n}" for name in "ab" for n in range(5))}
+                for store in (one, other):
+                    await _check_turns(store, "c", wanted, "appended by two stores at once")
+                await other.delete("c", tenant="t")
+                await refused(one.get("c", tenant="t"), UnknownConversationError, "get of what another store deleted")
+            finally:
+                await one.aclose()
+                await other.aclose()
+
+    @law()
+    async def test_a_store_that_is_never_used_is_closed(self) -> None:
+        """Making one opens nothing yet, so that closing it at once is no trouble."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "new"
+            await self.make_store(place).aclose()
+            require(not place.exists(), "making a store makes files, although nothing was kept")
+
+    @law()
+    def test_its_module_is_light(self) -> None:
+        """Every command imports every plugin: what is heavy is imported where it is used."""
+        check_light(self.plugin)
+
+
+def _asks(store: ConversationStore, id: str, tenant: str) -> dict[str, Callable[[], Awaitable[object]]]:
+    """Return every method that needs a conversation which is there, by name."""
+    return {
+        "turns": lambda: store.turns(id, tenant=tenant),
+        "turns(last=0)": lambda: store.turns(id, tenant=tenant, last=0),
+        "get": lambda: store.get(id, tenant=tenant),
+        "rename": lambda: store.rename(id, "x", tenant=tenant),
+        "delete": lambda: store.delete(id, tenant=tenant),
+        "list(before=…)": lambda: store.list(tenant=tenant, before=id),
+    }
+
+
+async def _ids(store: ConversationStore, *, tenant: str = "t", **rest: Any) -> list[str]:
+    return [info.id for info in await store.list(tenant=tenant, **rest)]
+
+
+async def _everything(store: ConversationStore) -> list[tuple[ConversationInfo, list[ConversationTurn]]]:
+    return [(info, list(await store.turns(info.id, tenant="t"))) for info in await store.list(tenant="t")]
+
+
+async def _check_turns(store: ConversationStore, conversation: str, wanted: set[str], when: str) -> None:
+    """Check that a conversation has these turns, each once, and knows how many they are."""
+    came = [t.id for t in await store.turns(conversation, tenant="t")]
+    require(
+        sorted(came) == sorted(wanted), f"{when}: {conversation} has the turns {sorted(wanted)}, got {sorted(came)}"
+    )
+    counted = (await store.get(conversation, tenant="t")).turns
+    require(counted == len(wanted), f"{when}: {conversation} has {len(wanted)} turns, get says {counted}")
+
+
+def _said(one: ConversationTurn) -> str:
+    return next((m.content for m in one.messages if isinstance(m, UserMessage)), "")

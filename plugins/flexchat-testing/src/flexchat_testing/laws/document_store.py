@@ -1,0 +1,590 @@
+"""The laws of a document store: a retriever that can be filled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from flexchat.plugin import (
+    Collection,
+    Document,
+    DocumentStore,
+    Embedder,
+    FilterError,
+    FlexChatError,
+    RetrievalError,
+    RetrieverContext,
+    Source,
+    UnknownCollectionError,
+    holds,
+    read_filter,
+    storable,
+)
+
+from ..hashing_embedder import HashingEmbedder
+from .filter_samples import filters_about
+from .law import law, refused, require, shown
+from .retriever import NOWHERE, RetrieverConformance
+
+QUESTION = "Who likes water?"
+DOCUMENTS = (
+    Document(
+        id="fern",
+        text="Ferns like shade and water",
+        title="Ferns",
+        source="plants.md",
+        collection="plants",
+        metadata={"year": 2024, "lang": "en", "open": True, "it's": "x"},
+    ),
+    Document(
+        id="cactus",
+        text="A cactus needs hardly any water",
+        title="Cacti",
+        source="plants.md",
+        collection="plants",
+        metadata={"year": 2024.5, "lang": "de", "open": False, "a.b": 1},
+    ),
+    Document(text="Moss likes rain", title="Moss", collection="plants", metadata={"year": "2024", "lang": "Z"}),
+    Document(
+        id="cat",
+        text="Cats fear water",
+        title="Cats",
+        collection="animals",
+        metadata={"year": 2**53 + 1, "lang": "ä", "open": 1},
+    ),
+    Document(id="duck", text="A duck likes water", collection="animals", metadata={"year": -1, 'say "it"': "yes"}),
+    Document(id="granite", text="Granite is hard", collection="stones", metadata={"lang": "", "open": "true"}),
+)
+"""What a store is filled with before a law asks it; the third has no id of its own."""
+
+_IDS = ("A", "Z", "a", "10", "9", "ä", "a/b", "../x", "%", "_", "'", "｡", "\U0001f600", "with blank")
+_BAD_VECTORS: Mapping[str, Callable[[list[list[float]]], list[list[float]]]] = {
+    "a vector with NaN": lambda vectors: [[float("nan"), *vectors[0][1:]], *vectors[1:]],
+    "a vector with infinity": lambda vectors: [*vectors[:-1], [float("inf"), *vectors[-1][1:]]],
+    "a shorter vector": lambda vectors: [*vectors[:-1], vectors[-1][:-1]],
+    "an empty vector": lambda vectors: [[], *vectors[1:]],
+    "one vector less than texts": lambda vectors: vectors[:-1],
+    "one vector more than texts": lambda vectors: [*vectors, vectors[0]],
+}
+
+
+class DocumentStoreConformance(RetrieverConformance):
+    """What every document store keeps. Write make_store, ``plugin`` and ``supports``; the documents are the kit's."""
+
+    capabilities: ClassVar[Mapping[str, str]] = {
+        **RetrieverConformance.capabilities,
+        "embeddings": "it keeps vectors, made by the embedder of its context",
+        "durable": "make_store with the context of a store that was closed opens the same documents again",
+        "json_metadata": "metadata may be any JSON data, not only texts, numbers and truth values",
+        "metadata_fields": "a collection's title_field and source_field hold for documents that are added",
+        "sources": "it remembers what documents were taken from",
+    }
+    question: ClassVar[str] = QUESTION
+    collection: ClassVar[str] = "plants"
+
+    def make_store(self, context: RetrieverContext) -> DocumentStore:
+        """Return a store; an empty one for every context.folder, which is new and empty itself."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_store")
+
+    @contextlib.asynccontextmanager
+    async def opened(self, *, empty: bool = False, embedder: Embedder | None = None) -> AsyncIterator[Any]:
+        """Open a store for the length of a law, empty or filled with DOCUMENTS."""
+        with tempfile.TemporaryDirectory() as folder:
+            store = self.make_store(_context(folder, embedder))
+            try:
+                if not empty:
+                    for collection in ("plants", "animals", "stones"):
+                        part = [d for d in DOCUMENTS if d.collection == collection]
+                        added = await store.add(part, collection=collection)
+                        require(
+                            added == len(part), f"add of {len(part)} new documents returns {len(part)}, got {added}"
+                        )
+                yield store
+            finally:
+                await store.aclose()
+
+    @law()
+    async def test_what_is_added_is_found(self) -> None:
+        """A document is found by its own text, and comes back as it was."""
+        async with self.opened() as store:
+            for document in DOCUMENTS:
+                first = (await self.ask(store, document.text, collection=document.collection)).documents[:1]
+                require(first and first[0].text == document.text, f"{document.text!r} finds {shown(first)} first")
+                for field in ("title", "source", "collection", "metadata"):
+                    was, came = getattr(document, field), getattr(first[0], field)
+                    require(_same(was, came), f"{field} was {was!r} and came back as {came!r}")
+
+    @law()
+    async def test_a_document_replaces_the_one_of_its_id(self) -> None:
+        """What has the id of a document that is there takes its place; add returns how many are new or changed."""
+        old = [Document(id=f"d{i}", text=f"first text {i}", metadata={"n": i}) for i in range(4)]
+        new = [attrs.evolve(old[0], text="second text"), attrs.evolve(old[1], metadata={"n": 9}), *old[2:]]
+        async with self.opened(empty=True) as store:
+            require(await store.add(old, collection="notes") == 4, "add of four new documents returns 4")
+            again = await store.add(old, collection="notes")
+            require(again == 0, f"add of four documents that are there returns 0, got {again}")
+            changed = await store.add(new, collection="notes")
+            require(changed == 2, f"one text and one metadata changed: add returns 2, got {changed}")
+            listed = await store.list(collection="notes")
+            require([d.id for d in listed] == [d.id for d in old], f"their ids are as before, got {shown(listed)}")
+            require(listed[0].text == "second text", f"the text is the new one, got {listed[0].text!r}")
+            require(listed[1].metadata == {"n": 9}, f"the metadata are the new ones, got {listed[1].metadata!r}")
+            found = await self.ask(store, "first text 0", collection="notes")
+            require(all(d.text != "first text 0" for d in found.documents), "the text that was replaced is still found")
+
+    @law()
+    async def test_an_id_is_made_where_there_is_none(self) -> None:
+        """It is made of source and text: the same twice is one document, the same of another source is another."""
+        one, other = Document(text="same", source="one"), Document(text="same", source="other")
+        async with self.opened(empty=True) as store:
+            await store.add([one, other, one], collection="notes")
+            again = await store.add([other], collection="notes")
+            listed = await store.list(collection="notes")
+        require(again == 0, f"a document without an id, added again, is not new: add returned {again}")
+        require(len(listed) == 2, f"two sources have one document each, got {shown(listed)}")
+        require(all(isinstance(d.id, str) and d.id for d in listed), f"every document has an id, got {shown(listed)}")
+
+    @law()
+    async def test_documents_are_deleted(self) -> None:
+        """What fits all of ids, sources and where goes, no more; an empty list fits none, nothing given fits all."""
+        documents = [
+            Document(id=f"d{i}", text=f"text {i}", source="even" if i % 2 == 0 else "odd", metadata={"n": i})
+            for i in range(8)
+        ]
+        steps: tuple[tuple[dict[str, Any], set[int]], ...] = (
+            ({"ids": []}, set()),
+            ({"sources": []}, set()),
+            ({"ids": ["none", "' OR 1=1"]}, set()),
+            ({"ids": ["d0", "none"]}, {0}),
+            ({"ids": ["d1", "d2"], "sources": ["odd"]}, {1}),
+            ({"sources": ["odd"], "where": {"n": {"$lt": 4}}}, {3}),
+            ({"where": {"n": {"$in": [4, 7]}}}, {4, 7}),
+            ({"sources": ["even"]}, {2, 6}),
+            ({}, {5}),
+        )
+        left = set(range(8))
+        async with self.opened(empty=True) as store:
+            await store.add(documents, collection="notes")
+            await store.add(documents, collection="others")
+            for given, gone in steps:
+                count = await store.delete(collection="notes", **given)
+                left -= gone
+                require(count == len(gone), f"delete({given}) returns {len(gone)}, got {count}")
+                ids = {d.id for d in await store.list(collection="notes")}
+                require(ids == {f"d{i}" for i in left}, f"delete({given}) leaves {sorted(left)}, got {sorted(ids)}")
+                hits = await self.ask(store, "text", collection="notes")
+                found = {d.text for d in hits.documents}
+                require(found <= {f"text {i}" for i in left}, f"after delete({given}) a query finds {shown(found)}")
+            others = await store.list(collection="others")
+        require(len(others) == 8, "another collection loses nothing")
+
+    @law()
+    async def test_documents_are_listed_page_by_page(self) -> None:
+        """List gives documents in the order of their ids, by code points, at most limit, from behind after."""
+        documents = [Document(id=id, text=f"text of {id}", metadata={"n": i}) for i, id in enumerate(_IDS)]
+        ids = sorted(_IDS)
+        async with self.opened(empty=True) as store:
+            await store.add(documents, collection="notes")
+            for limit in (1, 4, 100):
+                seen: list[Any] = []
+                for _ in range(len(ids) + 1):
+                    page = await store.list(collection="notes", limit=limit, after=seen[-1] if seen else None)
+                    require(len(page) <= limit, f"limit={limit} gave {len(page)} documents")
+                    seen += [d.id for d in page]
+                    if not page:
+                        break
+                require(seen == ids, f"pages of {limit} give the ids {ids}, got {seen}")
+            after = await store.list(collection="notes", after="b")
+            require([d.id for d in after] == [i for i in ids if i > "b"], "after need not be an id that is there")
+            require(all(d.collection == "notes" for d in after), "a document that is listed names its collection")
+            few = await store.list(collection="notes", where={"n": {"$lt": 5}}, limit=3)
+            wanted = [id for id in ids if _IDS.index(id) < 5][:3]
+            require([d.id for d in few] == wanted, f"with where, the limit counts what passes: {shown(few)}")
+
+    @law()
+    async def test_filters_of_a_list_mean_what_they_say(self) -> None:
+        """Where means the same to list and delete as to query, and one that cannot be read is refused."""
+        async with self.opened(empty=True) as store:
+            documents = [attrs.evolve(d, id=f"d{i}", collection="notes") for i, d in enumerate(DOCUMENTS)]
+            await store.add(documents, collection="notes")
+            for where in filters_about(documents):
+                condition = read_filter(where)
+                wanted = [d.id for d in documents if holds(condition, d.metadata)]
+                found = [d.id for d in await store.list(collection="notes", where=where)]
+                require(found == wanted, f"where={where!r} fits {wanted}, list gave {found}")
+            for act in (store.list, store.delete):
+                await refused(act(collection="notes", where={"$nor": []}), FilterError, "where={'$nor': []}")
+            require(
+                len(await store.list(collection="notes")) == len(documents), "a delete that was refused deletes nothing"
+            )
+
+    @law("json_metadata")
+    async def test_metadata_are_any_json_data(self) -> None:
+        """Lists, tables, null, large numbers and every text come back as they were, and filters read past them."""
+        metadata: dict[str, Any] = {
+            "list": [1, "a", None, [True]],
+            "table": {"x": {"y": []}},
+            "null": None,
+            "large": 2**62,
+            "small": 5e-324,
+            "": "empty name",
+            "$eq": "an operator's name",
+            "漢 '\"\\.%": "\U0001f600 \u2028",
+            "n": 1,
+        }
+        async with self.opened(empty=True) as store:
+            await store.add([Document(id="a", text="a", metadata=metadata)], collection="notes")
+            (found,) = await store.list(collection="notes", where={"n": 1, "null": {"$ne": 1}, "list": {"$ne": "a"}})
+            require(found.metadata == metadata, f"metadata were {metadata}, and came back as {dict(found.metadata)}")
+            nothing = await store.list(collection="notes", where={"list": {"$in": [1, "a"]}})
+            require(not nothing, "a list equals nothing that a filter can say")
+
+    @law("metadata_fields")
+    async def test_title_and_source_may_be_in_the_metadata(self) -> None:
+        """Texts in title_field and source_field are a document's title and source; it has its own where there are none.
+
+        Nothing is read from the usual fields, and what is added with a Source keeps that one's name.
+        """
+        documents = [
+            Document(id="a", text="of a", title="own", source="own.md", metadata={"headline": "Said", "url": "x:/1"}),
+            Document(id="b", text="of b", title="own", source="own.md", metadata={"headline": 7, "url": None}),
+            Document(id="c", text="of c", title="own", source="own.md", metadata={"title": "no", "source": "no"}),
+        ]
+        said, own = ("Said", "x:/1"), ("own", "own.md")
+        async with self.opened(empty=True) as store:
+            await store.save_collection(Collection(name="notes", title_field="headline", source_field="url"))
+            for collection, first in (("notes", said), ("usual", own)):
+                await store.add(documents, collection=collection)
+                listed = [(d.title, d.source) for d in await store.list(collection=collection)]
+                require(listed == [first, own, own], f"{collection}: titles and sources are {shown(listed)}")
+                hits = await self.ask(store, documents[0].text, collection=collection)
+                found = {(d.title, d.source) for d in hits.documents if d.id == "a"}
+                require(found == {first}, f"{collection}: a hit has title and source {found}, not {first}")
+            again = await store.add(documents, collection="notes")
+            require(again == 0, f"added again, nothing is new: got {again}")
+            if "sources" in self.supports:
+                source = Source(name="own.md", digest="1")
+                await store.add(documents[:1], collection="notes", source=source)
+                (kept, *_) = await store.list(collection="notes")
+                require(kept.source == "own.md", f"it was added with the source own.md, and has {kept.source!r}")
+
+    @law("sources")
+    async def test_sources_are_remembered(self) -> None:
+        """A source has name, digest, documents, and a time when it is complete; they are listed by name, in pages."""
+        async with self.opened(empty=True) as store:
+            for name in ("b.md", "a.md", "../c.md", "ä.md"):
+                documents = [Document(text=f"{name} {i}", source=name) for i in range(3)]
+                await store.add(documents, collection="notes", source=Source(name=name, digest=f"digest of {name}"))
+            listed = await store.sources(collection="notes")
+            names = [s.name for s in listed]
+            require(names == ["../c.md", "a.md", "b.md", "ä.md"], f"sources come by name, got {names}")
+            for source in listed:
+                kept = (source.digest, source.complete, source.documents)
+                require(kept == (f"digest of {source.name}", True, 3), f"a complete source of 3 is {shown(source)}")
+                require(source.added_at, "a complete source has the time when it was completed")
+            pages = [
+                [s.name for s in await store.sources(collection="notes", limit=2, after=a)] for a in (None, "a.md")
+            ]
+            require(pages == [["../c.md", "a.md"], ["b.md", "ä.md"]], f"pages of two, got {pages}")
+
+    @law("sources")
+    async def test_what_an_earlier_digest_left_goes_when_a_source_is_complete(self) -> None:
+        """Not before: until the last part is there, the old documents are; those that are the same stay."""
+
+        def part(*texts: str) -> list[Document]:
+            return [Document(text=text, source="s") for text in texts]
+
+        old, new = Source(name="s", digest="1"), Source(name="s", digest="2")
+        half = attrs.evolve(new, complete=False)
+        async with self.opened(empty=True) as store:
+            await store.add(part("kept", "gone"), collection="notes", source=old)
+            await store.add([Document(text="other")], collection="notes")
+            await store.add(part("kept"), collection="notes", source=half)
+            require(await _texts(store) == {"kept", "gone", "other"}, "an incomplete source removes nothing yet")
+            sources = await store.sources(collection="notes")
+            early = [s for s in sources if s.digest == "2" and s.complete]
+            require(len(sources) == 1 and not early, f"the source is not complete yet, got {shown(sources)}")
+            await store.add(part("new"), collection="notes", source=new)
+            require(await _texts(store) == {"kept", "new", "other"}, f"'gone' goes, got {await _texts(store)}")
+            (source,) = await store.sources(collection="notes")
+            is_new = (source.digest, source.complete, source.documents) == ("2", True, 2)
+            require(is_new, f"the source has digest 2, is complete and has two documents, got {shown(source)}")
+            await store.add([], collection="notes", source=attrs.evolve(new, digest="3"))
+            require(await _texts(store) == {"other"}, "a source that became empty leaves nothing behind")
+
+    @law("sources")
+    async def test_a_source_without_documents_is_forgotten(self) -> None:
+        """Deleting all documents of a source deletes the source; deleting some does not."""
+        async with self.opened(empty=True) as store:
+            for name in ("a", "b"):
+                documents = [Document(id=f"{name}{i}", text=f"{name}{i}", source=name) for i in range(2)]
+                await store.add(documents, collection="notes", source=Source(name=name, digest="1"))
+            await store.delete(collection="notes", sources=["a"])
+            await store.delete(collection="notes", ids=["b0"])
+            left = [(s.name, s.documents) for s in await store.sources(collection="notes")]
+            require(left == [("b", 1)], f"the source b with one document is left, got {left}")
+
+    @law("embeddings")
+    async def test_an_unchanged_text_is_not_embedded_again(self) -> None:
+        """Its vector is kept, also where its metadata change: vectors cost money and time."""
+        documents = [Document(id=f"d{i}", text=f"text number {i}") for i in range(5)]
+        embedder = HashingEmbedder()
+        async with self.opened(empty=True, embedder=embedder) as store:
+            await store.add(documents, collection="notes")
+            require(embedder.count() == 5, f"five texts are embedded once each, got {embedder.count()}")
+            await store.add(documents, collection="notes")
+            await store.add([attrs.evolve(d, metadata={"n": 1}) for d in documents], collection="notes")
+            require(embedder.count() == 5, f"unchanged texts are embedded again: {embedder.count() - 5} of five")
+            await store.add([attrs.evolve(documents[0], text="changed"), *documents[1:]], collection="notes")
+            require(embedder.count() == 6, f"one text changed, {embedder.count() - 5} were embedded")
+
+    @law("embeddings")
+    async def test_vectors_that_cannot_be_right_are_refused(self) -> None:
+        """NaN, infinity, another length, another number: RetrievalError, and nothing is stored; no query breaks."""
+        documents = [Document(id=f"new{i}", text=f"new text {i}") for i in range(3)]
+        embedder = HashingEmbedder()
+        async with self.opened(embedder=embedder) as store:
+            for what, spoil in _BAD_VECTORS.items():
+                embedder.spoil = lambda texts, vectors, spoil=spoil: spoil(vectors)
+                await refused(store.add(documents, collection="plants"), RetrievalError, what)
+                count = len(await store.list(collection="plants"))
+                require(count == 3, f"{what}: nothing must be stored, and {count - 3} documents were")
+                with contextlib.suppress(RetrievalError):
+                    await self.ask(store, f"a question with {what}", collection="plants")
+            embedder.spoil = None
+            await store.add(documents, collection="plants")
+            hits = await self.ask(store, documents[0].text, collection="plants")
+            require(hits.documents[0].text == documents[0].text, "after a refusal the store works as before")
+
+    @law("embeddings")
+    async def test_a_failure_in_the_middle_stores_nothing(self) -> None:
+        """Where the embedder fails at one of many texts, add raises, and none of them is stored."""
+        documents = [Document(id=f"d{i:04}", text=f"text {i}") for i in range(600)]
+        embedder = HashingEmbedder()
+        embedder.spoil = _fails_at("text 599")
+        async with self.opened(empty=True, embedder=embedder) as store:
+            await store.save_collection(Collection(name="notes"))
+            await refused(store.add(documents, collection="notes"), FlexChatError, "an embedder that fails")
+            listed = await store.list(collection="notes")
+            require(not listed, f"the embedder failed at one of 600 texts, and {len(listed)} are stored")
+
+    @law("embeddings", "durable")
+    async def test_vectors_of_another_embedder_are_not_compared(self) -> None:
+        """A collection remembers its embedder: adding with another is refused, and no query mixes their vectors."""
+        with tempfile.TemporaryDirectory() as folder:
+            store = self.make_store(_context(folder))
+            await store.add([Document(id="a", text="water")], collection="notes")
+            (collection,) = await store.collections()
+            await store.aclose()
+            kept = (collection.embedding, collection.dimensions)
+            require(kept == ("kit/hashing", 256), f"collections() tells embedder and length of vectors, got {kept}")
+            for other in (HashingEmbedder("kit/other"), HashingEmbedder("kit/longer", 300)):
+                store = self.make_store(_context(folder, other))
+                try:
+                    what = "adding with another embedder"
+                    await refused(store.add([Document(id="b", text="fire")], collection="notes"), RetrievalError, what)
+                    require(len(await store.list(collection="notes")) == 1, "what was refused is not stored")
+                    with contextlib.suppress(RetrievalError):
+                        await self.ask(store, "water", collection="notes")
+                finally:
+                    await store.aclose()
+
+    @law()
+    async def test_adding_is_all_or_none(self) -> None:
+        """One document that cannot be stored keeps the others out: metadata that are no JSON data are refused."""
+        documents = [Document(id=f"d{i}", text=f"text {i}") for i in range(5)]
+        for value in (object(), float("nan"), {1, 2}):
+            bad = attrs.evolve(documents[3], metadata={"bad": value})
+            async with self.opened() as store:
+                given = [*documents[:3], bad, documents[4]]
+                await refused(store.add(given, collection="plants"), RetrievalError, f"metadata {value!r}")
+                count = len(await store.list(collection="plants"))
+                require(count == 3, f"nothing of an add that was refused is stored, {count - 3} documents were")
+
+    @law()
+    async def test_an_add_that_is_stopped_stores_all_or_none(self) -> None:
+        """Whoever stops waiting leaves no half behind."""
+        documents = [Document(id=f"d{i:02}", text=f"text {i}") for i in range(50)]
+        for turns in (1, 2, 5, 20):
+            async with self.opened(empty=True) as store:
+                await store.save_collection(Collection(name="notes"))
+                adding = asyncio.create_task(store.add(documents, collection="notes"))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                adding.cancel()
+                await asyncio.gather(adding, return_exceptions=True)
+                await store.add([Document(id="last", text="last")], collection="notes")
+                count = len(await store.list(collection="notes")) - 1
+                require(count in (0, 50), f"an add of 50 that was stopped left {count} behind")
+
+    @law()
+    async def test_adds_side_by_side_keep_everything(self) -> None:
+        """Several that fill one store at once, into one collection and several, lose nothing."""
+        async with self.opened(empty=True) as store:
+            batches = [[Document(id=f"d{b}-{i}", text=f"text {b} {i}") for i in range(5)] for b in range(8)]
+            asked = [store.add(batch, collection=f"part-{b % 2}") for b, batch in enumerate(batches)]
+            counts = await asyncio.gather(*asked)
+            require(counts == [5] * 8, f"eight adds of five return 5 each, got {counts}")
+            for name in ("part-0", "part-1"):
+                ids = {d.id for d in await store.list(collection=name)}
+                wanted = {d.id for b, batch in enumerate(batches) if f"part-{b % 2}" == name for d in batch}
+                require(ids == wanted, f"{name} has {len(ids)} of {len(wanted)} documents")
+
+    @law()
+    async def test_collections_are_described_changed_and_deleted(self) -> None:
+        """save_collection keeps what is said; a query in the collection returns it; a deletion takes the documents."""
+        said = Collection(
+            name="notes",
+            description="About c",
+            match_threshold=0.2,
+            partial_threshold=0.6,
+            title_field="headline",
+            source_field="url",
+            metadata={"display_name": "The c"},
+        )
+        async with self.opened() as store:
+            await store.save_collection(said)
+            await store.add([Document(text="about c")], collection="notes")
+            kept = {c.name: c for c in await store.collections()}
+            require([*kept] == ["animals", "notes", "plants", "stones"], f"collections come by name, got {[*kept]}")
+            for field in ("description", "match_threshold", "partial_threshold", "title_field", "source_field"):
+                came = getattr(kept["notes"], field)
+                require(
+                    came == getattr(said, field), f"{field} was {getattr(said, field)!r}, and came back as {came!r}"
+                )
+            require(
+                {**said.metadata}.items() <= {**kept["notes"].metadata}.items(),
+                "a collection's metadata come back with it",
+            )
+            require(kept["notes"].documents == 1, f"it has one document, collections() says {kept['notes'].documents}")
+            hits = await self.ask(store, "about", collection="notes")
+            told = (hits.description, hits.match_threshold, hits.partial_threshold)
+            require(told == ("About c", 0.2, 0.6), f"hits carry description and thresholds, got {told}")
+            await store.save_collection(Collection(name="notes", description="Else", match_threshold=None))
+            changed = {c.name: c for c in await store.collections()}["notes"]
+            told = (changed.description, changed.match_threshold, changed.partial_threshold)
+            require(told == ("Else", None, None), f"what is said anew replaces what was said, got {told}")
+            require(changed.documents == 1, "describing a collection anew keeps its documents")
+            await store.delete_collection("notes")
+            names = [c.name for c in await store.collections()]
+            require(names == ["animals", "plants", "stones"], f"the collection is deleted, got {names}")
+            texts = [d.text for d in (await self.ask(store, "about c", top_k=100)).documents]
+            require("about c" not in texts, "a deleted collection's documents are found no more")
+            await store.add([Document(text="new")], collection="notes")
+            require(await _texts(store) == {"new"}, "a collection that is made anew begins empty")
+
+    @law()
+    async def test_an_unknown_collection_is_an_error(self) -> None:
+        """All methods but add and save_collection raise UnknownCollectionError, which names it and those there are."""
+        async with self.opened() as store:
+            asked: dict[str, Callable[[], Awaitable[Any]]] = {
+                "query": lambda: store.query("water", collection=NOWHERE, top_k=3),
+                "list": lambda: store.list(collection=NOWHERE),
+                "delete": lambda: store.delete(collection=NOWHERE, ids=["a"]),
+                "delete_collection": lambda: store.delete_collection(NOWHERE),
+            }
+            if "sources" in self.supports:
+                asked["sources"] = lambda: store.sources(collection=NOWHERE)
+            for name, ask in asked.items():
+                text = await refused(ask(), UnknownCollectionError, f"{name} in {NOWHERE!r}")
+                require(NOWHERE in text and "plants" in text, f"{name}: the error names both: {shown(text)}")
+
+    @law()
+    async def test_hostile_names_are_data(self) -> None:
+        """A collection may be called anything: it is kept under that name, or refused with RetrievalError."""
+        names = (
+            "../../etc/passwd",
+            "'; DROP TABLE documents; --",
+            "漢字",
+            "a b",
+            "%",
+            "x" * 200,
+            "NUL",
+            "a\0b",
+            "\ud83d",
+        )
+        async with self.opened() as store:
+            for name in (*names, "", "x" * 1_000_000):
+                try:
+                    await store.add([Document(text=f"in {name[:50]!r}")], collection=name)
+                except RetrievalError:
+                    continue
+                except Exception as error:
+                    raise AssertionError(f"the collection {name[:50]!r} raises {type(error).__name__}") from error
+                (document,) = await store.list(collection=name)
+                require(document.collection == storable(name), f"{name[:50]!r} came back as {document.collection!r}")
+                await store.delete_collection(name)
+            left = [c.name for c in await store.collections()]
+            require(left == ["animals", "plants", "stones"], f"the other collections are left as they were, got {left}")
+
+    @law()
+    async def test_hostile_texts_are_kept(self) -> None:
+        """Any text is stored as flexchat.plugin.storable returns it: without NUL and half characters."""
+        texts = ("a\0b", "cut \ud83d", "x" * 100_000, '" OR * NEAR( AND', "'; --", "\ufeffmark\u2028", "漢" * 1000)
+        documents = [
+            Document(id=f"d{i}{text[:8]}", text=text, title=text[:20], source=text[:20], metadata={"k": text[:20]})
+            for i, text in enumerate(texts)
+        ]
+        async with self.opened(empty=True) as store:
+            added = await store.add(documents, collection="notes")
+            require(added == len(texts), f"{len(texts)} documents are added, got {added}")
+            again = await store.add(documents, collection="notes")
+            require(again == 0, f"added again, they are not new: got {again}")
+            listed = {d.id: d for d in await store.list(collection="notes")}
+            for document in documents:
+                found = listed.get(storable(document.id or ""))
+                require(found is not None, f"the id {document.id!r} is not listed as {storable(document.id or '')!r}")
+                for field in ("text", "title", "source"):
+                    was, came = getattr(document, field), getattr(found, field)
+                    require(came == storable(was), f"{field} {shown(was, 60)} came back as {shown(came, 60)}")
+                came = found.metadata.get("k") if found is not None else None
+                require(came == storable(document.text[:20]), f"metadata {document.text[:20]!r} came back as {came!r}")
+                await self.ask(store, document.text, collection="notes")
+            await store.delete(collection="notes", ids=[d.id or "" for d in documents])
+            require(not await store.list(collection="notes"), "documents are deleted by the ids they were added with")
+
+    @law("durable")
+    async def test_what_was_kept_is_there_again(self) -> None:
+        """A store that is closed and opened again has all that its methods had returned from, and embeds nothing."""
+        with tempfile.TemporaryDirectory() as folder:
+            store = self.make_store(_context(folder))
+            await store.save_collection(Collection(name="plants", description="About plants"))
+            await store.add([d for d in DOCUMENTS if d.collection == "plants"], collection="plants")
+            before = await store.list(collection="plants")
+            await store.aclose()
+            embedder = HashingEmbedder()
+            store = self.make_store(_context(folder, embedder))
+            try:
+                require(list(await store.list(collection="plants")) == list(before), "documents are as they were")
+                hits = await self.ask(store, DOCUMENTS[0].text, collection="plants")
+                require(hits.documents[0].text == DOCUMENTS[0].text, "what was added before is found")
+                require(hits.description == "About plants", f"the description was kept, got {hits.description!r}")
+                require(embedder.count() == 0, f"{embedder.count()} texts were embedded again")
+            finally:
+                await store.aclose()
+
+
+def _context(folder: str, embedder: Embedder | None = None) -> RetrieverContext:
+    return RetrieverContext(name="kit", folder=Path(folder), embedder=embedder or HashingEmbedder())
+
+
+async def _texts(store: DocumentStore) -> set[str]:
+    return {d.text for d in await store.list(collection="notes")}
+
+
+def _same(was: object, came: object) -> bool:
+    return {**was} == {**came} if isinstance(was, Mapping) and isinstance(came, Mapping) else was == came
+
+
+def _fails_at(text: str) -> Callable[[Sequence[str], list[list[float]]], list[list[float]]]:
+    def spoil(texts: Sequence[str], vectors: list[list[float]]) -> list[list[float]]:
+        if any(text in given for given in texts):
+            raise RetrievalError("the embedder failed")
+        return vectors
+
+    return spoil

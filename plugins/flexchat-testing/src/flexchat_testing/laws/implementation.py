@@ -1,0 +1,178 @@
+"""The laws of an implementation type: a way to run a tool."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+from flexchat.host import structure_mapping
+from flexchat.plugin import Implementation, ImplementationType, Retriever, ToolContext, ToolDefinition, ToolHandler
+
+from .law import Conformance, law, require, shown
+from .running import check_error, check_json, check_light, check_loop_free, in_time
+from .samples import FIRST
+
+STRANGE_VALUES: tuple[Any, ...] = (None, True, -1, 1e308, "", "x", [], [None], {}, {"x": {}})
+
+
+class ImplementationConformance(Conformance):
+    """What every implementation type keeps.
+
+    Attributes:
+        implementation: The record the plugin registers.
+        settings: Implementation tables of tools that work, without ``type``.
+        wrong_settings: Tables that it "checks", and refuses when a config is loaded.
+        failing: Tables with which a call fails, where there are any ("refuses").
+        params: The arguments of a call.
+        tool: The tool that is run; its settings come from the tables.
+        plugin: The module of the entry point, for the law about imports.
+        deadline_s: Seconds one call may take.
+    """
+
+    capabilities: ClassVar[Mapping[str, str]] = {
+        "checks": "some settings are wrong beyond their types: wrong_settings",
+        "refuses": "some calls fail: failing",
+    }
+    implementation: ClassVar[ImplementationType]
+    settings: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    wrong_settings: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    failing: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    params: ClassVar[Mapping[str, Any]] = {"n": 1}
+    tool: ClassVar[ToolDefinition] = FIRST
+    plugin: ClassVar[str] = ""
+    deadline_s: ClassVar[float] = 5.0
+
+    def handlers(self) -> Mapping[tuple[str, str], ToolHandler]:
+        """Return the installed handlers, by kind and name."""
+        return {}
+
+    def retrievers(self) -> Mapping[str, Retriever]:
+        """Return the configured document stores."""
+        return {}
+
+    def structured(self, table: Mapping[str, Any]) -> Any:
+        """Return the settings a table means.
+
+        Raises:
+            AssertionError: It is refused.
+        """
+        value, problems = structure_mapping(table, self.implementation.settings_class)
+        require(not problems, f"the settings {shown(table)} are refused: {'; '.join(problems)}")
+        return value
+
+    def defined(self, table: Mapping[str, Any]) -> ToolDefinition:
+        """Return the tool with these settings."""
+        implementation = Implementation(type=self.implementation.name, settings=table)
+        return attrs.evolve(self.tool, implementation=implementation)
+
+    async def call(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
+        """Run the tool as FlexChat does."""
+        context = ToolContext(tool=self.defined(table), handlers=self.handlers(), retrievers=self.retrievers())
+        given = copy.deepcopy(dict(self.params)) if params is None else params
+        return await self.implementation.run(self.structured(table), given, context)
+
+    async def _bounded(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
+        return await in_time(lambda: self.call(table, params), self.deadline_s, f"a call with {shown(table)}")
+
+    def refusal(self, table: Mapping[str, Any]) -> str | None:
+        """Return what is said of a table when a config is loaded; None if it is taken."""
+        value, problems = structure_mapping(table, self.implementation.settings_class)
+        if problems:
+            return "; ".join(problems)
+        check = self.implementation.check
+        return check(value, self.defined(table), self.handlers()) if check else None
+
+    @law()
+    def test_it_is_an_implementation_type(self) -> None:
+        """It has a name, an attrs class for its settings, an async run(settings, params, context), and a summary."""
+        found = getattr(type(self), "implementation", None)
+        require(isinstance(found, ImplementationType), f"implementation must be an ImplementationType, got {found!r}")
+        require(attrs.has(self.implementation.settings_class), "settings_class must be an attrs class")
+        require(inspect.iscoroutinefunction(self.implementation.run), "run must be an async def")
+        require(self.implementation.summary, "summary is what flexchat plugins shows: one line")
+
+    @law()
+    def test_right_settings_are_taken(self) -> None:
+        """Tables that work are structured without a problem, and check finds nothing."""
+        for table in self.settings:
+            text = self.refusal(table)
+            require(text is None, f"the settings {shown(table)} are refused: {text}")
+
+    @law("checks")
+    def test_wrong_settings_are_refused_when_they_are_loaded(self) -> None:
+        """What cannot work is said when the config is read, in a sentence, and not when a user waits for an answer."""
+        require(self.wrong_settings, 'supports has "checks": wrong_settings must hold tables that are refused')
+        for table in self.wrong_settings:
+            text = self.refusal(table)
+            require(
+                text is not None, f"the settings {shown(table)} are taken: let check return what is wrong with them"
+            )
+            require(
+                isinstance(text, str) and text.strip(), f"for {shown(table)} check returns {text!r}, not a sentence"
+            )
+
+    @law()
+    def test_strange_settings_are_read_or_refused(self) -> None:
+        """A config holds anything: whatever a table says, it is taken or refused with a sentence; nothing is raised."""
+        fields = [field.name for field in attrs.fields(self.implementation.settings_class) if field.init]
+        for table in self.settings:
+            for name in fields:
+                for value in STRANGE_VALUES:
+                    strange = {**table, name: value}
+                    try:
+                        text = self.refusal(strange)
+                    except Exception as error:
+                        what = f"the settings {shown(strange)} raise {type(error).__name__}: {error}"
+                        raise AssertionError(what) from error
+                    require(text is None or text.strip(), f"the settings {shown(strange)} are refused without a word")
+
+    @law()
+    async def test_its_answer_is_json(self) -> None:
+        """What a tool returns goes to the model as JSON."""
+        for table in self.settings:
+            check_json(await self._bounded(table), f"the answer with {shown(table)}")
+
+    @law("refuses")
+    async def test_its_errors_are_for_the_model(self) -> None:
+        """What run raises is read by the model: it says what is wrong, and not where the code is."""
+        require(self.failing, 'supports has "refuses": failing must hold settings with which a call fails')
+        for table in self.failing:
+            await check_error(functools.partial(self._bounded, table), f"a call with {shown(table)}")
+
+    @law()
+    async def test_it_leaves_its_arguments_alone(self) -> None:
+        """Arguments and settings are the caller's, and the next call's: copy what you change or give away."""
+        for table in self.settings:
+            given = copy.deepcopy(dict(self.params))
+            settings = copy.deepcopy(dict(table))
+            first = await self._bounded(settings, given)
+            require(given == self.params, f"the call changed its arguments from {shown(self.params)} to {shown(given)}")
+            require(settings == table, f"the call changed its settings from {shown(table)} to {shown(settings)}")
+            if isinstance(first, dict | list):
+                value = self.structured(table)
+                context = ToolContext(tool=self.defined(table), handlers=self.handlers(), retrievers=self.retrievers())
+                made = await self.implementation.run(value, dict(given), context)
+                before = repr(value)
+                made.clear()
+                require(repr(value) == before, "what a call returned is part of its settings: return a copy")
+
+    @law()
+    async def test_it_answers_in_time(self) -> None:
+        """A deadline stops the waiting, not a thread: bound your own work."""
+        for table in self.settings:
+            await self._bounded(table)
+
+    @law()
+    async def test_it_leaves_the_loop_free(self) -> None:
+        """run is on the event loop and may not block; context.call puts a plain function into a thread."""
+        for table in self.settings:
+            await check_loop_free(functools.partial(self._bounded, table), f"a call with {shown(table)}")
+
+    @law()
+    def test_its_module_is_light(self) -> None:
+        """Every command imports every plugin: what is heavy is imported where it is used."""
+        check_light(self.plugin)

@@ -1,0 +1,205 @@
+"""What a law is: one method, one statement, and how it is run, switched off and protected."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import unittest
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from flexchat.host import did_you_mean
+from flexchat.plugin import ProviderError
+
+from ..sockets import forbid_sockets
+
+Check = Callable[..., Any]
+
+LAW = "the law: "
+"""How a note begins that states the law; the notes of others are not ours to show."""
+DISAGREE = "that was an answer it must read: what conformance.py writes and what the provider reads are not one format"
+"""Noted where a provider refuses an answer that the kit takes for a good one."""
+
+
+def law(
+    *needs: str, draw: Callable[[], Mapping[str, Any]] | None = None, examples: int = 25
+) -> Callable[[Check], Callable[[Any], None]]:
+    """Make a method a law: it holds for every plugin that has the capabilities it needs.
+
+    The method may be a coroutine function; it is run on an event loop of its own, and reaches only this machine. So a
+    law needs no plugin of pytest, and runs without pytest too.
+
+    Args:
+        needs: Words of the class's ``capabilities``.
+        draw: Returns hypothesis strategies for the method's arguments.
+        examples: How many values are drawn.
+    """
+
+    def decorate(check: Check) -> Callable[[Any], None]:
+        def once(self: Any, **drawn: Any) -> None:
+            if inspect.iscoroutinefunction(check):
+                asyncio.run(check(self, **drawn))
+            else:
+                check(self, **drawn)
+
+        def kept(self: Any) -> None:
+            missing = [word for word in needs if word not in self.supports]
+            if missing:
+                meaning = self.capabilities.get(missing[0], "")
+                raise unittest.SkipTest(
+                    f'does not apply: supports lacks "{missing[0]}"' + (f" ({meaning})" if meaning else "")
+                )
+            statement = f"{LAW}{_on_one_line(check.__doc__ or '')}"
+            try:
+                with forbid_sockets():
+                    if draw is None:
+                        once(self)
+                    else:
+                        _for_all(draw(), lambda **drawn: once(self, **drawn), examples)
+            except (unittest.SkipTest, NotImplementedError):
+                raise
+            except SystemExit as error:
+                ended = f"it ended the program (SystemExit: {error}): a plugin raises an error of its own instead"
+                failure = AssertionError(ended)
+                failure.add_note(statement)
+                raise failure from error
+            except Exception as error:
+                if isinstance(error, ProviderError):
+                    error.add_note(DISAGREE)
+                error.add_note(statement)
+                raise
+
+        kept.__name__, kept.__qualname__, kept.__doc__ = check.__name__, check.__qualname__, check.__doc__
+        kept.__module__ = check.__module__
+        kept.is_law = True  # type: ignore[attr-defined]
+        return kept
+
+    return decorate
+
+
+def require(truth: object, text: str) -> None:
+    """Check one thing; the text tells the plugin's author what is wrong, and what was expected.
+
+    Raises:
+        AssertionError: It is not so.
+    """
+    if not truth:
+        raise AssertionError(text)
+
+
+async def refused(asked: Awaitable[Any], wanted: type[Exception] | tuple[type[Exception], ...], what: str) -> str:
+    """Check that something is refused with an error that says why, and return its text.
+
+    Args:
+        what: What was asked, for the author: "query of an unknown collection".
+
+    Raises:
+        AssertionError: It was not refused, or with another error.
+    """
+    names = " or ".join(error.__name__ for error in (wanted if isinstance(wanted, tuple) else (wanted,)))
+    try:
+        value = await asked
+    except wanted as error:
+        require(str(error).strip(), f"{what}: {type(error).__name__} without a text")
+        return str(error)
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}, not {names}: {error}") from error
+    raise AssertionError(f"{what} must raise {names}, and returned {shown(value)}")
+
+
+def shown(value: object, most: int = 300) -> str:
+    """Return a value for an error text, shortened."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 2] + " …"
+
+
+def canonical(value: Any) -> str:
+    """Return JSON data as a text that is equal only for the same data: true is not 1.
+
+    Raises:
+        TypeError, ValueError: It is not JSON data.
+    """
+    return json.dumps(value, sort_keys=True, allow_nan=False, default=_plain)
+
+
+class Conformance:
+    """The laws of one kind of plugin. Subclass it in a test module; a class whose name begins with Test is collected.
+
+    Attributes:
+        supports: What the plugin can do, in words of ``capabilities``. A law that needs another is skipped.
+        capabilities: The words this kit knows, and what each means.
+    """
+
+    supports: ClassVar[frozenset[str] | set[str]] = frozenset()
+    capabilities: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        for word in sorted(cls.supports):
+            if word not in cls.capabilities:
+                known = ", ".join(cls.capabilities) or "none"
+                raise TypeError(
+                    f"{cls.__name__}.supports has '{word}', which is no capability"
+                    f"{did_you_mean(word, cls.capabilities)} (known: {known})"
+                )
+
+    @law()
+    def test_no_law_is_replaced(self) -> None:
+        """A law that does not hold yet is marked pytest.mark.xfail(reason="…"); it is never written anew.
+
+        If a law does not apply, take the capability it needs out of ``supports``.
+        """
+        for name, own in laws_of(type(self)):
+            current = inspect.getattr_static(type(self), name, None)
+            if current is not own and expected_failure(current) is None:
+                raise AssertionError(
+                    f"{type(self).__name__} replaces the law {name}: mark it pytest.mark.xfail(reason=…) instead, "
+                    f"and let it call super().{name}()"
+                )
+
+
+def laws_of(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield the laws a class inherits from the kit, by name, in the order they are written."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            if getattr(value, "is_law", False) and name not in found:
+                found[name] = value
+    yield from found.items()
+
+
+def expected_failure(method: object) -> str | None:
+    """Return the reason of a pytest.mark.xfail on a method; None without one."""
+    marks = getattr(method, "pytestmark", ())
+    for mark in marks if isinstance(marks, list | tuple) else (marks,):
+        if getattr(mark, "name", "") == "xfail" and mark.kwargs.get("reason"):
+            return str(mark.kwargs["reason"])
+    return None
+
+
+def _for_all(strategies: Mapping[str, Any], check: Check, examples: int) -> None:
+    from hypothesis import HealthCheck, given, settings
+
+    def case(**drawn: Any) -> None:
+        check(**drawn)
+
+    config = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,  # the same verdict every time
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    config(given(**strategies)(case))()
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} is not JSON data")

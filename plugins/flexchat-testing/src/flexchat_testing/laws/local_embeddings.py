@@ -1,0 +1,169 @@
+"""The laws of a provider that only embeds, with a model of its own and no network."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+from flexchat.plugin import (
+    ChatOptions,
+    EmbeddingProvider,
+    Embeddings,
+    ModelInfo,
+    ModelNotFoundError,
+    ProviderError,
+    ProviderRequestError,
+    UserMessage,
+)
+
+from .law import Conformance, law, require, shown
+
+_TEXTS = (
+    "The cat sleeps on the warm windowsill.",
+    "A kitten is dozing beside the sunny window.",
+    "Quarterly revenue rose by eleven percent.",
+    "Die Straße ist gesperrt.",
+    "print('hello')",
+)
+_HOSTILE = (
+    "\ud800 half a character",
+    "a\0b",
+    "\N{ZERO WIDTH SPACE}",
+    "\x1b[31m",
+    "e\u0301" * 3000,
+    "x" * 100_000,
+    "🧵" * 500,
+)
+_CLOSE = 1e-3
+_PATIENCE_S = 0.5
+
+
+class LocalEmbeddingsConformance(Conformance):
+    """What a provider keeps whose type names a model as ``local_embeddings``.
+
+    Document stores use such a model where a config names none, so it must work without settings, key and network.
+
+    Attributes:
+        model: The model that is asked: the ProviderType's local_embeddings.
+    """
+
+    model: ClassVar[str]
+
+    def make_provider(self) -> EmbeddingProvider:
+        """Return the provider."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_provider")
+
+    @law()
+    async def test_vectors_keep_order_and_count(self) -> None:
+        """One vector for each text, in their order, all of one length; nothing asked gives nothing back."""
+        found = await self._embed(_TEXTS)
+        require(isinstance(found, Embeddings), f"embed returns Embeddings, got {shown(found)}")
+        require(len(found.vectors) == len(_TEXTS), f"{len(_TEXTS)} texts, {len(found.vectors)} vectors")
+        lengths = {len(vector) for vector in found.vectors}
+        require(len(lengths) == 1, f"vectors of one model have one length, got {sorted(lengths)}")
+        turned = await self._embed(_TEXTS[::-1])
+        wrong = [i for i, vector in enumerate(turned.vectors[::-1]) if not _same(vector, found.vectors[i])]
+        require(not wrong, f"asked in another order, these texts have another vector: {wrong}")
+        require(not (await self._embed(())).vectors, "no texts, no vectors")
+
+    @law()
+    async def test_a_text_has_one_vector(self) -> None:
+        """A vector depends on its text alone: neither on the texts beside it nor on when it is made."""
+        together = (await self._embed(_TEXTS)).vectors
+        for text, vector in zip(_TEXTS, together, strict=True):
+            alone = (await self._embed((text,))).vectors[0]
+            require(_same(alone, vector), f"alone and among others {text!r} has different vectors")
+
+    @law()
+    async def test_nearness_is_meaning(self) -> None:
+        """A paraphrase is nearer than a stranger."""
+        cat, kitten, revenue, *_ = (await self._embed(_TEXTS)).vectors
+        near, far = _cosine(cat, kitten), _cosine(cat, revenue)
+        require(near > far, f"a paraphrase has cosine {near:.3f}, a sentence on something else {far:.3f}")
+
+    @law()
+    async def test_any_text_has_a_vector(self) -> None:
+        """Halves of characters, NUL, control characters and texts without end: finite numbers, not all of them 0."""
+        found = await self._embed(_HOSTILE)
+        for text, vector in zip(_HOSTILE, found.vectors, strict=True):
+            fits = all(map(math.isfinite, vector)) and any(vector)
+            require(fits, f"{shown(text, 40)} has the vector {shown(list(vector)[:5])}")
+
+    @law()
+    async def test_a_cut_is_told(self) -> None:
+        """What a model does not read of a long text is said in warnings; a short one gives none."""
+        require((await self._embed(("word " * 50_000,))).warnings, "250,000 letters were read without a warning")
+        require(not (await self._embed(_TEXTS[:1])).warnings, "a short sentence gave a warning")
+
+    @law()
+    async def test_the_event_loop_stays_free(self) -> None:
+        """While the model computes, other tasks run; and a task that is cancelled ends."""
+        provider = self.make_provider()
+        try:
+            await provider.embed(_TEXTS[:1], self.model)  # loads
+            task = asyncio.create_task(provider.embed(["word " * 200] * 200, self.model))
+            clock = asyncio.get_running_loop()
+            started = clock.time()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            require(clock.time() - started < _PATIENCE_S, "embed holds the event loop while it computes")
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
+            require(done and task.cancelled(), "a cancelled embed does not end")
+            again = await asyncio.gather(*(provider.embed((text,), self.model) for text in _TEXTS))
+        finally:
+            await provider.aclose()
+        alone = (await self._embed(_TEXTS)).vectors
+        mixed = [i for i, one in enumerate(again) if not _same(one.vectors[0], alone[i])]
+        require(not mixed, f"side by side, these texts got another's vector: {mixed}")
+
+    @law()
+    async def test_what_it_cannot_do_is_a_provider_error(self) -> None:
+        """Chat is an unsupported feature, another model is not found, and other dimensions are refused or kept."""
+        provider = self.make_provider()
+        try:
+            try:
+                await provider.generate_chat((UserMessage(content="Hello"),), self.model, ChatOptions())
+                raise AssertionError("a model for embeddings has answered a chat")
+            except ProviderRequestError as error:
+                require(error.kind == "unsupported_feature", f'kind is "unsupported_feature", got {error.kind!r}')
+            try:
+                await provider.embed(_TEXTS[:1], "kit-model")
+                raise AssertionError("an unknown model has made vectors")
+            except ModelNotFoundError:
+                pass
+            try:
+                found = await provider.embed(_TEXTS[:1], self.model, dimensions=7)
+                require(len(found.vectors[0]) == 7, "dimensions=7 was neither kept nor refused")
+            except ProviderError:
+                pass
+        finally:
+            await provider.aclose()
+
+    @law()
+    async def test_the_model_is_listed(self) -> None:
+        """list_models has the model, as one for embeddings."""
+        provider = self.make_provider()
+        try:
+            models: Sequence[ModelInfo] = await provider.list_models()
+        finally:
+            await provider.aclose()
+        found = [model for model in models if model.id == self.model]
+        require(found and "embedding" in found[0].capabilities, f"{self.model} is not listed as such: {shown(models)}")
+
+    async def _embed(self, texts: Sequence[str]) -> Embeddings:
+        provider = self.make_provider()
+        try:
+            return await provider.embed(texts, self.model)
+        finally:
+            await provider.aclose()
+
+
+def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
+
+
+def _same(a: Sequence[float], b: Sequence[float]) -> bool:
+    return len(a) == len(b) and max(abs(x - y) for x, y in zip(a, b, strict=True)) < _CLOSE

@@ -1,0 +1,243 @@
+"""Laws of what a provider sends."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from flexchat.plugin import (
+    AssistantMessage,
+    ChatOptions,
+    Reasoning,
+    ResponseFormat,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+from .encoding import check_encoder
+from .law import law, require, shown
+from .samples import (
+    FIRST,
+    FOREIGN_THOUGHT,
+    FOREIGN_TOKEN,
+    HELLO,
+    SECOND,
+    TOOLS,
+    foreign_conversation,
+    result_text,
+    said,
+)
+from .wire import ProviderKit
+
+_FORMAT = ResponseFormat(
+    name="kit_answer",
+    schema={
+        "type": "object",
+        "properties": {"kit_field": {"type": "string"}},
+        "required": ["kit_field"],
+        "additionalProperties": False,
+    },
+)
+# What is asked for, and what must then stand in the request (None: it must only be another request).
+_OPTIONS: tuple[tuple[str, Any, Any], ...] = (
+    ("max_tokens", 321, 321),
+    ("temperature", 0.25, 0.25),
+    ("top_p", 0.75, 0.75),
+    ("stop", ("HALT",), "HALT"),
+    ("seed", 4711, 4711),
+    ("response_format", _FORMAT, "kit_field"),
+    ("response_format", ResponseFormat(type="json_object"), None),
+    ("reasoning", Reasoning(effort="low"), None),
+    ("reasoning", Reasoning(budget_tokens=2345), None),
+)
+_TOOL_OPTIONS: tuple[tuple[str, Any, Any], ...] = (
+    ("tool_choice", "none", None),
+    ("tool_choice", "required", None),
+    ("allowed_tools", ("kit_second",), None),
+    ("parallel_tool_calls", False, None),
+)
+
+
+class RequestLaws(ProviderKit):
+    """A request says what it was given, all of it, and nothing else."""
+
+    @law("http", draw=said)
+    async def test_a_request_is_json_whatever_is_said(self, text: str) -> None:
+        """People send any text, halves of characters too: the request is JSON in UTF-8, and holds the text."""
+        for stream in self.ways:
+            asked, _ = await self.sent((UserMessage(content=f"<{text}>"),), stream=stream)
+            whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            require(
+                f"<{whole}>" in {*_texts(asked.body)},
+                f"the user said {f'<{text}>'!r}; no text of the request's body is that: {shown(asked.body)}",
+            )
+
+    @law("http")
+    async def test_each_message_is_sent_once_and_in_order(self) -> None:
+        """Every message of the conversation is in the request, once, in its place."""
+        messages = (
+            SystemMessage(content="MARK-0"),
+            UserMessage(content="MARK-1"),
+            AssistantMessage(parts=(TextPart(text="MARK-2"),)),
+            UserMessage(content="MARK-3"),
+        )
+        for stream in self.ways:
+            text = (await self.sent(messages, stream=stream))[0].text
+            counts = [text.count(f"MARK-{i}") for i in range(4)]
+            require(
+                counts == [1, 1, 1, 1], f"each of four messages is sent once; they are there {counts} times: {text}"
+            )
+            places = [text.index(f"MARK-{i}") for i in (1, 2, 3)]
+            require(places == sorted(places), f"the conversation is out of order: {text}")
+
+    @law("http", "tools")
+    async def test_a_request_leaves_its_input_alone(self) -> None:
+        """Messages and options are the caller's: they are the same after a request, and give the same request again."""
+        options = ChatOptions(
+            tools=await self.encoded(*TOOLS), temperature=0.5, stop=("x",), response_format=_FORMAT, extra={"kit": {}}
+        )
+        messages = foreign_conversation()
+        for stream in self.ways:
+            before = copy.deepcopy((messages, options))
+            first, _ = await self.sent(messages, options, stream=stream)
+            require((messages, options) == before, "a request changed the messages or options it was made from")
+            again, _ = await self.sent(messages, options, stream=stream)
+            require(first.content == again.content, "the same messages and options gave another request")
+
+    @law("http")
+    async def test_without_tools_nothing_is_said_of_tools(self) -> None:
+        """Services refuse an empty tools list, and a tool_choice without tools: leave the keys out."""
+        for stream in self.ways:
+            for choice in ("auto", "none", "required"):
+                options = ChatOptions(tool_choice=choice, parallel_tool_calls=False, allowed_tools=())
+                body = (await self.sent(HELLO, options, stream=stream))[0].body
+                keys = [key for key in body if "tool" in key.lower()]
+                require(not keys, f'without tools (tool_choice="{choice}") the request has {", ".join(keys)}')
+
+    @law("http", "tools")
+    async def test_the_tools_are_sent(self) -> None:
+        """options.tools, in the words of the tool format, are in the request: no name, text or schema is lost."""
+        tools = await self.encoded(FIRST, SECOND)
+        for stream in self.ways:
+            asked, _ = await self.sent(HELLO, ChatOptions(tools=tools), stream=stream)
+            there = {*_texts(asked.body)}
+            for encoded in tools:
+                lost = [text for text in _texts(encoded) if text not in there]
+                require(not lost, f"the request lacks {shown(lost)} of the tool {shown(encoded)}")
+
+    @law("http")
+    async def test_zero_is_sent_as_zero(self) -> None:
+        """temperature=0 asks for the likeliest answer; it is no "unset", so test for None and not for truth."""
+        for stream in self.ways:
+            plain, before = await self.sent(HELLO, stream=stream)
+            for name in ("temperature", "top_p", "seed"):
+                given: dict[str, Any] = {name: 0}
+                asked, result = await self.sent(HELLO, ChatOptions(**given), stream=stream)
+                added = [value for value in _new_values(plain.body, asked.body) if not isinstance(value, bool)]
+                require(
+                    0 in added or _new_warnings(before, result),
+                    f"{name}=0 is not in the request, and no warning says so",
+                )
+
+    @law("http", "tools")
+    async def test_every_option_is_honoured_or_warned_of(self) -> None:
+        """What a provider cannot honour it says in the result's warnings; nothing is dropped silently."""
+        tools = await self.encoded(FIRST, SECOND)
+        for stream in self.ways:
+            for table, base in ((_OPTIONS, ChatOptions()), (_TOOL_OPTIONS, ChatOptions(tools=tools))):
+                plain, before = await self.sent(HELLO, base, stream=stream)
+                for name, value, mark in table:
+                    asked, result = await self.sent(HELLO, attrs.evolve(base, **{name: value}), stream=stream)
+                    if _new_warnings(before, result):
+                        continue
+                    there = asked.body != plain.body if mark is None else mark in [*_new_values(plain.body, asked.body)]
+                    require(
+                        there,
+                        f"{name}={shown(value)} changes nothing in the request, and no warning of the result says so",
+                    )
+
+    @law("http")
+    async def test_extra_is_merged_into_the_request(self) -> None:
+        """options.extra is the way to say what FlexChat does not know: it goes into the body last, unread."""
+        for stream in self.ways:
+            asked, _ = await self.sent(HELLO, ChatOptions(extra={"kit_extra": {"a": [1]}}), stream=stream)
+            require(
+                asked.body.get("kit_extra") == {"a": [1]}, f"extra is not in the request's body: {shown(asked.body)}"
+            )
+
+    @law("http", "tools")
+    async def test_a_conversation_of_another_provider_goes_on(self) -> None:
+        """A history made elsewhere is sent without what is opaque or only thought, and its calls keep their results."""
+        options = ChatOptions(tools=await self.encoded(FIRST))
+        for stream in self.ways:
+            asked, _ = await self.sent(foreign_conversation(), options, stream=stream)
+            for mark in ("MARK-system", "MARK-question", "MARK-text", "MARK-answer", "MARK-more"):
+                require(mark in asked.text, f"{mark} is missing in the request")
+            require(FOREIGN_TOKEN not in asked.text, "another provider's opaque data was sent to this service")
+            require(FOREIGN_THOUGHT not in asked.text, "what another provider's model thought was sent to this service")
+            self.check_results(asked.body, {1: "RESULT-1"})
+
+    @law("http", "tools")
+    async def test_a_call_that_could_not_be_read_can_be_sent_back(self) -> None:
+        """A model may write broken arguments: the next request is still valid, and the call keeps its result."""
+        call = ToolCall.from_text("kit_first", "{broken")
+        messages = (
+            *HELLO,
+            AssistantMessage(parts=(call,)),
+            ToolMessage(tool_call_id=call.id, name="kit_first", content=result_text(1), is_error=True),
+        )
+        options = ChatOptions(tools=await self.encoded(FIRST))
+        for stream in self.ways:
+            body = (await self.sent(messages, options, stream=stream))[0].body
+            keys = {key for key, _, _ in self.read_tool_calls(body)}
+            results = self.read_tool_results(body)
+            require(
+                len(results) == 1 and results[0][0] in keys and "RESULT-1" in results[0][1],
+                f"the broken call and its result must both be in the request; calls {sorted(keys)}, results {results}",
+            )
+
+    @law("tools")
+    def test_a_tool_format_is_pure(self) -> None:
+        """An encoder returns JSON data that names every tool, the same each time, and leaves the definitions alone."""
+        require(self.tool_formats, 'supports has "tools": tool_formats must be the ProviderType\'s tool_formats')
+        for name, encode in self.tool_formats.items():
+            check_encoder(name, encode)
+
+
+def _values(data: Any) -> Iterator[Any]:
+    """Yield JSON data and all that is in it."""
+    yield data
+    for item in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from _values(item)
+
+
+def _texts(data: Any) -> Iterator[str]:
+    yield from (value for value in _values(data) if isinstance(value, str))
+
+
+def _new_values(before: Any, after: Any) -> Iterator[Any]:
+    """Yield keys and plain values of a body that stand there in another place, or not at all, in an earlier one."""
+    if isinstance(after, dict):
+        known = before if isinstance(before, dict) else {}
+        for key, item in after.items():
+            if key not in known:
+                yield key
+            yield from _new_values(known.get(key, _NOTHING), item)
+    elif isinstance(after, list):
+        known_items = before if isinstance(before, list) else []
+        for index, item in enumerate(after):
+            yield from _new_values(known_items[index] if index < len(known_items) else _NOTHING, item)
+    elif before is _NOTHING or before != after or type(before) is not type(after):
+        yield after
+
+
+_NOTHING = object()
+
+
+def _new_warnings(before: Any, after: Any) -> list[str]:
+    return [warning for warning in after.warnings if warning not in before.warnings]

@@ -1,0 +1,222 @@
+"""The laws of a retriever: what can be searched."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from flexchat.plugin import Collection, Document, FilterError, RetrievalHits, Retriever, Where, holds, read_filter
+
+from .filter_samples import filters_about
+from .law import Conformance, law, require, shown
+from .running import check_light, in_time
+from .samples import said
+
+_UNREADABLE: tuple[Any, ...] = (
+    {"$nor": [{"a": 1}]},
+    {"a": {"$like": "x"}},
+    {"$or": []},
+    {"a": {"$in": 1}},
+    {"a": None},
+)
+NOWHERE = "no-such-collection-anywhere"
+
+
+class RetrieverConformance(Conformance):
+    """What every retriever keeps.
+
+    Attributes:
+        question: What is searched for; at least three passages of make_retriever's store fit.
+        collection: A collection that holds some, not all, of those passages, where there are "collections".
+        plugin: The module of the entry point, for the law about imports.
+        deadline_s: Seconds one query may take.
+    """
+
+    capabilities: ClassVar[Mapping[str, str]] = {
+        "collections": "documents belong to collections, one of which is named in collection",
+        "sorted_distances": "hits are ranked by their distances alone",
+    }
+    question: ClassVar[str] = ""
+    collection: ClassVar[str] = ""
+    plugin: ClassVar[str] = ""
+    deadline_s: ClassVar[float] = 5.0
+
+    def make_retriever(self) -> Retriever:
+        """Return a store in which the question finds at least three passages."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_retriever")
+
+    def make_empty(self) -> Retriever:
+        """Return a store without a document."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_empty")
+
+    @contextlib.asynccontextmanager
+    async def opened(self, *, empty: bool = False) -> AsyncIterator[Any]:
+        """Open a store for the length of a law: make_retriever's, or make_empty's."""
+        store = self.make_empty() if empty else self.make_retriever()
+        try:
+            yield store
+        finally:
+            await store.aclose()
+
+    async def ask(
+        self,
+        store: Retriever,
+        text: str | None = None,
+        *,
+        collection: str | None = None,
+        top_k: int = 10,
+        where: Where | None = None,
+    ) -> RetrievalHits:
+        """Return what a store finds for the question, or for another text, within the deadline."""
+        asked = self.question if text is None else text
+        query = functools.partial(store.query, asked, collection=collection, top_k=top_k, where=where)
+        hits: RetrievalHits = await in_time(query, self.deadline_s, f"the question {asked[:100]!r}")
+        return hits
+
+    @law()
+    async def test_hits_have_their_shape(self) -> None:
+        """A query returns RetrievalHits: documents, and a distance for each, from 0."""
+        async with self.opened() as store:
+            hits = await self.ask(store)
+        require(isinstance(hits, RetrievalHits), f"query returns RetrievalHits, got {shown(hits)}")
+        require(
+            isinstance(hits.documents, tuple) and all(isinstance(d, Document) for d in hits.documents),
+            f"documents is a tuple of Document, got {shown(hits.documents)}",
+        )
+        count = len(hits.documents)
+        require(count >= 3, f"the question must find at least three passages, it finds {count}")
+        require(len(hits.distances) == count, f"{count} documents have {len(hits.distances)} distances")
+        fine = all(isinstance(d, float | int) and math.isfinite(d) and d >= 0 for d in hits.distances)
+        require(fine, f"a distance is a finite number from 0, got {shown(hits.distances)}")
+        require(all(d.text.strip() for d in hits.documents), "a document without text says nothing to a model")
+
+    @law("sorted_distances")
+    async def test_the_nearest_comes_first(self) -> None:
+        """A store that ranks by distance alone returns the smallest first."""
+        async with self.opened() as store:
+            distances = (await self.ask(store)).distances
+        require([*distances] == sorted(distances), f"the best comes first: distances {shown(distances)}")
+
+    @law()
+    async def test_no_more_than_top_k_come(self) -> None:
+        """top_k is the most: fewer only where there are fewer, and those are the best ones."""
+        async with self.opened() as store:
+            many = (await self.ask(store, top_k=1000)).documents
+            for top_k in (1, 2, 3):
+                found = (await self.ask(store, top_k=top_k)).documents
+                require(len(found) == top_k, f"top_k={top_k} gave {len(found)} of {len(many)} passages")
+                require(found == many[:top_k], f"top_k={top_k} gave other passages than the first {top_k} of all")
+
+    @law()
+    async def test_an_unknown_collection_has_nothing(self) -> None:
+        """A collection that is not there gives no hits, or an error that names it; never passages of another."""
+        async with self.opened() as store:
+            try:
+                hits = await self.ask(store, collection=NOWHERE)
+            except (asyncio.CancelledError, AssertionError):
+                raise
+            except Exception as error:  # noqa: BLE001  whatever the store's own error is
+                require(NOWHERE in str(error), f"the error must name the collection {NOWHERE!r}: {shown(str(error))}")
+                return
+        require(not hits.documents, f"there is no collection {NOWHERE!r}, and it gave {shown(hits.documents)}")
+
+    @law("collections")
+    async def test_a_collection_is_searched_alone(self) -> None:
+        """collection limits the search to it; None searches all."""
+        async with self.opened() as store:
+            all_of_them = await self.ask(store)
+            some = await self.ask(store, collection=self.collection)
+        wrong = [d for d in some.documents if d.collection != self.collection]
+        require(some.documents, f"the question finds nothing in the collection {self.collection!r}")
+        require(not wrong, f"a search in {self.collection!r} gave {shown(wrong)}")
+        require(
+            len(some.documents) < len(all_of_them.documents),
+            f"collection={self.collection!r} gave as many passages as a search in all",
+        )
+
+    @law()
+    async def test_collections_are_listed(self) -> None:
+        """collections() returns a Collection for every one that hits name, by name, with how many documents it has."""
+        async with self.opened() as store:
+            listed: Sequence[Collection] = await store.collections()
+            hits = (await self.ask(store, top_k=1000)).documents
+        require(
+            all(isinstance(c, Collection) for c in listed), f"collections() returns Collection, got {shown(listed)}"
+        )
+        counts = {c.name: c.documents for c in listed}
+        require([*counts] == sorted(c.name for c in listed), f"collections come by name, each once: {shown([*counts])}")
+        for name in {d.collection for d in hits if d.collection is not None}:
+            found = sum(d.collection == name for d in hits)
+            require(name in counts, f"hits come from {name!r}, which collections() does not have: {shown([*counts])}")
+            require(counts[name] >= found, f"{name!r} has {counts[name]} documents, and {found} were found in it")
+
+    @law()
+    async def test_filters_mean_what_they_say(self) -> None:
+        """where lets exactly those documents through that flexchat.plugin.holds lets through."""
+        async with self.opened() as store:
+            everything = (await self.ask(store, top_k=1000)).documents
+            for where in filters_about(everything):
+                found = (await self.ask(store, top_k=1000, where=where)).documents
+                condition = read_filter(where)
+                wanted = [d for d in everything if holds(condition, d.metadata)]
+                strange = [d for d in found if d not in wanted]
+                require(not strange, f"where={where!r} lets through {shown(strange)}")
+                missing = [d for d in wanted if d not in found]
+                require(not missing, f"where={where!r} leaves out {shown(missing)}")
+
+    @law()
+    async def test_a_filter_that_cannot_be_read_is_refused(self) -> None:
+        """Every store refuses it with FilterError: read it with flexchat.plugin.read_filter."""
+        async with self.opened() as store:
+            for where in _UNREADABLE:
+                try:
+                    await self.ask(store, where=where)
+                except FilterError:
+                    continue
+                raise AssertionError(f"where={where!r} must raise FilterError")
+
+    @law()
+    async def test_an_empty_store_has_nothing(self) -> None:
+        """A store without a document answers with no hits; it does not fail."""
+        async with self.opened(empty=True) as store:
+            hits = await self.ask(store)
+        require(not hits.documents and not hits.distances, f"an empty store gave {shown(hits)}")
+
+    @law(draw=lambda: _many(said()["text"]), examples=6)
+    async def test_any_question_is_answered(self, questions: list[str]) -> None:
+        """People and models ask anything: whatever the text, there is an answer, and nothing is raised."""
+        async with self.opened() as store:
+            for text in questions:
+                try:
+                    hits = await self.ask(store, text)
+                except (asyncio.CancelledError, AssertionError):
+                    raise
+                except Exception as error:
+                    raise AssertionError(f"the question {text!r} raises {type(error).__name__}: {error}") from error
+                require(isinstance(hits, RetrievalHits), f"the question {text!r} gave {shown(hits)}")
+
+    @law()
+    async def test_questions_side_by_side_do_not_mix(self) -> None:
+        """One store serves many turns at once, and the same question has the same answer."""
+        async with self.opened() as store:
+            expected = await self.ask(store, top_k=3)
+            asked = [store.query(self.question, collection=None, top_k=3 - i % 3) for i in range(9)]
+            for number, hits in enumerate(await asyncio.gather(*asked)):
+                wanted = expected.documents[: 3 - number % 3]
+                require(hits.documents == wanted, f"question {number} of nine at once got {shown(hits.documents)}")
+
+    @law()
+    def test_its_module_is_light(self) -> None:
+        """Every command imports every plugin: what is heavy is imported where it is used."""
+        check_light(self.plugin)
+
+
+def _many(strategy: Any) -> Mapping[str, Any]:
+    """Return a strategy for some values at once: a store that is filled first is costly to open for each."""
+    from hypothesis import strategies as st
+
+    return {"questions": st.lists(strategy, min_size=4, max_size=8)}

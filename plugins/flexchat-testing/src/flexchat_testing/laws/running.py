@@ -1,0 +1,182 @@
+"""How a piece of a plugin behaves while it runs: in time, beside the event loop, light to import."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from flexchat.host import as_json
+
+from .law import require, shown
+
+# What costs a tenth of a second and more to import; every command of every user imports every plugin.
+HEAVY = (
+    "PIL",
+    "aiohttp",
+    "anthropic",
+    "boto3",
+    "cattrs",
+    "chromadb",
+    "google.genai",
+    "grpc",
+    "httpx",
+    "hypothesis",
+    "jsonschema",
+    "langchain",
+    "lxml",
+    "matplotlib",
+    "numexpr",
+    "numpy",
+    "ollama",
+    "openai",
+    "pandas",
+    "psycopg",
+    "pydantic",
+    "pymongo",
+    "pytest",
+    "re2",
+    "redis",
+    "requests",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+    "tensorflow",
+    "torch",
+    "transformers",
+    "yaml",
+)
+
+# Said by Python about a mistake in the code; a model can do nothing with it.
+_OF_THE_CODE = (AttributeError, IndexError, KeyError, NameError, NotImplementedError, RecursionError, TypeError)
+_BLOCKED_S = 0.2
+_TRIES = 3
+
+
+@functools.cache
+def heavy_imports(module: str) -> tuple[str, ...]:
+    """Return which heavy packages are loaded with a module, in a Python of its own that reaches no network.
+
+    Raises:
+        AssertionError: The module cannot be imported.
+    """
+    code = (
+        "import sys\nfrom flexchat_testing.sockets import forbid_sockets\n"
+        f"with forbid_sockets():\n    import {module}\n"
+        f"print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    path = os.pathsep.join(part for part in sys.path if part)
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    require(done.returncode == 0, f"{module} cannot be imported: {_last_line(done.stderr)}")
+    return tuple(done.stdout.split())
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it ended without a word"])[-1][:500]
+
+
+def check_light(module: str) -> None:
+    """Check that a plugin's module loads nothing heavy."""
+    require(module, "plugin must name the module of the entry point: the one that holds the hooks")
+    found = heavy_imports(module)
+    require(
+        not found,
+        f"importing {module} imports {', '.join(found)}: import them where they are used, since every command loads "
+        "every plugin",
+    )
+
+
+def check_json(value: Any, what: str) -> None:
+    """Check that a value has a JSON form."""
+    try:
+        as_json(value)
+    except ValueError as error:
+        raise AssertionError(f"{what} must be JSON data: {error} ({shown(value)})") from None
+
+
+class TooSlowError(AssertionError):
+    """A call takes longer than its deadline."""
+
+
+async def in_time(asked: Callable[[], Awaitable[Any]], deadline_s: float, what: str) -> Any:
+    """Return what is asked for, within a deadline.
+
+    Raises:
+        TooSlowError: It takes longer.
+    """
+    try:
+        async with asyncio.timeout(deadline_s) as deadline:
+            return await asked()
+    except TimeoutError:
+        if deadline.expired():
+            raise TooSlowError(f"{what} took longer than {deadline_s:g} s (deadline_s): bound its work") from None
+        raise
+
+
+async def check_loop_free(asked: Callable[[], Awaitable[Any]], what: str) -> None:
+    """Check that the event loop goes on while something runs; a busy machine gets several tries."""
+    longest = 0.0
+    for _ in range(_TRIES):
+        longest = await _longest_gap(asked)
+        if longest < _BLOCKED_S:
+            return
+    raise AssertionError(
+        f"{what} held the event loop for {longest:.2f} s: all other turns stand still meanwhile; make it a plain def, "
+        "which runs in a thread, or await what it waits for"
+    )
+
+
+async def _longest_gap(asked: Callable[[], Awaitable[Any]]) -> float:
+    gaps = [0.0]
+
+    async def tick() -> None:
+        last = time.perf_counter()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.perf_counter()
+            gaps.append(now - last)
+            last = now
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0)
+    try:
+        await asked()
+        await asyncio.sleep(0.01)
+    finally:
+        ticking.cancel()
+    return max(gaps)
+
+
+async def check_error(asked: Callable[[], Awaitable[Any]], what: str) -> None:
+    """Check that something fails, with a text a model can act on."""
+    try:
+        value = await asked()
+    except TooSlowError:
+        raise
+    except Exception as error:  # noqa: BLE001  a plugin may raise anything; which class it is, is the law
+        _check_words(error, what)
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError):
+            raise
+        raise AssertionError(f"{what} raised {type(error).__name__}: raise an Exception of your own") from None
+    else:
+        raise AssertionError(f"{what} must be refused, and returned {shown(value)}")
+
+
+def _check_words(error: Exception, what: str) -> None:
+    text = str(error)
+    require(
+        type(error) not in _OF_THE_CODE,
+        f"{what} raised {type(error).__name__}: {shown(text)}; raise an error of your own that says what to do instead",
+    )
+    require(text.strip(), f"{what} raised {type(error).__name__} without a text: the model reads nothing else")
+    require(len(text) <= 1000, f"{what} raised an error of {len(text)} characters; a sentence or two are read")
+    sight = re.search(r"Traceback \(most recent|<[\w.]+ object at 0x|\.py\b", text)
+    require(not sight, f"{what} shows the model the code: {shown(text)}")

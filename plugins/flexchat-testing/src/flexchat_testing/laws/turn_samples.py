@@ -1,0 +1,141 @@
+"""Turns that are hard to keep: everything a message may hold, in texts that storage is seldom tried with."""
+
+from __future__ import annotations
+
+from flexchat.plugin import (
+    AssistantMessage,
+    Citation,
+    ConversationTurn,
+    MediaPart,
+    OpaquePart,
+    PhaseRecord,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    Round,
+    SystemMessage,
+    TextPart,
+    ToolCall,
+    ToolCallRecord,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
+
+_HARD_TEXTS = (
+    "",
+    " \t\r\n ",
+    "a\0b",
+    "\0",
+    "cut \ud83d",
+    "\ude00\ud83d turned round",
+    "\U0001f600 \U00020bb7 漢字 \u05e9\u05dc\u05d5\u05dd",
+    "e\u0301 is not \u00e9, nor is \ufb01 fi",
+    "\ufeffmark\u2028line\u0085next\x1b[31m",
+    "'; DROP TABLE turns; -- \" \\ \\u0000 %s {0} $1",
+    "x" * 200_000,
+)
+_HARD_DATA = {
+    "signature": "c2ln\0\ud83d+/=",
+    "numbers": [2**70, -1, 0.1, 5e-324, 1e308, 1, 1.0],
+    "nested": {"": [None, True, False, {}, [], {"$type": "\0"}]},
+    "type": "a name the format uses itself",
+}
+
+
+def _origin(**data: object) -> ProviderData:
+    return ProviderData(scope="kit", origin="https://kit.example", data=data)
+
+
+def turn(id: str, said: str = "Hello", answered: str = "Hi", *, topic: str = "", at: str = "") -> ConversationTurn:
+    """Return a plain turn: a message and its answer."""
+    answer = AssistantMessage(parts=(TextPart(text=answered),))
+    return ConversationTurn(id=id, messages=(UserMessage(content=said), answer), topic=topic, at=at)
+
+
+def hard_turns() -> list[ConversationTurn]:
+    """Return turns with every kind of message and part, with unreadable arguments, and with hard texts everywhere."""
+    unreadable = ToolCall.from_text("look\0up", '{"city": "Os\0lo\ud800', id="call_unreadable", wire_id="w/1")
+    read = ToolCall.from_text("look_up", '{"b": 1, "a": [1.0, "\\ud83d"]}', id="call_read", provider_data=_origin(n=1))
+    given = ToolCall.from_object("look_up", _HARD_DATA, id="call_given")
+    image = MediaPart(kind="image", mime_type="image/png", data=bytes(range(256)), name="a\0.png")
+    link = MediaPart(kind="document", mime_type="application/pdf", url="https://kit.example/a?b=%00")
+    everything = ConversationTurn(
+        id="everything",
+        messages=(
+            SystemMessage(content="Be brief."),
+            UserMessage(content="What is this?", media=(image, link)),
+            AssistantMessage(
+                parts=(
+                    ReasoningPart(text="hm", provider_data=_origin(**_HARD_DATA)),
+                    ReasoningPart(redacted=True, provider_data=_origin(encrypted="e30=" * 1000)),
+                    OpaquePart(kind="server_search", provider_data=_origin(**_HARD_DATA)),
+                    TextPart(text="I look.", citations=({"url": "https://kit.example", "at": [0, 1]},)),
+                    MediaPart(kind="audio", mime_type="audio/wav", data=b"", provider_data=_origin(id="a")),
+                    unreadable,
+                    read,
+                    given,
+                ),
+                provider_data=_origin(response="r_1"),
+            ),
+            ToolMessage(tool_call_id=unreadable.id, name=unreadable.name, content="not JSON", is_error=True),
+            ToolMessage(tool_call_id=read.id, name=read.name, content='{"ok": "\\u0000 \0"}'),
+            ToolMessage(tool_call_id=given.id, name=given.name, content=""),
+            AssistantMessage(parts=(RefusalPart(text="No.", provider_data=_origin()), TextPart(text=""))),
+            AssistantMessage(),
+        ),
+        topic="\0topic \ud83d",
+        service="main",
+        model="small\0",
+        usage=Usage(input_tokens=10, output_tokens=0, raw={"details": _HARD_DATA}),
+        citations=(Citation(title="A\0", source=None, collection="c", service="docs", distance=0.1, via="prompt"),),
+        at="2026-01-02T03:04:05.678+00:00",
+        intent="\0intent",
+        rule=3,
+        rule_name="the \ud83d rule",
+        phases=(
+            PhaseRecord(phase="topic detection", outcome=None, elapsed_ms=0.5, skipped="no rule asks for it"),
+            PhaseRecord(
+                phase="response generation",
+                input="a\0b",
+                outcome=_HARD_DATA,
+                elapsed_ms=12.25,
+                warnings=("cut \ud83d", ""),
+                usage=Usage(input_tokens=1, raw={"details": _HARD_DATA}),
+            ),
+        ),
+        rounds=(
+            Round(service="main", model="small\0", elapsed_ms=10.5, finish_reason="tool_calls", reasoning="h\0m"),
+            Round(service="main", model="small", elapsed_ms=0, usage=Usage(input_tokens=10, output_tokens=0)),
+        ),
+        tool_calls=(
+            ToolCallRecord(
+                tool="look_up",
+                params=_HARD_DATA,
+                result=ToolResult(success=True, tool_name="look_up", result=_HARD_DATA, notes=("a\0", "b")),
+                iteration=1,
+                call_id="call_given",
+            ),
+            ToolCallRecord(
+                tool="look\0up", params={}, result=ToolResult.failed("look\0up", "Interrupted"), iteration=1
+            ),
+        ),
+        max_iterations_reached=True,
+        finish_reason="length",
+        warnings=("first", "s\ud83econd"),
+        elapsed_ms=123.5,
+    )
+    stopped = ConversationTurn(id="stopped", messages=(UserMessage(content="Hello"),), status="cancelled")
+    failed = ConversationTurn(
+        id="failed", messages=(UserMessage(content="Hello"),), status="failed", error="too \0 long", replay=False
+    )
+    no_calls = ConversationTurn(id="no-calls", messages=(), tool_calls=())
+    texts = [turn(f"text-{i}", text, text, topic=text[:50]) for i, text in enumerate(_HARD_TEXTS)]
+    return [everything, ConversationTurn(id="nothing", messages=()), stopped, failed, no_calls, *texts]
+
+
+def unwritable_turn() -> ConversationTurn:
+    """Return a turn that is no JSON data, which nothing can keep."""
+    call = ToolCall(name="look_up", arguments={"when": object()}, id="call_unwritable")
+    return ConversationTurn(id="unwritable", messages=(AssistantMessage(parts=(call,)),))

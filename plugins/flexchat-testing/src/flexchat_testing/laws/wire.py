@@ -1,0 +1,244 @@
+"""What a provider's author tells the kit of the service's wire format, and how the laws ask the provider."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import httpx
+from flexchat.plugin import (
+    ChatEvent,
+    ChatOptions,
+    ChatProvider,
+    ChatResult,
+    Message,
+    StreamEnd,
+    ToolCall,
+    ToolDefinition,
+    ToolEncoder,
+    ToolMessage,
+)
+
+from .law import Conformance, require, shown
+from .samples import HELLO, result_text
+from .service import Answer, Asked, Service
+
+CAPABILITIES = {
+    "http": "its requests go out over the transport that make_provider is given",
+    "streaming": "it has stream_chat",
+    "tools": "it takes tools, and its models call them",
+    "parallel_tools": "one answer may hold several calls",
+    "usage": "answers tell the tokens they cost",
+    "opaque": "answers hold data that must go back as it came",
+    "models": "it can list the service's models",
+    "embeddings": "it has embed",
+}
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+Reply = Any
+"""A body as the service writes it: JSON data; text or bytes for what is not JSON."""
+
+
+class ProviderKit(Conformance):
+    """The part of a provider's conformance class that its author writes.
+
+    Attributes:
+        model: The model that is asked.
+        key: What make_provider uses as the key; None for a service without one.
+        input_tokens, output_tokens: What every reply says it cost, where "usage" is supported.
+        tool_formats: The ProviderType's.
+        stream_type: Content type of a streamed answer.
+    """
+
+    capabilities: ClassVar[Mapping[str, str]] = CAPABILITIES
+    model: ClassVar[str] = "kit-model"
+    key: ClassVar[str | None] = "kit-key-1f6c3a5b7d9e"
+    input_tokens: ClassVar[int] = 11
+    output_tokens: ClassVar[int] = 7
+    tool_formats: ClassVar[Mapping[str, ToolEncoder]] = {}
+    stream_type: ClassVar[str] = "text/event-stream"
+
+    def make_provider(self, transport: httpx.AsyncBaseTransport) -> ChatProvider:
+        """Return the provider, sending its requests over transport and using ``self.key``."""
+        raise self._unwritten("make_provider")
+
+    def text_reply(self, text: str, *, finish: str = "stop") -> Reply:
+        """Return an answer that says text.
+
+        Args:
+            finish: "stop", or "length" for one that the output limit cut off.
+        """
+        raise self._unwritten("text_reply")
+
+    def tool_reply(
+        self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
+    ) -> Reply:
+        """Return an answer that asks for tools, by name and arguments.
+
+        Args:
+            text: What the model says before the calls.
+            finish: "stop" where the service is to end as if there were no calls.
+        """
+        raise self._unwritten("tool_reply", "tools")
+
+    def error_reply(self, kind: str) -> tuple[int, Reply] | None:
+        """Return status and body of a refusal; None for a kind this service does not have.
+
+        Args:
+            kind: "auth", "rate", "overloaded" and "request", which every service has; "quota", "model_not_found",
+                "context_length", "content_filter".
+        """
+        raise self._unwritten("error_reply")
+
+    def as_stream(self, reply: Reply) -> Iterable[str | bytes]:
+        """Return a reply as the service streams it, in at least three pieces if it says something."""
+        raise self._unwritten("as_stream", "streaming")
+
+    def read_tool_calls(self, body: Any) -> Sequence[tuple[str, str, Mapping[str, Any]]]:
+        """Return the calls that a request repeats from earlier answers, in order: key, name, arguments.
+
+        The key is what the service finds a call's result by: its id, or its name where there are no ids.
+        """
+        raise self._unwritten("read_tool_calls", "tools")
+
+    def read_tool_results(self, body: Any) -> Sequence[tuple[str, str]]:
+        """Return the tools' results in a request, in order: the key of the call, the content as text."""
+        raise self._unwritten("read_tool_results", "tools")
+
+    def opaque_reply(self, token: str) -> Reply:
+        """Return an answer with data that must go back with the next request; the data contains token."""
+        raise self._unwritten("opaque_reply", "opaque")
+
+    def models_reply(self, ids: Sequence[str]) -> Reply:
+        """Return the service's list of models."""
+        raise self._unwritten("models_reply", "models")
+
+    def read_embed_texts(self, body: Any) -> Sequence[str]:
+        """Return the texts of a request for vectors."""
+        raise self._unwritten("read_embed_texts", "embeddings")
+
+    def embed_reply(self, vectors: Sequence[Sequence[float]]) -> Reply:
+        """Return an answer with these vectors."""
+        raise self._unwritten("embed_reply", "embeddings")
+
+    def other_reply(self, asked: Asked) -> Reply | None:
+        """Return the answer to a request that is part of no exchange (a look-up); None for all others."""
+        return None
+
+    def _unwritten(self, method: str, word: str = "") -> NotImplementedError:
+        why = f'supports has "{word}"' if word else "every provider needs it"
+        return NotImplementedError(f"{type(self).__name__} must write {method}: {why}")
+
+    @property
+    def ways(self) -> tuple[bool, ...]:
+        """How the provider can be asked: whole, and streamed if it can."""
+        return (False, True) if "streaming" in self.supports else (False,)
+
+    def answer(self, reply: Reply, *, stream: bool = False, status: int = 200, **rest: Any) -> Answer:
+        """Return what the service sends for a reply."""
+        pieces = [as_bytes(piece) for piece in self.as_stream(reply)] if stream else [as_bytes(reply)]
+        kind = self.stream_type if stream else "application/json"
+        return Answer(status=status, headers={"content-type": kind}, pieces=tuple(pieces), **rest)
+
+    @contextlib.asynccontextmanager
+    async def serving(
+        self, *answers: Answer | Exception, by: Callable[[Asked], Answer] | None = None
+    ) -> AsyncIterator[tuple[ChatProvider, Service]]:
+        """Give a provider and the service it talks to."""
+
+        def other(asked: Asked) -> Answer | None:
+            reply = self.other_reply(asked)
+            return None if reply is None else self.answer(reply)
+
+        service = Service(by or answers, other)
+        provider = self.make_provider(service)
+        try:
+            yield provider, service
+        finally:
+            await provider.aclose()
+
+    async def chat(
+        self,
+        provider: ChatProvider,
+        messages: Sequence[Message] = HELLO,
+        options: ChatOptions | None = None,
+        *,
+        stream: bool = False,
+    ) -> ChatResult:
+        """Ask, in one of the ways."""
+        if stream:
+            return (await self.events(provider, messages, options))[-1].result  # type: ignore[union-attr]
+        return await provider.generate_chat(messages, self.model, options or ChatOptions())
+
+    async def events(
+        self, provider: Any, messages: Sequence[Message] = HELLO, options: ChatOptions | None = None
+    ) -> list[ChatEvent]:
+        """Ask for a stream and return all of its events; the last one is the StreamEnd."""
+        stream = provider.stream_chat(messages, self.model, options or ChatOptions())
+        events = [event async for event in stream]
+        ends = [event for event in events if type(event) is StreamEnd]
+        require(
+            len(ends) == 1 and events[-1] is ends[0],
+            f"a stream's last event, and no other, is a StreamEnd; got {shown(events[-3:])}",
+        )
+        return events
+
+    async def said(self, reply: Reply, *, stream: bool = False) -> ChatResult:
+        """Return what the provider makes of a reply."""
+        async with self.serving(self.answer(reply, stream=stream)) as (provider, _):
+            return await self.chat(provider, stream=stream)
+
+    async def sent(
+        self, messages: Sequence[Message] = HELLO, options: ChatOptions | None = None, *, stream: bool = False
+    ) -> tuple[Asked, ChatResult]:
+        """Return the request the provider sends, and what it returns for "ok"."""
+        async with self.serving(self.answer(self.text_reply("ok"), stream=stream)) as (provider, service):
+            result = await self.chat(provider, messages, options, stream=stream)
+        require(len(service.asked) == 1, f"one exchange is one request, got {len(service.asked)}")
+        return service.asked[0], result
+
+    async def encoded(self, *tools: ToolDefinition) -> tuple[dict[str, Any], ...]:
+        """Return tools in the provider's words, as the tool registry hands them over."""
+        async with self.serving() as (provider, _):
+            format = provider.tool_format(self.model)
+        require(
+            format in self.tool_formats,
+            f"tool_format({self.model!r}) is {format!r}, which is not in tool_formats ({', '.join(self.tool_formats)})",
+        )
+        return tuple(self.tool_formats[format](tools))
+
+    def check_results(self, body: Any, expected: Mapping[int, str]) -> None:
+        """Check that every result in a request stands with its call: the one with argument n has RESULT-n."""
+        left: dict[str, list[Any]] = {}
+        for key, _, arguments in self.read_tool_calls(body):
+            left.setdefault(key, []).append(arguments.get("n"))
+        found: dict[Any, str] = {}
+        for key, content in self.read_tool_results(body):
+            require(left.get(key), f"a request has a result for {key!r}, which no call before it has")
+            found[left[key].pop(0)] = content
+        for number, mark in expected.items():
+            require(
+                mark in found.get(number, ""),
+                f"the result of the call with n = {number} must contain {mark!r}; by its key it is "
+                f"{shown(found.get(number))} (all results: {shown(found)})",
+            )
+
+
+def as_bytes(reply: Reply) -> bytes:
+    """Return a reply as bytes: JSON data as JSON, half a surrogate pair as its escape."""
+    if isinstance(reply, bytes):
+        return reply
+    text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", text).encode()
+
+
+def answered(calls: Sequence[ToolCall]) -> tuple[ToolMessage, ...]:
+    """Return a result for each call: the one with argument n gets RESULT-n."""
+    return tuple(
+        ToolMessage(tool_call_id=call.id, name=call.name, content=result_text((call.arguments or {})["n"]))
+        for call in calls
+    )

@@ -1,0 +1,28 @@
+"""What this package brings: the provider "scripted", and the commands for people who write plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from flexchat.plugin import Command, ProviderType, hookimpl
+
+from . import commands, scripted_config
+from .tool_format import encode_tools
+
+
+@hookimpl
+def flexchat_register_providers() -> Iterable[ProviderType]:
+    """Offer a model that says what it is told."""
+    yield ProviderType(
+        name="scripted",
+        config_class=scripted_config.ScriptedConfig,
+        create=scripted_config.create,
+        tool_formats={"scripted": encode_tools},
+        summary="says what replies = [...] tells it, one reply a request",
+    )
+
+
+@hookimpl
+def flexchat_register_commands() -> Iterable[Command]:
+    """Offer flexchat new and flexchat plugins verify."""
+    yield from commands.COMMANDS

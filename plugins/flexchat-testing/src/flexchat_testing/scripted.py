@@ -1,0 +1,149 @@
+"""A model that says what a test tells it, and remembers what it was asked. Needs neither pytest nor a network."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+from flexchat.plugin import (
+    AssistantMessage,
+    ChatEvent,
+    ChatOptions,
+    ChatResult,
+    Message,
+    ModelInfo,
+    ProviderRequestError,
+    TextPart,
+    ToolCall,
+    events_of,
+)
+
+Arguments: TypeAlias = Mapping[str, Any] | str | None
+"""A call's arguments: an object, or the raw text a model would write (which may be broken)."""
+
+Reply: TypeAlias = "str | ChatResult | BaseException | Callable[[Sequence[Message], ChatOptions], Any]"
+"""What answers one request: a text, a result, something to raise, or a function that returns one of these."""
+
+
+def says(text: str, *, finish_reason: str | None = "stop", **rest: Any) -> ChatResult:
+    """Return an answer of text alone. rest goes to ChatResult: usage, model, warnings …"""
+    return ChatResult(message=AssistantMessage(parts=(TextPart(text=text),)), finish_reason=finish_reason, **rest)
+
+
+def calls(
+    *named: tuple[str, Arguments], text: str | None = None, finish_reason: str | None = "tool_calls", **rest: Any
+) -> ChatResult:
+    """Return an answer that asks for tools: ``calls(("get_weather", {"city": "Rome"}), ("echo", "{broken"))``.
+
+    Args:
+        text: What the model says beside the calls.
+    """
+    parts = [TextPart(text=text)] if text else []
+    asked = [
+        ToolCall.from_text(name, given) if isinstance(given, str) else ToolCall.from_object(name, given)
+        for name, given in named
+    ]
+    return ChatResult(message=AssistantMessage(parts=(*parts, *asked)), finish_reason=finish_reason, **rest)
+
+
+@attrs.frozen(kw_only=True)
+class Request:
+    """One request as the scripted model received it."""
+
+    messages: tuple[Message, ...]
+    model: str
+    options: ChatOptions
+
+
+class ScriptedProvider:
+    """A model that says what it is told.
+
+    Attributes:
+        requests: What it was asked, oldest first.
+    """
+
+    def __init__(self, replies: Iterable[Reply] = (), *, name: str = "scripted", repeat: bool = False) -> None:
+        self._replies = tuple(replies)
+        self._name = name
+        self._repeat = repeat
+        self.requests: list[Request] = []
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    def tool_format(self, model: str) -> str:
+        """Return "scripted", whatever its name."""
+        return "scripted"
+
+    async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
+        """Return the next reply, or raise it.
+
+        Raises:
+            ProviderRequestError: There is no reply left.
+        """
+        self.requests.append(Request(messages=tuple(messages), model=model, options=options))
+        turn = len(self.requests) - 1
+        if turn >= len(self._replies) and not (self._repeat and self._replies):
+            raise ProviderRequestError(self._exhausted(messages), provider=self._name, model=model)
+        reply: Any = self._replies[turn % len(self._replies)]
+        while not isinstance(reply, str | ChatResult | BaseException):
+            reply = reply(messages, options)
+            reply = await reply if inspect.isawaitable(reply) else reply
+        if isinstance(reply, BaseException):
+            raise reply
+        result = says(reply) if isinstance(reply, str) else reply
+        return _with_new_ids(result) if turn >= len(self._replies) else result
+
+    async def stream_chat(
+        self, messages: Sequence[Message], model: str, options: ChatOptions
+    ) -> AsyncGenerator[ChatEvent, None]:
+        """Yield the next reply word by word."""
+        for event in events_of(await self.generate_chat(messages, model, options)):
+            yield event
+
+    async def list_models(self) -> Sequence[ModelInfo]:
+        """Return the one model there is."""
+        return (ModelInfo(id="scripted", capabilities=frozenset({"tools"})),)
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to give back."""
+
+    def assert_complete(self) -> None:
+        """Check that every reply was asked for.
+
+        Raises:
+            AssertionError: Some were not.
+        """
+        left = len(self._replies) - len(self.requests)
+        if left > 0:
+            raise AssertionError(f"{left} of {len(self._replies)} scripted replies were not asked for")
+
+    def _exhausted(self, messages: Sequence[Message]) -> str:
+        last = messages[-1] if messages else None
+        asked = f"{last.role}: {(last.content or '')[:200]!r}" if last is not None else "nothing"
+        return (
+            f"the script has no reply to request {len(self.requests)}: it has {len(self._replies)}. "
+            f"The last message was {asked}. Add a reply, or set repeat"
+        )
+
+
+def _with_new_ids(result: ChatResult) -> ChatResult:
+    """The same answer in a later round: call ids are unique for ever."""
+    parts = tuple(
+        ToolCall(
+            name=part.name,
+            arguments=part.arguments,
+            raw_arguments=part.raw_arguments,
+            error=part.error,
+            wire_id=part.wire_id,
+            provider_data=part.provider_data,
+        )
+        if isinstance(part, ToolCall)
+        else part
+        for part in result.message.parts
+    )
+    return attrs.evolve(result, message=attrs.evolve(result.message, parts=parts))
