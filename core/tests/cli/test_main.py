@@ -318,10 +318,18 @@ sys.exit(main.main())
     assert "Traceback" not in done.stderr
 
 
-def test_a_command_of_a_package_that_is_missing_says_what_to_install(run, monkeypatch):
-    monkeypatch.setenv("FLEXCHAT_BLOCK_PLUGINS", "rag")
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        (["rag", "list"], "flexchat-rag"),
+        (["new", "handler", "acme-dice"], "flexchat-testing"),
+        (["plugins", "verify", "mock"], "flexchat-testing"),
+    ],
+)
+def test_a_command_of_a_package_that_is_missing_says_what_to_install(run, monkeypatch, words, package):
+    monkeypatch.setenv("FLEXCHAT_BLOCK_PLUGINS", "rag,testing")
 
-    ran = run("rag", "list")
+    ran = run(*words)
 
     assert ran.status == 2
-    assert "pip install flexchat-rag" in ran.err
+    assert f"pip install {package}" in ran.err

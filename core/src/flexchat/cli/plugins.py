@@ -23,6 +23,7 @@ _KINDS = (
     "retriever",
     "reranker",
     "conversation store",
+    "step",
     "command",
 )
 

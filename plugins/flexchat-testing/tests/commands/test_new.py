@@ -19,7 +19,9 @@ def test_a_package_is_written_and_the_next_steps_are_told(run, tmp_path, kind):
     ]
     files = {str(p.relative_to(tmp_path / "acme-thing")) for p in (tmp_path / "acme-thing").rglob("*") if p.is_file()}
     assert files == files_of(kind, "acme-thing").keys()
-    assert {"pyproject.toml", "README.md", "src/acme_thing/plugin.py", "tests/test_conformance.py"} <= files
+    assert {"pyproject.toml", "README.md", "src/acme_thing/plugin.py"} <= files
+    tests = {"observer": "tests/test_observer.py", "policy": "tests/test_policy.py"}
+    assert tests.get(kind, "tests/test_conformance.py") in files
     assert not any("{{" in p.read_text() for p in (tmp_path / "acme-thing").rglob("*") if p.is_file())
 
 

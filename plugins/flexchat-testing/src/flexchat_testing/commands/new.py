@@ -64,6 +64,16 @@ KINDS: Mapping[str, Kind] = {
         description="finds documents of the config by the words they share with a question",
         registers=(("retrievers", False),),
     ),
+    "observer": Kind(
+        summary="watches turns: a log, a measurement",
+        description="writes a line for each tool call and each turn",
+        registers=(),
+    ),
+    "policy": Kind(
+        summary="decides about tool calls: refuses them, or asks a person",
+        description="asks a person before anything is deleted, sent or paid",
+        registers=(),
+    ),
 }
 
 
