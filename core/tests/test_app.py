@@ -10,7 +10,7 @@ from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolContext, tool
 from flexchat.assembly import check_config
 from flexchat.errors import ChatRequestError, ToolDefinitionError
 from flexchat.plugin import hookimpl
-from flexchat.plugin.host import PluginHost
+from flexchat.plugin.host import PluginHost, _Source
 from flexchat_testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "bot", "model": "m"}
@@ -126,7 +126,7 @@ def test_a_plugins_secret_stays_out_of_its_report():
     def explode():
         raise RuntimeError("cannot log in with password=hunter22")
 
-    report = PluginHost()._load("loud", "", explode)
+    report = PluginHost()._load([_Source("loud", "", explode, gate=False)])[0]
 
     assert "cannot log in" in report.reason
     assert "hunter22" not in report.reason

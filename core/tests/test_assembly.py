@@ -2,10 +2,13 @@
 
 import attrs
 import pytest
-from flexchat import ConfigError, FlexChat
-from flexchat.assembly import check_config
+from flexchat import ConfigError, FlexChat, Problem
+from flexchat.assembly import check_config, config_schema
+from flexchat.config.model import Config, own_keys
 from flexchat.errors import ToolDefinitionError
 from flexchat.plugin import (
+    ConfigCheck,
+    ConfigTable,
     ConversationStoreType,
     Implementation,
     ImplementationType,
@@ -17,7 +20,7 @@ from flexchat.plugin import (
     ToolResult,
     hookimpl,
 )
-from flexchat.plugin.host import PluginHost
+from flexchat.plugin.host import CORE_TABLES, PluginHost
 from flexchat_internal import plugin as internal
 from flexchat_mock import plugin as mock
 
@@ -478,3 +481,163 @@ def test_a_timeout_in_the_implementation_is_the_tools(kind, own, expected):
 def roll():
     """Return a number."""
     return 4
+
+
+@attrs.frozen(kw_only=True)
+class Glossary:
+    """Words of this house."""
+
+    file: str = attrs.field(metadata={"help": "Where they are."})
+    most: int = attrs.field(default=10, metadata={"min": 1})
+    pin: str = attrs.field(default="", metadata={"secret": True})
+
+
+class TablePlugin:
+    """A table of its own, and checks."""
+
+    def __init__(self, *checks, name="glossary", load=lambda: Glossary):
+        self.checks, self.name, self.load = checks, name, load
+
+    @hookimpl
+    def flexchat_register_config_tables(self):
+        return [ConfigTable(name=self.name, load=self.load, summary="Words.")]
+
+    @hookimpl
+    def flexchat_register_checks(self):
+        return self.checks
+
+
+def with_glossary(**table):
+    return {**CONFIG, "glossary": table}
+
+
+def test_the_table_of_a_plugin_is_read_like_cores():
+    """An instance of its class; without the table there is none, and its class is not even loaded."""
+    loaded = []
+    host = host_with(words=TablePlugin(load=lambda: loaded.append(1) or Glossary))
+
+    assert FlexChat.from_config(CONFIG, plugins=host).config.tables == {}
+    assert loaded == []
+    chat = FlexChat.from_config(with_glossary(file="w.txt", pin="swordfish"), plugins=host)
+
+    assert chat.config.tables == {"glossary": Glossary(file="w.txt", pin="swordfish")}
+    assert chat.mask("the swordfish") == "the ***"
+
+
+@pytest.mark.parametrize(
+    ("table", "path", "text"),
+    [
+        ({"file": "w", "mots": 3}, "glossary", "unknown key 'mots' (did you mean 'most'?)"),
+        ({"file": "w", "most": 0}, "glossary.most", "expected a number of at least 1, got the number 0"),
+        ({}, "glossary.file", "required key missing"),
+        ({"file": "w", "pin": 12345}, "glossary.pin", "expected text, got a number (not shown here)"),
+        (3, "glossary", "expected a table, got the number 3"),
+    ],
+)
+def test_what_is_wrong_with_a_plugins_table_is_said_where_it_stands(table, path, text):
+    """As of core's own tables."""
+    (found,) = problems_of({**CONFIG, "glossary": table}, host_with(words=TablePlugin()))
+
+    assert found[0] == path
+    assert found[1].startswith(text)
+
+
+def test_a_problem_in_a_plugins_table_has_file_and_line(tmp_path):
+    """And a written secret is noted."""
+    file = tmp_path / "flexchat.toml"
+    file.write_text(
+        '[llms.robot]\nprovider = "rehearsal"\n[[responses]]\nllm = "robot"\nmodel = "m"\n'
+        '[glossary]\nfile = "w"\nmots = 3\napi_token = "a-very-long-secret"\n'
+    )
+
+    problems, notes = check_config(file, host_with(words=TablePlugin()))
+
+    assert [(p.line, p.path) for p in problems] == [(8, "glossary"), (9, "glossary")]
+    assert [(n.line, n.path) for n in notes] == [(9, "glossary.api_token")]
+    assert "${GLOSSARY_API_TOKEN}" in notes[0].text
+
+
+def test_a_misspelt_table_of_a_plugin_is_suggested():
+    """The names of plugins' tables are known as core's are."""
+    assert problems_of({**CONFIG, "glosary": {"file": "w"}}, host_with(words=TablePlugin())) == [
+        ("", "unknown key 'glosary' (did you mean 'glossary'?)")
+    ]
+
+
+def test_a_table_that_two_plugins_read_is_read_by_neither():
+    """One has to be blocked."""
+    host = host_with(words=TablePlugin(), more=TablePlugin())
+
+    ((path, text),) = problems_of(with_glossary(file="w"), host)
+
+    assert path == "glossary"
+    assert text.startswith("config table 'glossary' is offered by two plugins, words and more; block one of them")
+
+
+def test_no_plugin_takes_a_table_of_cores():
+    """It is left out and says so."""
+    report = host_with(words=TablePlugin(name="tools")).reports[-1]
+
+    assert report.status == "failed"
+    assert "'tools' is FlexChat's own" in report.reason
+    assert own_keys(Config) == CORE_TABLES
+
+
+def test_a_table_whose_plugin_is_broken_says_so():
+    """Not that its name is misspelt."""
+
+    class Broken(TablePlugin):
+        @hookimpl
+        def flexchat_register_tools(self):
+            raise OSError("no disk")
+
+    ((path, text),) = problems_of(with_glossary(file="w"), host_with(words=Broken()))
+
+    assert path == "glossary"
+    assert text == "nobody reads this table: plugin 'words' failed: registering failed: OSError: no disk"
+
+
+def test_a_plugins_table_is_in_the_schema():
+    """With its description; the class is loaded for it."""
+    schema = config_schema(host_with(words=TablePlugin()))
+
+    assert schema["properties"]["glossary"] == {"$ref": "#/$defs/Glossary", "description": "Words."}
+    assert schema["$defs"]["Glossary"]["required"] == ["file"]
+    assert "tables" not in schema["properties"]
+
+
+def test_checks_tell_a_configuration_what_they_find():
+    """Those of the start keep it from starting; the others are run where somebody asks."""
+
+    def at_start(read):
+        if read.config.tables["glossary"].file == "none":
+            read.problem(("glossary", "file"), "there is no such file")
+
+    def asked(read):
+        read.note(("glossary",), "it is old")
+        read.add(Problem(path="", text="is empty", source="words.txt", line=1))
+
+    plugin = TablePlugin(ConfigCheck(name="a", run=at_start, at_start=True), ConfigCheck(name="b", run=asked))
+    host = host_with(words=plugin)
+
+    FlexChat.from_config(with_glossary(file="w"), plugins=host)
+    with pytest.raises(ConfigError, match="there is no such file"):
+        FlexChat.from_config(with_glossary(file="none"), plugins=host)
+    problems, notes = check_config(with_glossary(file="none"), host)
+
+    assert [str(problem) for problem in problems] == ["glossary.file: there is no such file", "words.txt:1: is empty"]
+    assert [str(note) for note in notes] == ["glossary: it is old"]
+
+
+def test_a_check_that_breaks_is_a_problem():
+    """It names the plugin; a check of blocked plugins does not run."""
+
+    def breaks(read):
+        raise SystemExit("enough")
+
+    host = host_with(words=TablePlugin(ConfigCheck(name="words", run=breaks)))
+
+    ((problem,), _) = check_config(CONFIG, host)
+    assert str(problem).startswith("plugin 'words': its check 'words' failed: ")
+    assert "SystemExit: enough" in str(problem)
+    assert check_config({**CONFIG, "plugins": {"block": ["words"]}}, host)[0] == []

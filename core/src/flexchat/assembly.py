@@ -19,13 +19,14 @@ from .errors import ConfigError, PathError, Problem, ProviderError, ToolDefiniti
 from .files import located
 from .llms.llm import Llms
 from .llms.local_models import LocalModels
-from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
+from .plugin.contracts import ChatProvider, ConfigTable, ConversationStore, Reranker, Retriever
+from .plugin.foreign import contained, named
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
 from .plugin.in_process import with_hooks
+from .plugin.packages import package_with
 
 if TYPE_CHECKING:
-    from .config.cases import ValidationTable
     from .config.document import Document
     from .config.reading import ReadConfig
 
@@ -34,6 +35,14 @@ log = logging.getLogger(__name__)
 SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is named, since every command loads every plugin."""
 
+
+def _validation_table() -> type:
+    from .config.cases import ValidationTable  # its many classes are made only where they are needed
+
+    return ValidationTable
+
+
+VALIDATION = ConfigTable(name="validation", load=_validation_table, summary="Which models are tried with which cases.")
 
 Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore
 """What holds connections, and is closed with the chat."""
@@ -95,7 +104,9 @@ def assemble(
     entries = read_services(draft, "llms", host.providers)
     stores = read_services(draft, "rag_services", host.retrievers)
     read = read_tool_settings(draft, host)
-    validation = _validation(draft)
+    _read_tables(draft, host)
+    _check_store(draft)
+    run_checks(draft, host, at_start=True)
     given = Llms.given(providers, draft.config.llms if draft.config is not None else {})
     opened = open_llms(draft, {name: entry for name, entry in entries.items() if name not in given})
     llms = Llms([*opened, *given.values()])
@@ -107,7 +118,7 @@ def assemble(
         _check_tool_formats(draft, draft.config, host, llms)
         retrievers = StoreOpener(draft, draft.config, host, llms, local, held).open(stores)
     conversations = _conversations(draft, host)
-    config = attrs.evolve(draft.finish(), validation=validation)
+    config = draft.finish()
     mask = Mask(draft.secrets | secret_values([*entries.values(), *stores.values()]))
     own = with_hooks(host.hooks(), hooks)
     manager = _manager(config, host, mask, own, retrievers)
@@ -254,11 +265,31 @@ def check_config(
         draft = read_config(source)
     except ConfigError as error:
         return list(error.problems), []
+    host = plugins or installed_plugins(blocked_by(draft))
+    problems: tuple[Problem, ...] = ()
     try:
-        assemble(draft, plugins or installed_plugins(blocked_by(draft)), [], {})
+        assemble(draft, host, [], {})
     except ConfigError as error:
-        return list(error.problems), list(draft.notes)
-    return [], list(draft.notes)
+        problems = error.problems
+    run_checks(draft, host.blocking(blocked_by(draft)), at_start=False)
+    return [*dict.fromkeys([*problems, *draft.problems])], draft.notes
+
+
+def run_checks(draft: ReadConfig, host: PluginHost, *, at_start: bool) -> None:
+    """Have the checks of plugins tell a configuration what they find.
+
+    Args:
+        at_start: Which: those of every start, or those that run only where somebody asks what is wrong.
+    """
+    if draft.config is None:
+        return
+    for plugin, check in host.config_checks.by_plugin():
+        if check.at_start == at_start:
+            try:
+                with contained():
+                    check.run(draft)
+            except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
+                draft.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {named(error)}")
 
 
 def config_schema(plugins: PluginHost) -> dict[str, Any]:
@@ -272,6 +303,7 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
         {name: kind.config_class for name, kind in plugins.retrievers.by_name.items()},
         {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
+        {name: (table.load(), table.summary) for name, table in _config_tables(plugins).items()},
         [*plugins.tools.by_name],
     )
 
@@ -302,18 +334,36 @@ def _check_plugins(draft: ReadConfig, host: PluginHost) -> None:
             (draft.problem if hint else draft.note)(("plugins", "block", index), text)
 
 
-def _validation(draft: ReadConfig) -> ValidationTable | None:
-    if "validation" not in draft.document.data:
-        return None
-    from .config.cases import ValidationTable  # its many classes are made only where they are needed
+def _config_tables(host: PluginHost) -> dict[str, ConfigTable]:
+    return {"validation": VALIDATION, **host.config_tables.by_name}
 
-    table = draft.settings(("validation",), (), ValidationTable)
+
+def _read_tables(draft: ReadConfig, host: PluginHost) -> None:
+    """Have the tables of plugins read, and say why one is not; a key that nothing explains is left to the draft."""
+    kinds, tables = host.config_tables, _config_tables(host)
+    draft.known_keys = sorted({*draft.known_keys, *tables})
+    for name in [*draft.unread]:
+        suspects = "; ".join(kinds.suspects(name))
+        if name in tables:
+            draft.read_table(name, tables[name].load)
+        elif name in kinds.conflicts:
+            del draft.unread[name]
+            draft.problem((name,), kinds.missing(name))
+        elif package_with(kinds.kind, name):
+            del draft.unread[name]
+            draft.note((name,), f"this table is not read: {suspects}")
+        elif suspects and isinstance(draft.document.data[name], Mapping) and not did_you_mean(name, draft.known_keys):
+            del draft.unread[name]
+            draft.problem((name,), f"nobody reads this table: {suspects}")
+
+
+def _check_store(draft: ReadConfig) -> None:
+    table = draft.config.tables.get("validation") if draft.config is not None else None
     if table is not None and table.store:
         try:
             located(table.store)
         except PathError as error:
             draft.problem(("validation", "store"), str(error))
-    return table
 
 
 def _conversations(draft: ReadConfig, host: PluginHost) -> ConversationStore | None:

@@ -64,6 +64,7 @@ SCHEMA = config_schema(
     {"mock": Mock, "builtin": Builtin},
     {"memory": Scripted},
     {"sqlite": Scripted},
+    {},
     ["calculator"],
 )
 
@@ -175,7 +176,7 @@ def test_keys_are_described_with_their_defaults_and_limits():
 
 
 def test_without_plugins_there_is_a_schema_still():
-    bare = config_schema({}, {}, {}, {}, [])
+    bare = config_schema({}, {}, {}, {}, {}, [])
 
     jsonschema.Draft202012Validator.check_schema(bare)
     assert jsonschema.Draft202012Validator(bare).is_valid({"llms": {}, "responses": []})

@@ -6,8 +6,8 @@ import types
 import attrs
 import pytest
 from flexchat.errors import PluginConflictError, PluginLoadError
-from flexchat.plugin import ImplementationType, ToolHandler, hookimpl
-from flexchat.plugin.host import PluginHost
+from flexchat.plugin import ImplementationType, ToolHandler, hookimpl, hookspec
+from flexchat.plugin.host import PluginHost, _Source
 
 
 @attrs.frozen(kw_only=True)
@@ -235,3 +235,81 @@ def test_our_own_packages_load_without_a_failure():
     host = PluginHost()
     host.load_installed()
     assert [r for r in host.reports if r.status != "active"] == []
+
+
+class AcmeHooks:
+    @hookspec
+    def acme_words(self, language):
+        """Return words of a language."""
+
+
+class Defines:
+    @hookimpl
+    def flexchat_add_hookspecs(self):
+        yield AcmeHooks()
+
+
+class Answers:
+    @hookimpl
+    def acme_words(self, language):
+        return [f"{language} word"]
+
+
+class AnswersIfItCan:
+    @hookimpl(optionalhook=True)
+    def acme_words(self):
+        return ["any word"]
+
+
+def test_a_plugin_defines_hooks_that_others_implement():
+    """In any order of loading; only the arguments that one names are given."""
+    host = PluginHost()
+    plugins = {"a": Answers(), "b": AnswersIfItCan(), "c": Defines()}
+    host._load([_Source(name, "", lambda p=plugin: p, False) for name, plugin in plugins.items()])
+
+    assert [report.status for report in host.reports] == ["active"] * 3
+    assert host.ask("acme_words", language="German") == [("b", ["any word"]), ("a", ["German word"])]
+    assert host.blocking(["b"]).ask("acme_words", language="German") == [("a", ["German word"])]
+
+
+def test_a_hook_of_a_plugin_that_is_not_there():
+    """Is unknown, unless it is marked as one that need not be there."""
+    host = PluginHost()
+
+    assert host.register(Answers(), "a").reason == "unknown hook 'acme_words'"
+    assert host.register(AnswersIfItCan(), "b").status == "active"
+    assert host.ask("acme_words", language="German") == [("b", ["any word"])]
+
+
+def test_a_plugin_that_breaks_when_it_is_asked_is_left_out(caplog):
+    """In strict mode it is an error."""
+
+    class Breaks:
+        @hookimpl
+        def acme_words(self, language):
+            raise SystemExit(language)
+
+    def host_of(*, strict):
+        host = PluginHost(strict=strict)
+        for name, plugin in (("c", Defines()), ("a", Breaks()), ("b", Answers())):
+            host.register(plugin, name)
+        return host
+
+    assert host_of(strict=False).ask("acme_words", language="German") == [("b", ["German word"])]
+    assert "plugin a: acme_words failed: SystemExit: German" in caplog.text
+    with pytest.raises(PluginLoadError, match="acme_words failed"):
+        host_of(strict=True).ask("acme_words", language="German")
+
+
+def test_hooks_that_cannot_be_defined_are_that_plugins_trouble():
+    """Nothing else is touched."""
+
+    class Wrong:
+        @hookimpl
+        def flexchat_add_hookspecs(self):
+            yield object()
+
+    report = PluginHost().register(Wrong(), "wrong")
+
+    assert report.status == "failed"
+    assert report.reason.startswith("flexchat_add_hookspecs failed: ValueError")

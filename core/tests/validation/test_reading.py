@@ -26,7 +26,7 @@ PARIS = ExpectedCall(tool="get_weather", arguments={"location": "Paris"})
 
 
 def config(*cases, files=()):
-    return Config(tools=ToolsTable(registry=(TOOL,)), validation=ValidationTable(cases=cases, files=files))
+    return Config(tools=ToolsTable(registry=(TOOL,)), tables={"validation": ValidationTable(cases=cases, files=files)})
 
 
 def case(*calls, **more):
@@ -124,7 +124,7 @@ def test_a_wrong_name_among_the_tools_is_one_problem_and_not_one_for_each_call()
 def test_models_of_no_service_are_told_with_their_place():
     llms = {"s": LLMEntry(provider="p"), "d": LLMEntry(provider="p", default_model="m")}
     table = ValidationTable(models=("s/a/b:c", "x/a", "s", "d"))
-    wrong = wrong_models(Config(llms=llms, validation=table))
+    wrong = wrong_models(Config(llms=llms, tables={"validation": table}))
     assert [p.path for p in wrong] == ["validation.models[1]", "validation.models[2]"]
     assert "no service is called 'x'" in wrong[0].text
     assert wrong_models(Config()) == []

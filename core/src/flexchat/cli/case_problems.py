@@ -39,7 +39,7 @@ def cases_and_problems(
         if table is None:  # its cases are read one by one below; what else it names can be looked at, too
             written = read.document.data["validation"]
             table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
-        core = attrs.evolve(core, validation=table)
+        core = attrs.evolve(core, tables={**core.tables, "validation": table})
     cases, problems = usable_cases(core, read.document.folder, files=files, tools=tools, document=read.document)
     of_the_table = [problem for problem in read.problems if problem.path.startswith("validation")]
     return cases, in_order([*of_the_table, *problems, *wrong_models(core, read.document)])

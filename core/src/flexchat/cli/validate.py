@@ -25,7 +25,6 @@ from .usage import FAILED, INTERRUPTED, OK, UsageError
 
 if TYPE_CHECKING:
     from ..config.cases import Case, ValidationTable  # making these classes takes a while
-    from ..config.model import Config
     from ..config.reading import ReadConfig
     from ..validation.reading import Cases
     from ..validation.running import ValidationRun
@@ -90,14 +89,6 @@ def run(args: argparse.Namespace) -> int:
     terminal: Terminal = args.terminal
     with contextlib.nullcontext() if terminal.verbose else one_note_for_each_service():
         return asyncio.run(_validate(args))
-
-
-def table_of(config: Config) -> ValidationTable:
-    """Return a configuration's table ``validation``, or what holds without one."""
-    from ..config.cases import ValidationTable
-
-    found: ValidationTable = config.validation or ValidationTable()
-    return found
 
 
 def store_path(named: str | None, table: ValidationTable, file: Path | None) -> Path | None:
@@ -180,6 +171,8 @@ def _check_output(path: Path) -> None:
 
 
 def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
+    from ..config.cases import table_of
+
     table = table_of(chat.config)
     return attrs.evolve(
         table,
@@ -233,13 +226,14 @@ async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -
 
 
 def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> Cases:
+    from ..config.cases import table_of
     from ..validation.reading import read_cases
 
     config = chat.config
     table = table_of(config)
     if files:  # in place of the configuration's
         table = attrs.evolve(table, cases=(), files=())
-    config = attrs.evolve(config, validation=table)
+    config = attrs.evolve(config, tables={**config.tables, "validation": table})
     return read_cases(config, file.parent if file else None, files=[Path(path) for path in files])
 
 

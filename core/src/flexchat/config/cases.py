@@ -13,6 +13,7 @@ from typing import Any, Literal
 import attrs
 
 from .keys import key
+from .model import Config
 
 
 @attrs.frozen(kw_only=True)
@@ -138,3 +139,9 @@ class ValidationTable:
     )
     prices: Mapping[str, Price] = key("What models cost, by SERVICE/MODEL.", factory=dict)
     store: str | None = key("Database of the results; absent: one for this user.", default=None)
+
+
+def table_of(config: Config) -> ValidationTable:
+    """Return a configuration's table ``validation``, or what holds without one."""
+    found: ValidationTable | None = config.tables.get("validation")
+    return found or ValidationTable()

@@ -16,6 +16,7 @@ import attrs
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
 from .document import MOST_PROBLEMS, Document, walk
+from .model import Config, own_keys
 from .own_variables import variable_problem
 from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
 from .positions import Place
@@ -55,11 +56,13 @@ def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem
 
 
 def written_secrets(document: Document) -> Iterator[tuple[Place, str]]:
-    """Yield the texts of llms and rag_services whose key says that they are secrets."""
-    for section in ("llms", "rag_services"):
+    """Yield the texts of llms, rag_services and tables of plugins whose key says that they are secrets."""
+    of_plugins = document.data.keys() - own_keys(Config)
+    for section in ("llms", "rag_services", *sorted(of_plugins)):
+        names = 1 if section in of_plugins else 2  # of the table and, in llms and rag_services, of the entry
         for place, value in walk(document.data.get(section), (section,)):
             written = isinstance(value, str) and len(value) >= SHORTEST_WRITTEN_KEY and "${" not in value
-            if written and is_secret_place(place[2:]):
+            if written and is_secret_place(place[names:]):
                 yield place, value
 
 
@@ -67,7 +70,8 @@ def keys_in_the_file(document: Document) -> list[Problem]:
     """Return a note for each secret that is written out instead of coming from the environment."""
     notes = []
     for place, _ in written_secrets(document):
-        name = re.sub(r"\W+", "_", f"{place[1]}_{place[-1]}").strip("_").upper()
+        owner = place[1] if len(place) > 2 else place[0]
+        name = re.sub(r"\W+", "_", f"{owner}_{place[-1]}").strip("_").upper()
         text = f'the secret stands in the file; better write "${{{name}}}" and set that environment variable'
         notes.append(document.problem(place, text))
     return notes

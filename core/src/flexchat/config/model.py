@@ -16,8 +16,8 @@ from .keys import key
 
 
 def own_keys(cls: type) -> frozenset[str]:
-    """Return the keys of a table that are core's; in tables with ``settings`` all others belong to a plugin."""
-    return frozenset(field.name for field in attrs.fields(cls)) - {"settings"}
+    """Return the keys of a table that are core's; those of ``settings`` and ``tables`` belong to plugins."""
+    return frozenset(field.name for field in attrs.fields(cls)) - {"settings", "tables"}
 
 
 @attrs.frozen(kw_only=True)
@@ -257,7 +257,8 @@ class Config:
     """A whole configuration, as it is used.
 
     Attributes:
-        validation: A ValidationTable of config.cases, or None: those classes are made only where there is one.
+        tables: Tables that plugins read, by name: an instance of the class each of them registers. Those that are not
+            in the file are not in here.
     """
 
     llms: Mapping[str, LLMEntry] = key("Services that run models, by name.", factory=dict)
@@ -269,6 +270,6 @@ class Config:
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
     embedding: EmbeddingChoice | None = key("Who makes embeddings.", default=None)
     conversations: ConversationsTable | None = key("Where conversations are kept; absent: nowhere.", default=None)
-    validation: Any = key("Which models are tried with which cases.", default=None)
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)
+    tables: Mapping[str, Any] = attrs.field(factory=dict)

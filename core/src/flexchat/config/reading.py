@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 import attrs
 
 from ..domain.masking import MASK
-from ..errors import ConfigError, FlexChatError, Problem
+from ..errors import ConfigError, FlexChatError, Problem, did_you_mean
 from .check import check, keys_in_the_file, written_secrets
 from .document import MOST_PROBLEMS, Document, and_more, document_of, read_document
-from .model import Config
+from .model import Config, own_keys
 from .normalise import normalise
 from .positions import Place
 from .structure import Flaw, structure
 from .variables import SHORTEST_SECRET, expand_variables
-from .wording import spoken_value
+from .wording import shortened, spoken_value
 
 T = TypeVar("T")
 
@@ -31,7 +31,9 @@ class ReadConfig:
     Attributes:
         written: The file, or the mapping, as it was written.
         document: Its data in our form, placeholders replaced.
-        config: What core could read of it; None if core's tables have problems.
+        config: What core could read of it, and the tables plugins have read; None if core's tables have problems.
+        known_keys: What a key at the top may be called, to suggest for another; plugins add the names of their tables.
+        unread: The keys at the top that are not core's and that no plugin has read yet.
         secrets: Values from the environment and of keys named like a secret, to mask wherever text goes out.
     """
 
@@ -62,6 +64,8 @@ class ReadConfig:
         self._hidden = hidden
         self.config, flaws = structured
         self._add_flaws((), flaws)
+        self.known_keys = sorted(own_keys(Config))
+        self.unread = dict.fromkeys(key for key in document.data if key not in self.known_keys)
         found, remarkable = check(document, tools)
         for problem in (*problems, *found):
             self._add(self._problems, problem)
@@ -81,6 +85,7 @@ class ReadConfig:
     @property
     def problems(self) -> list[Problem]:
         """What is wrong so far; of many the first, and how many more there are."""
+        self._tell_unread()
         return self._problems.told(self.document)
 
     @property
@@ -124,6 +129,19 @@ class ReadConfig:
         self._add_flaws(place, flaws)
         return instance
 
+    def read_table(self, name: str, load: Callable[[], type]) -> None:
+        """Read the table of a plugin into ``config.tables``; what does not fit is added to the problems.
+
+        Args:
+            name: One of ``unread``.
+            load: Returns the attrs class of its keys.
+        """
+        del self.unread[name]
+        cls = self.attempt((name,), load)
+        table = None if cls is None else self.settings((name,), (), cls)
+        if table is not None and self.config is not None:
+            self.config = attrs.evolve(self.config, tables={**self.config.tables, name: table})
+
     def problem(self, place: Place, text: str) -> None:
         """Add a problem; secrets in its text are masked."""
         self._add(self._problems, self.document.problem(place, text))
@@ -131,6 +149,10 @@ class ReadConfig:
     def note(self, place: Place, text: str) -> None:
         """Add a note; secrets in its text are masked."""
         self._add(self._notes, self.document.problem(place, text))
+
+    def add(self, problem: Problem) -> None:
+        """Add a problem of another file, one that this configuration names; secrets in its text are masked."""
+        self._add(self._problems, problem)
 
     def attempt(self, place: Place, make: Callable[[], T]) -> T | None:
         """Return what a plugin's code makes of its settings, or None; what it raises is added to the problems."""
@@ -147,12 +169,22 @@ class ReadConfig:
         Raises:
             ConfigError: Everything that is wrong with it.
         """
-        if self._problems.some or self.config is None:
-            raise ConfigError(self.problems)
+        problems = self.problems
+        if problems or self.config is None:
+            raise ConfigError(problems)
         return self.config
 
     def _anew(self, tools: Collection[str]) -> ReadConfig:
         return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
+
+    def _tell_unread(self) -> None:
+        """Add a problem for each key at the top that neither core nor a plugin has read."""
+        unread, self.unread = self.unread, {}
+        for key in sorted(unread):
+            few, known = len(self._problems.some) < MOST_PROBLEMS, self.known_keys
+            hint = (did_you_mean(key, known) or f" (known: {', '.join(known)})") if few else ""
+            text = f"unknown key '{shortened(key)}'{hint}"
+            self._add(self._problems, self.document.problem((), text, (key,)))
 
     def _add_flaws(self, place: Place, flaws: list[Flaw]) -> None:
         for flaw in flaws:

@@ -15,7 +15,6 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from .cases import ValidationTable
 from .check import PROFILE_FIELDS, RAG_RESULTS
 from .model import (
     Config,
@@ -47,6 +46,7 @@ def config_schema(
     implementations: Mapping[str, type],
     retrievers: Mapping[str, type],
     conversation_stores: Mapping[str, type],
+    tables: Mapping[str, tuple[type, str]],
     tool_names: Sequence[str],
 ) -> Schema:
     """Return the schema of a configuration.
@@ -56,6 +56,7 @@ def config_schema(
         implementations: Settings classes of the installed ways to run a tool, by name.
         retrievers: Config classes of the installed kinds of document store, by name.
         conversation_stores: Config classes of the places to keep conversations, by name.
+        tables: Classes of the tables that plugins read, each with a line about it, by name.
         tool_names: Ready-made tools, which a name alone switches on.
     """
     plugins = {
@@ -66,7 +67,9 @@ def config_schema(
     }
     builder = _Builder(plugins, sorted(tool_names))
     root = builder.table(Config)
-    root["properties"]["validation"] |= builder.reference(ValidationTable)
+    del root["properties"]["tables"]
+    for name, (cls, summary) in sorted(tables.items()):
+        root["properties"][name] = {**builder.reference(cls), **({"description": summary} if summary else {})}
     root["properties"]["$schema"] = {"type": "string", "description": "Where this schema is; for editors."}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

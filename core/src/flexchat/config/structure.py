@@ -17,7 +17,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from ..errors import did_you_mean
 from .document import MOST_PROBLEMS
-from .model import ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
+from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
 from .positions import Place
 from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
 
@@ -260,6 +260,8 @@ def _class_hook(cls: type) -> Any:
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, Mapping):
             raise _WrongError("a table", value)
+        if cls is Config:
+            value = {key: item for key, item in value.items() if key in own_keys(cls)}  # reading.py has the others
         if split:
             core = own_keys(cls)
             known = {key: item for key, item in value.items() if key in core}

@@ -91,7 +91,10 @@ from ..errors import (
 from .call import Call, Place, Rest, Step
 from .contracts import (
     ChatProvider,
+    CheckedConfig,
     Command,
+    ConfigCheck,
+    ConfigTable,
     ConversationStore,
     ConversationStoreType,
     DocumentStore,
@@ -112,7 +115,7 @@ from .contracts import (
     ToolHandler,
 )
 from .hooks import AppInfo, ModelRequest
-from .hookspecs import hookimpl
+from .hookspecs import hookimpl, hookspec
 from .ranking import fused, reranked
 
 __all__ = [
@@ -127,11 +130,14 @@ __all__ = [
     "ChatOptions",
     "ChatProvider",
     "ChatResult",
+    "CheckedConfig",
     "Citation",
     "Collection",
     "Command",
     "Compare",
     "Condition",
+    "ConfigCheck",
+    "ConfigTable",
     "ContentFilterError",
     "ContextLengthError",
     "ConversationInfo",
@@ -217,6 +223,7 @@ __all__ = [
     "fused",
     "holds",
     "hookimpl",
+    "hookspec",
     "message_from_dict",
     "message_to_dict",
     "read_filter",

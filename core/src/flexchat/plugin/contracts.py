@@ -29,6 +29,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
+from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Found, current_turn
 from .threads import run_in_thread
@@ -485,6 +486,63 @@ class ImplementationType:
     check: Callable[[Any, ToolDefinition, Mapping[tuple[str, str], ToolHandler]], str | None] | None = None
     stores: Callable[[Any], Iterable[str]] | None = None
     summary: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class ConfigTable:
+    """A table at the top of a configuration that a plugin reads: ``[NAME]``.
+
+    What is read is in ``chat.config.tables[NAME]``, an instance of the class; a config without the table has no such
+    entry. Its place in errors, the hint for a misspelt key and its part of the JSON Schema come from the class.
+
+    Attributes:
+        name: Of the table. Those of core cannot be taken.
+        load: Returns the attrs class of its keys; field metadata as ProviderType's, and "help", "min", "max", "above".
+            Called only where the table is written, and for the JSON Schema: import there what is heavy.
+        summary: One line for the JSON Schema.
+    """
+
+    name: str
+    load: Callable[[], type]
+    summary: str = ""
+
+
+class CheckedConfig(Protocol):
+    """A configuration that was read, as a check sees it.
+
+    Attributes:
+        config: What was read, a Config: ``config.tables["glossary"]``, ``config.llms``, ``config.responses`` …
+    """
+
+    config: Any
+
+    def problem(self, place: tuple[str | int, ...], text: str) -> None:
+        """Say what is wrong at a place, ("glossary", "file"): the file's name and the line come of themselves."""
+
+    def note(self, place: tuple[str | int, ...], text: str) -> None:
+        """Say what is remarkable and no error."""
+
+    def add(self, problem: Problem) -> None:
+        """Say what is wrong with another file, one that the configuration names."""
+
+
+@attrs.frozen(kw_only=True)
+class ConfigCheck:
+    """What ``flexchat check`` looks at beyond the classes of tables: files that must exist, names that must fit.
+
+    Runs only on a configuration whose tables core could read; a plugin's table that has problems is not among them.
+    What a check raises is a problem, too.
+
+    Attributes:
+        name: What is checked, for errors: "validation cases".
+        run: Tells the configuration (a CheckedConfig) what it finds; opens no connection.
+        at_start: Whether it runs wherever a chat is made, too, where a problem keeps it from starting: then it must be
+            quick. False: only where somebody asks what is wrong, as ``flexchat check`` does.
+    """
+
+    name: str
+    run: Callable[[Any], None]
+    at_start: bool = False
 
 
 @attrs.frozen(kw_only=True)

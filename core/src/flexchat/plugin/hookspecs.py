@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .call import Step
     from .contracts import (
         Command,
+        ConfigCheck,
+        ConfigTable,
         ConversationStoreType,
         ImplementationType,
         ProviderType,
@@ -177,6 +179,38 @@ def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
 
 
 @hookspec
+def flexchat_register_config_tables() -> Iterable[ConfigTable]:  # type: ignore[empty-body]
+    """Offer tables of your own at the top of a config. What was read is in ``chat.config.tables``, by name.
+
+    Example:
+        @attrs.frozen(kw_only=True)
+        class Glossary:
+            file: str = attrs.field(metadata={"help": "Where the words are."})
+            most: int = attrs.field(default=10, metadata={"help": "Words shown at once.", "min": 1})
+
+        @hookimpl
+        def flexchat_register_config_tables():
+            yield ConfigTable(name="glossary", load=lambda: Glossary, summary="Words of this house.")
+    """
+
+
+@hookspec
+def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-body]
+    """Offer checks of a config: what is wrong, or remarkable, that the class of a table cannot know by itself.
+
+    Example:
+        def models_are_named(read):
+            for index, rule in enumerate(read.config.responses):
+                if rule.model is None:
+                    read.note(("responses", index), "names no model: this house wants one")
+
+        @hookimpl
+        def flexchat_register_checks():
+            yield ConfigCheck(name="models are named", run=models_are_named)
+    """
+
+
+@hookspec
 def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-body]
     """Offer subcommands of the `flexchat` command line.
 
@@ -191,6 +225,25 @@ def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-bod
         @hookimpl
         def flexchat_register_commands():
             yield Command(name="hello", summary="Say hello.", add_arguments=add_arguments, run=run)
+    """
+
+
+@hookspec
+def flexchat_add_hookspecs() -> Iterable[object]:  # type: ignore[empty-body]
+    """Define hooks of your own, which other plugins may implement: yield modules or objects that hold them.
+
+    Call them with ``host.ask("acme_words", language="en")``. Who implements one need not import your package: the hook
+    is known by its name, and ``@hookimpl(optionalhook=True)`` lets the plugin load where your package is not installed.
+
+    Example:
+        class AcmeHooks:
+            @hookspec
+            def acme_words(self, language):
+                "Return words of a language."
+
+        @hookimpl
+        def flexchat_add_hookspecs():
+            yield AcmeHooks()
     """
 
 

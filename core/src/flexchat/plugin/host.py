@@ -7,7 +7,7 @@ import importlib.metadata
 import inspect
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -20,6 +20,8 @@ from . import hookspecs
 from .call import PluginStep, Step, wrong_place
 from .contracts import (
     Command,
+    ConfigCheck,
+    ConfigTable,
     ConversationStoreType,
     ImplementationType,
     ProviderType,
@@ -44,6 +46,23 @@ GATES_GROUP = "flexchat.gates"
 BLOCKED_BY_CONFIG = "plugins.block"
 """The place that said so, of a plugin that a configuration leaves out."""
 
+CORE_TABLES = frozenset(
+    {
+        "conversations",
+        "embedding",
+        "intent",
+        "limits",
+        "llms",
+        "plugins",
+        "rag_services",
+        "responses",
+        "tools",
+        "topic",
+        "variables",
+    }
+)
+"""Keys at the top of a configuration that are core's (config.model.Config), so that no plugin may take them."""
+
 _MARK = "flexchat_impl"  # what hookimpl leaves on a function: the name of the project, as pluggy documents it
 
 
@@ -55,6 +74,16 @@ class _Source:
     package: str
     load: Callable[[], object]
     gate: bool
+
+
+@attrs.define
+class _Opened:
+    """A plugin on its way in: what was imported or, if that is not to be, the report that says why."""
+
+    source: _Source
+    plugin: object = None
+    report: PluginReport | None = None
+    seconds: float = 0.0
 
 
 class PluginHost:
@@ -77,6 +106,7 @@ class PluginHost:
         self._misplaced: list[str] = []
         self._manager = pluggy.PluginManager("flexchat")
         self._manager.add_hookspecs(hookspecs)
+        self._known_hooks = {name for name in vars(hookspecs) if name.startswith("flexchat_")}
         self._reports: dict[str, PluginReport] = {}
         self.providers = Records("provider", self._reports)
         self.implementation_types = Records("implementation type", self._reports)
@@ -86,6 +116,8 @@ class PluginHost:
         self.retrievers = Records("retriever", self._reports)
         self.rerankers = Records("reranker", self._reports)
         self.conversation_stores = Records("conversation store", self._reports)
+        self.config_tables = Records("config table", self._reports)
+        self.config_checks = Records("config check", self._reports)
         self.commands = Records("command", self._reports)
         self.steps = Records("step", self._reports)
 
@@ -114,10 +146,12 @@ class PluginHost:
         ]
         # An editable install can stand twice in the metadata.
         unique = {(entry.name, entry.value): (entry, gate) for entry, gate in entries}
+        sources = []
         for entry, gate in sorted(unique.values(), key=lambda found: found[0].name):
             facts = entry.dist.metadata if entry.dist is not None else None  # read once: it is parsed each time
             package = f"{facts['Name']} {facts['Version']}" if facts is not None else ""
-            self._load(entry.name, package, entry.load, gate=gate)
+            sources.append(_Source(entry.name, package, entry.load, gate))
+        self._load(sources)
 
     def register(self, plugin: object, name: str, package: str = "", *, gate: bool = False) -> PluginReport:
         """Add a plugin that is at hand: a module or an object with hook implementations.
@@ -126,7 +160,7 @@ class PluginHost:
             gate: Whether nothing may start without it, as of one in the entry-point group flexchat.gates.
         """
         self._is_installed_only = False
-        return self._load(name, package, lambda: plugin, gate=gate)
+        return self._load([_Source(name, package, lambda: plugin, gate)])[0]
 
     def blocking(self, names: Iterable[str]) -> PluginHost:
         """Return a host that leaves out what a configuration blocks and nothing it does not: this one, if it does.
@@ -141,8 +175,7 @@ class PluginHost:
             return self
         host = PluginHost(block=block, strict=self._strict)
         host._is_installed_only = self._is_installed_only
-        for source in self._sources:
-            host._load(source.name, source.package, source.load, gate=source.gate)
+        host._load(self._sources)
         return host
 
     def why_inactive(self, name: str) -> str | None:
@@ -176,32 +209,86 @@ class PluginHost:
     def hooks(self) -> Hooks:
         """Return the event hooks and the steps of the plugins that are active now."""
         calls: dict[str, list[HookCall]] = {}
-        for hook in _hook_names(registration=False):
+        for hook in _event_hooks():
             found = getattr(self._manager.hook, hook).get_hookimpls()
             calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
         return Hooks(calls, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
 
-    def _load(self, name: str, package: str, load: Callable[[], object], *, gate: bool = False) -> PluginReport:
-        started = time.perf_counter()
-        self._sources.append(_Source(name, package, load, gate))
-        self._claimed.setdefault(name, []).append(package or "another")
-        report = self._loaded(name, package, load)
-        report = attrs.evolve(report, gate=gate, load_ms=round((time.perf_counter() - started) * 1000))
-        self._reports[report.name] = report
-        return report
+    def ask(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Return what each plugin answers to a hook that a plugin has defined, behind its name; empty: nobody does.
 
-    def _loaded(self, name: str, package: str, load: Callable[[], object]) -> PluginReport:
-        if name in self._reports:
-            other = self._reports[name].package or "another plugin"
-            return self._failed(f"{name} ({package})", package, f"the name '{name}' is taken by {other}")
-        if name in self._block:
-            return PluginReport(name=name, package=package, status="blocked", reason=f"by {self._block[name]}")
+        One that raises is told of in the log and left out; in strict mode it is an error.
+
+        Raises:
+            PluginLoadError: In strict mode only.
+        """
+        answers, caller = [], getattr(self._manager.hook, hook, None)
+        for implementation in reversed(caller.get_hookimpls() if caller is not None else []):
+            plugin = implementation.plugin_name
+            try:
+                with contained():
+                    given = {name: arguments[name] for name in implementation.argnames}
+                    answers.append((plugin, implementation.function(**given)))
+            except Exception as error:
+                reason = Mask(secrets_of_environment())(f"{hook} failed: {_one_line(error)}")
+                if self._strict:
+                    raise PluginLoadError(plugin, reason) from error
+                log.warning("plugin %s: %s", plugin, reason)
+        return answers
+
+    def _load(self, sources: Iterable[_Source]) -> list[PluginReport]:
+        """Import all of them, then have each say which hooks it defines, then register what each brings.
+
+        So a plugin may implement a hook of one that comes after it.
+        """
+        opened = [self._open(source) for source in sources]
+        for each in opened:
+            self._add_hookspecs(each)
+        return [self._register(each) for each in opened]
+
+    def _open(self, source: _Source) -> _Opened:
+        started, opened = time.perf_counter(), _Opened(source)
+        name, package, claims = source.name, source.package, self._claimed.setdefault(source.name, [])
+        self._sources.append(source)
+        claims.append(package or "another")
+        if len(claims) > 1:
+            other = claims[0] if claims[0] != "another" else "another plugin"
+            opened.report = self._failed(f"{name} ({package})", package, f"the name '{name}' is taken by {other}")
+        elif name in self._block:
+            reason = f"by {self._block[name]}"
+            opened.report = PluginReport(name=name, package=package, status="blocked", reason=reason)
+        else:
+            try:
+                with contained():
+                    opened.plugin = source.load()
+            except Exception as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
+                opened.report = self._failed(name, package, f"import failed: {_one_line(error)}", error)
+        opened.seconds = time.perf_counter() - started
+        return opened
+
+    def _add_hookspecs(self, opened: _Opened) -> None:
+        """Let other plugins implement the hooks that one defines."""
+        if opened.report is not None:
+            return
+        name, package = opened.source.name, opened.source.package
         try:
             with contained():
-                plugin = load()
-        except Exception as error:  # noqa: BLE001  a plugin that calls sys.exit() at import is broken, not in charge
-            return self._failed(name, package, f"import failed: {_one_line(error)}", error)
-        return self._add(name, package, plugin)
+                define = getattr(opened.plugin, "flexchat_add_hookspecs", None)
+                if define is None or not isinstance(getattr(define, _MARK, None), dict):
+                    return
+                for holder in define():
+                    self._manager.add_hookspecs(holder)
+                    self._known_hooks |= {name for name in dir(holder) if hasattr(self._manager.hook, name)}
+        except Exception as error:  # noqa: BLE001  a plugin's fault is its report
+            opened.report = self._failed(name, package, f"flexchat_add_hookspecs failed: {_one_line(error)}", error)
+
+    def _register(self, opened: _Opened) -> PluginReport:
+        started, source = time.perf_counter(), opened.source
+        report = opened.report or self._add(source.name, source.package, opened.plugin)
+        seconds = opened.seconds + time.perf_counter() - started
+        report = attrs.evolve(report, gate=source.gate, load_ms=round(seconds * 1000))
+        self._reports[report.name] = report
+        return report
 
     def _add(self, name: str, package: str, plugin: object) -> PluginReport:
         try:
@@ -210,6 +297,7 @@ class PluginHost:
                 too_new = wanted > API_VERSION
                 marks = {a: getattr(getattr(plugin, a), _MARK, None) for a in dir(plugin)}
                 hooks = tuple(a for a, mark in marks.items() if isinstance(mark, dict))
+                needed = [a for a in hooks if not (marks[a] or {}).get("optionalhook")]
                 unmarked = [a for a in marks if a not in hooks and inspect.isroutine(getattr(plugin, a))]
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             return self._failed(name, package, f"reading it failed: {_one_line(error)}", error)
@@ -218,7 +306,7 @@ class PluginHost:
             return self._failed(
                 name, package, f"written for plugin API {needs}, this FlexChat has {has}: update flexchat-core"
             )
-        wrong = _wrong_hook(hooks, unmarked)
+        wrong = _wrong_hook(needed, unmarked, self._known_hooks)
         if wrong is not None:
             return self._failed(name, package, wrong)
         try:
@@ -244,6 +332,9 @@ class PluginHost:
         Returns what was taken over, and the first name that another plugin offers too.
         """
         found = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
+        for table in dict(found)["flexchat_register_config_tables"]:
+            if table.name in CORE_TABLES:
+                raise ValueError(f"the config table '{table.name}' is FlexChat's own: give yours another name")
         for step in dict(found)["flexchat_register_steps"]:
             problem = wrong_place(step)
             if problem is not None:
@@ -297,27 +388,29 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),
     "flexchat_register_conversation_stores": ("conversation_stores", lambda r: r.name, ConversationStoreType),
     "flexchat_register_steps": ("steps", lambda r: r.name, Step),
+    "flexchat_register_config_tables": ("config_tables", lambda r: r.name, ConfigTable),
+    "flexchat_register_checks": ("config_checks", lambda r: r.name, ConfigCheck),
     "flexchat_register_commands": ("commands", lambda r: r.name, Command),
 }
 
 
 def registration_hooks() -> frozenset[str]:
     """Return the names of the hooks that are called once, at start."""
-    return frozenset(_REGISTRATION)
+    return frozenset((*_REGISTRATION, "flexchat_add_hookspecs"))
 
 
-def _hook_names(registration: bool | None = None) -> list[str]:
-    names = [name for name in vars(hookspecs) if name.startswith("flexchat_")]
-    return [n for n in names if registration is None or (n in _REGISTRATION) == registration]
+def _event_hooks() -> list[str]:
+    return [name for name in vars(hookspecs) if name.startswith("flexchat_") and name not in registration_hooks()]
 
 
-def _wrong_hook(hooks: Iterable[str], unmarked: Iterable[str]) -> str | None:
+def _wrong_hook(hooks: Iterable[str], unmarked: Iterable[str], known: Collection[str]) -> str | None:
     """Return what is wrong with a plugin's hooks, so that pluggy would call none, or another; None if nothing is.
 
     Args:
+        hooks: Names of those it implements, but for those of plugins that need not be there (optionalhook=True).
         unmarked: Names of its functions without @hookimpl.
+        known: Names of all hooks.
     """
-    known = _hook_names()
     for hook in hooks:
         if hook not in known:
             close = difflib.get_close_matches(hook, known, n=1, cutoff=0.5)

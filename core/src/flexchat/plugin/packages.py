@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from pathlib import Path
 
 
@@ -18,6 +17,8 @@ def package_with(kind: str, name: str) -> str | None:
 
 @functools.cache
 def _packages() -> dict[tuple[str, str], str]:
+    import tomllib  # imports regular expressions: only where a hint is needed
+
     tables = tomllib.loads(Path(__file__).with_name("packages.toml").read_text("utf-8"))
     return {
         (kind, name): package for package, brings in tables.items() for kind, names in brings.items() for name in names

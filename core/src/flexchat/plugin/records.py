@@ -82,14 +82,18 @@ class Records:
             return str(PluginConflictError(self.kind, spoken_name(name), self.conflicts[name]))
         known = sorted(map(spoken_name, self.by_name))
         text = f"no {self.kind} is called '{spoken_name(name)}'{did_you_mean(spoken_name(name), known)}"
-        details = [f"installed: {', '.join(known) or 'none'}"]
+        installed = f"installed: {', '.join(known) or 'none'}"
+        return f"{text} ({'; '.join([installed, *self.suspects(name)])})"
+
+    def suspects(self, name: Any) -> list[str]:
+        """Return who may be behind it that nobody offers a name: plugins that are not active, a package to install."""
         package = package_with(self.kind, spoken_name(name))
         troubled = [r for r in self._reports.values() if r.status != "active"]
-        culprits = [r for r in troubled if package and r.package.startswith(package + " ")] or troubled
-        details += [f"plugin '{r.name}' {r.status}: {r.reason}" for r in culprits]
-        if package and not any(r.package.startswith(package + " ") for r in troubled):
-            details.append(f"it comes with the package {package}: pip install {package}")
-        return f"{text} ({'; '.join(details)})"
+        its = [r for r in troubled if package and r.package.startswith(package + " ")]
+        told = [f"plugin '{r.name}' {r.status}: {r.reason}" for r in its or troubled]
+        if package and not its:
+            told.append(f"it comes with the package {package}: pip install {package}")
+        return told
 
 
 def spoken_name(name: Any) -> str:

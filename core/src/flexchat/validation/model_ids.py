@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..config.cases import table_of
 from ..errors import ChatRequestError, FlexChatError, Problem, UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def wrong_models(config: Config, document: Document | None = None) -> list[Probl
         document: The configuration as it was written, for its lines.
     """
     problems = []
-    for index, model_id in enumerate(config.validation.models if config.validation else ()):
+    for index, model_id in enumerate(table_of(config).models):
         try:
             split_model_id(config.llms, model_id)
         except FlexChatError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.cases import Case, ExpectedTurn, ValidationTable
+from ..config.cases import Case, ExpectedTurn, table_of
 from ..config.wording import spoken_path
 from ..errors import ConfigError, Problem, did_you_mean
 from .case_files import Found, cases_in, named_files, rows_of
@@ -90,7 +90,7 @@ def usable_cases(
         document: The configuration as it was written: problems then have its lines, and those cases of a table that
             could not be read as a whole are looked at one by one.
     """
-    table: ValidationTable = chat_config.validation or ValidationTable()
+    table = table_of(chat_config)
     offered = Offered.of(chat_config, tools)
     found, problems = (
         rows_of(document, ("validation", "cases"), offered) if document is not None else _of_code(table.cases, offered)

@@ -16,7 +16,7 @@ from typing import Any, Self
 import attrs
 
 from ..app import FlexChat
-from ..config.cases import Case, ValidationTable
+from ..config.cases import Case, ValidationTable, table_of
 from ..domain import DEFAULT_TENANT
 from ..errors import ChatRequestError, ProviderError, ProviderOverloadedError, ProviderRateLimitError, did_you_mean
 from ..llms.breaker import OPEN
@@ -128,7 +128,7 @@ class ValidationRun:
         keys = await model_keys(chat, plan.models)
         await store.save_run(run)
         return cls(
-            chat, plan, store, run=run, keys=keys, table=table or chat.config.validation or ValidationTable(),
+            chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config),
             pause_s=pause_s,
         )  # fmt: skip
 
@@ -167,7 +167,7 @@ class ValidationRun:
         run = attrs.evolve(run, state="running", ended_at=None, problem=None)
         await store.save_run(run)
         return cls(
-            chat, plan, store, run=run, keys=keys, table=table or chat.config.validation or ValidationTable(),
+            chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config),
             before=before, pause_s=pause_s,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import attrs
 from flexchat import FlexChat, ModelInfo, ProviderError
-from flexchat.config.cases import ValidationTable
+from flexchat.config.cases import table_of
 from flexchat.errors import UnknownNameError, did_you_mean
 from flexchat.files import located
 from flexchat.validation.fingerprint import Keys
@@ -77,7 +77,7 @@ class Records:
 
     def store(self, chat: FlexChat) -> ValidationStore:
         """Return the store the configuration names."""
-        named = validation_table(chat).store
+        named = table_of(chat.config).store
         path = located(named, self._serving.folder) if named else None
         if path not in self._stores:
             self._stores[path] = ValidationStore(path)
@@ -85,7 +85,7 @@ class Records:
 
     async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
         """Return a tracker over the store, whose results go stale with the models, tools and cases of this chat."""
-        keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, validation_table(chat))
+        keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, table_of(chat.config))
         return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
     async def told(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Written:
@@ -95,7 +95,7 @@ class Records:
             work: Takes the Results and the args, and returns JSON data.
         """
         store, keys = self.store(chat), await self.keys(chat)
-        cases = await case_files.hashes(self._serving, chat, validation_table(chat))
+        cases = await case_files.hashes(self._serving, chat, table_of(chat.config))
         if await store.count() <= QUICK:
             return Written(await asyncio.to_thread(_told, Results(store, keys, cases), work, args))
         run = Apart.of(self._serving).run
@@ -168,14 +168,9 @@ def named_models(chat: FlexChat) -> dict[str, tuple[str, str]]:
         add(rule.llm, rule.model)
     for service in chat.config.llms:
         add(service, None)
-    for model_id in validation_table(chat).models:
+    for model_id in table_of(chat.config).models:
         add(*model_id.partition("/")[::2])
     return found
-
-
-def validation_table(chat: FlexChat) -> ValidationTable:
-    """Return what the configuration says of validation; the defaults if it says nothing."""
-    return chat.config.validation or ValidationTable()
 
 
 def shown_status(record: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat
+from flexchat.config.cases import table_of
 from flexchat.validation.attempt_json import attempt_to_dict
 from flexchat.validation.running import Plan, ValidationRun
 from flexchat.validation.store import Run, Tally, ValidationStore
@@ -18,7 +19,7 @@ from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
 from ..problems import ApiError
 from . import cases as case_files
 from .background import Live, Runs
-from .records import Records, chosen_model, named_models, validation_table
+from .records import Records, chosen_model, named_models
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, listed, record, taken
 
 MOST_TRIES = 100_000
@@ -45,7 +46,7 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
         ApiError: 404: there is no such case; 422: there is nothing to try, or too much.
     """
     body = call.body or {}
-    table = validation_table(chat)
+    table = table_of(chat.config)
     found = await case_files.wanted(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
     if not found:
         raise ApiError(422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")

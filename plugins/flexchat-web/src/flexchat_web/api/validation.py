@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from flexchat.config.cases import table_of
 from flexchat.validation.fingerprint import case_hashes
 from flexchat.validation.store import Rows, ValidationStore, rows_of
 from flexchat.validation.summary import matrix, summarise
@@ -19,7 +20,7 @@ from ..checking import Unread
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
 from . import cases as case_files
-from .records import Records, Results, chosen_model, named_models, shown_status, validation_table
+from .records import Records, Results, chosen_model, named_models, shown_status
 from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
 
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
@@ -72,7 +73,7 @@ async def _matrix(call: Call) -> Reply:
     records = Records.of(call.serving)
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)
-        tools, table = chat.tools.get_registry().list(), validation_table(chat)
+        tools, table = chat.tools.get_registry().list(), table_of(chat.config)
         hashes = await asyncio.to_thread(case_hashes, _tagged(call, found), tools, table)
         flaws = case_files.told(problems, call.serving)
         return await records.told(chat, _whole_matrix, hashes, bool(found.cases), [*named_models(chat)], flaws)

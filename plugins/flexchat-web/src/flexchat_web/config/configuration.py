@@ -319,7 +319,7 @@ async def _of_cases(serving: Serving, chat: FlexChat) -> list[dict[str, Any]]:
     """
     from ..api.cases import readable, told
 
-    if chat.config.validation is None:
+    if "validation" not in chat.config.tables:
         return []
     _, problems = await readable(serving, chat)
     problems = (*problems, *wrong_models(chat.config))
