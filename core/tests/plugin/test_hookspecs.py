@@ -1,43 +1,168 @@
-"""The examples in the hook specifications are plugins that load."""
+"""The examples of docs/hooks.md run as they are copied, imports included: loaded, called in turns, and used."""
 
+import argparse
+import asyncio
+import functools
 import inspect
-import random
-import textwrap
-import time
+import re
+import tomllib
 import types
+from pathlib import Path
 
-import attrs
 import pytest
-from flexchat import plugin
-from flexchat.plugin import hookspecs
-from flexchat.plugin.host import PluginHost
+from flexchat import FlexChat, tool
+from flexchat.assembly import installed_plugins
+from flexchat.plugin import ProviderOverloadedError, hookspecs
+from flexchat_testing import ScriptedProvider, calls, says
 
-HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("flexchat_")}
-EXAMPLES = {n: inspect.getdoc(h).split("Example:")[1] for n, h in HOOKS.items() if "Example:" in inspect.getdoc(h)}
-
-
-@attrs.frozen(kw_only=True)
-class AnyConfig:
-    """Stands for a plugin's own config class."""
-
-
-def test_every_registration_hook_has_an_example():
-    """A newcomer copies it."""
-    assert {n for n in HOOKS if n.startswith("flexchat_register_")} <= set(EXAMPLES)
+HOOKS = {name for name in vars(hookspecs) if name.startswith("flexchat_")}
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "hooks.md"
+SECTIONS = dict(re.findall(r"^## (flexchat_.*?)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.DOTALL | re.MULTILINE))
+BASE = {
+    "llms": {"bot": {"provider": "scripted"}},
+    "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_loads(name):
-    """Each example, as it stands, is an active plugin."""
-    module = types.ModuleType("example")
-    names = {n: getattr(plugin, n) for n in plugin.__all__}
-    stand_ins = dict.fromkeys(
-        ("ParrotConfig", "Parrot", "ShelfConfig", "Shelf", "NotebookConfig", "Notebook"), AnyConfig
-    )
-    vars(module).update(names, **stand_ins, random=random, time=time, attrs=attrs, encode_tools=lambda tools: [])
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
 
-    exec(textwrap.dedent(EXAMPLES[name]), vars(module))
 
-    report = PluginHost().register(module, "example")
+def block(section, language):
+    found = re.findall(rf"^```{language}\n(.*?)^```", SECTIONS[section], re.DOTALL | re.MULTILINE)
+    assert len(found) <= 1
+    return found[0] if found else ""
+
+
+def loaded(section):
+    """The example as an installed plugin beside all others, and the names of its hooks that were called."""
+    module, called = types.ModuleType("example"), set()
+    exec(block(section, "python"), vars(module))
+    for name in HOOKS & vars(module).keys():
+        setattr(module, name, told(getattr(module, name), called))
+    host = installed_plugins()
+    report = host.register(module, "example")
     assert (report.status, report.reason) == ("active", "")
-    assert name in report.hooks
+    return host, called
+
+
+def told(hook, called):
+    @functools.wraps(hook)
+    def wrapped(*args, **named):
+        called.add(hook.__name__)
+        return hook(*args, **named)
+
+    return wrapped
+
+
+async def one_of_each(host, tables):
+    """A turn that calls a tool, one that fails, one that is stopped."""
+    busy = ProviderOverloadedError("busy", provider="scripted")
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def hangs(messages, options):
+        reached.set()
+        await never.wait()
+
+    model = ScriptedProvider([calls(("add", {"a": 2, "b": 3})), "It is 5.", busy, hangs])
+    async with FlexChat.from_config({**BASE, **tables}, providers={"bot": model}, tools=[add], plugins=host) as chat:
+        turn = await chat.respond("What is 2 + 3?")
+        assert [record.result.success for record in turn.response.tool_calls] == [True]
+        with pytest.raises(ProviderOverloadedError):
+            await chat.respond("And now?")
+        stopped = asyncio.create_task(chat.respond("And now?"))
+        await reached.wait()
+        stopped.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopped
+
+
+def test_every_hook_has_an_example():
+    """A newcomer copies it."""
+    assert {name for section in SECTIONS for name in section.split(", ")} == HOOKS
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_an_example_is_called_and_nothing_goes_wrong(section, caplog, capsys):
+    """Registration at the start, events and gates in turns; none raises, and what only watches says what it saw."""
+    host, called = loaded(section)
+    assert {hook for hook in section.split(", ") if "register" in hook} == called
+
+    asyncio.run(one_of_each(host, {}))
+
+    assert called == set(section.split(", "))
+    assert [r.getMessage() for r in caplog.records if "example" in r.getMessage()] == []
+    if "register" not in section and "before" not in section:
+        assert len(capsys.readouterr().out.splitlines()) >= len(called)
+
+
+async def _provider(chat, host):
+    assert (await chat.respond("Hello")).content == "You said: Hello"
+
+
+async def _tool(chat, host):
+    assert 1 <= (await chat.call_tool("roll_die", {"sides": 6})).result["rolled"] <= 6
+
+
+async def _implementation_type(chat, host):
+    assert (await chat.call_tool("motto", {})).result == "Measure twice, cut once."
+
+
+async def _store(chat, host):
+    hits = await chat.retrievers["plants"].query("who likes shade", collection=None, top_k=1)
+    assert [document.text for document in hits.documents] == ["Ferns like shade"]
+
+
+async def _reranker(chat, host):
+    scores = await host.rerankers.by_name["shortest"].create().rerank("tea", ["a long passage", "short"])
+    assert scores[0] < scores[1]
+
+
+async def _conversations(chat, host):
+    await chat.respond("One", conversation="c")
+    await chat.respond("Two", conversation="c")
+    assert [turn.title for turn in await chat.conversations.turns("c")][:1] == ["One"]
+
+
+async def _step(chat, host):
+    assert (await chat.call_tool("add", {"a": 1, "b": 1})).result == 2
+
+
+async def _command(chat, host):
+    command = host.commands.by_name["hello"]
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    assert command.run(parser.parse_args(["--loud"])) == 0
+
+
+USES = {
+    "flexchat_register_providers": _provider,
+    "flexchat_register_tools, flexchat_register_tool_handlers": _tool,
+    "flexchat_register_implementation_types": _implementation_type,
+    "flexchat_register_retrievers": _store,
+    "flexchat_register_rerankers": _reranker,
+    "flexchat_register_conversation_stores": _conversations,
+    "flexchat_register_steps": _step,
+    "flexchat_register_commands": _command,
+}
+
+
+@pytest.mark.parametrize("section", [section for section in SECTIONS if "register" in section])
+def test_what_an_example_registers_is_used(section):
+    """With the config that stands below it."""
+
+    async def use():
+        host, _ = loaded(section)
+        tables = tomllib.loads(block(section, "toml"))
+        model = {} if "llms" in tables else {"bot": ScriptedProvider([says("Yes.")], repeat=True)}
+        async with FlexChat.from_config({**BASE, **tables}, providers=model, tools=[add], plugins=host) as chat:
+            await USES[section](chat, host)
+
+    asyncio.run(use())
+
+
+def test_examples_stand_on_the_page_alone():
+    """One home for each."""
+    assert not any("Example:" in (inspect.getdoc(getattr(hookspecs, name)) or "") for name in HOOKS)

@@ -1,6 +1,6 @@
 """The door for plugin authors: everything an extension of FlexChat needs.
 
-hookspecs.py   every hook, with an example each
+hookspecs.py   every hook; an example of each: docs/hooks.md
 contracts.py   the records those hooks yield, and the protocols their contents keep
 """
 

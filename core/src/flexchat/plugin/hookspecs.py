@@ -12,7 +12,7 @@ all others            Told what happens: watch, log, measure. One that raises is
 An implementation names only the arguments it wants. Event hooks are `def` or `async def`; they run on the event
 loop, one after the other, so they must not block.
 
-core/tests/plugin/test_hookspecs.py runs the examples.
+docs/hooks.md has an example of each, which core/tests/plugin/test_hookspecs.py runs.
 """
 
 from __future__ import annotations
@@ -55,103 +55,37 @@ hookimpl = pluggy.HookimplMarker("flexchat")
 
 @hookspec
 def flexchat_register_providers() -> Iterable[ProviderType]:  # type: ignore[empty-body]
-    """Offer kinds of LLM service: what `provider` in an llms entry may say.
-
-    Example:
-        @hookimpl
-        def flexchat_register_providers():
-            yield ProviderType(
-                name="parrot", config_class=ParrotConfig, create=Parrot, tool_formats={"parrot": encode_tools}
-            )
-    """
+    """Offer kinds of LLM service: what `provider` in an llms entry may say."""
 
 
 @hookspec
 def flexchat_register_tools() -> Iterable[ToolDefinition]:  # type: ignore[empty-body]
-    """Offer ready-made tools, which a config switches on by name alone.
-
-    Example:
-        @hookimpl
-        def flexchat_register_tools():
-            yield ToolDefinition(
-                name="roll_dice",
-                description="Roll one die.",
-                parameters={"type": "object", "properties": {"sides": {"type": "integer", "minimum": 2}}},
-                implementation=Implementation(type="builtin", settings={"handler": "roll"}),
-            )
-    """
+    """Offer ready-made tools, which a config switches on by name alone."""
 
 
 @hookspec
 def flexchat_register_tool_handlers() -> Iterable[ToolHandler]:  # type: ignore[empty-body]
-    """Offer functions that tools may name as their handler.
-
-    Example:
-        def roll(params, context):
-            return {"rolled": random.randint(1, params.get("sides", 6))}
-
-        @hookimpl
-        def flexchat_register_tool_handlers():
-            yield ToolHandler(kind="builtin", name="roll", call=roll)
-    """
+    """Offer functions that tools may name as their handler."""
 
 
 @hookspec
 def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  # type: ignore[empty-body]
-    """Offer ways to run a tool: what `implementation.type` may say.
-
-    Example:
-        @attrs.frozen(kw_only=True)
-        class ConstantSettings:
-            value: str
-
-        async def run(settings, params, context):
-            return settings.value
-
-        @hookimpl
-        def flexchat_register_implementation_types():
-            yield ImplementationType(name="constant", settings_class=ConstantSettings, run=run)
-    """
+    """Offer ways to run a tool: what `implementation.type` may say."""
 
 
 @hookspec
 def flexchat_register_retrievers() -> Iterable[RetrieverType]:  # type: ignore[empty-body]
-    """Offer kinds of document store: what `provider` in a rag_services entry may say.
-
-    Example:
-        @hookimpl
-        def flexchat_register_retrievers():
-            yield RetrieverType(name="shelf", config_class=ShelfConfig, create=Shelf)
-    """
+    """Offer kinds of document store: what `provider` in a rag_services entry may say."""
 
 
 @hookspec
 def flexchat_register_rerankers() -> Iterable[RerankerType]:  # type: ignore[empty-body]
-    """Offer kinds of reranker: what `rerank` in a rag_services entry may say.
-
-    Example:
-        class ByLength:
-            async def rerank(self, query, passages):
-                return [1 / (1 + len(passage)) for passage in passages]
-
-            async def aclose(self):
-                pass
-
-        @hookimpl
-        def flexchat_register_rerankers():
-            yield RerankerType(name="shortest", create=ByLength)
-    """
+    """Offer kinds of reranker: what `rerank` in a rag_services entry may say."""
 
 
 @hookspec
 def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:  # type: ignore[empty-body]
-    """Offer places to keep conversations: what `provider` in the table conversations may say.
-
-    Example:
-        @hookimpl
-        def flexchat_register_conversation_stores():
-            yield ConversationStoreType(name="notebook", config_class=NotebookConfig, create=Notebook)
-    """
+    """Offer places to keep conversations: what `provider` in the table conversations may say."""
 
 
 @hookspec
@@ -161,20 +95,6 @@ def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
     A step stands at one of the places told, look up, arguments, authorize, approve, reserve and claim. If it raises
     before the tool has begun, the call is refused. A place that does not exist, or a name that another step has,
     keeps everything from starting.
-
-    Example:
-        class OfficeHours:
-            name = "office hours"
-            place = "authorize"
-
-            async def __call__(self, call, rest):
-                if call.tool.effect == "write" and not 8 <= time.localtime().tm_hour < 18:
-                    return ToolResult.failed(call.name, "Only between 8 and 18 o'clock")
-                return await rest()
-
-        @hookimpl
-        def flexchat_register_steps():
-            yield OfficeHours()
     """
 
 
@@ -212,20 +132,7 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-b
 
 @hookspec
 def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-body]
-    """Offer subcommands of the `flexchat` command line.
-
-    Example:
-        def add_arguments(parser):
-            parser.add_argument("--loud", action="store_true")
-
-        def run(args):
-            print("HELLO" if args.loud else "hello")
-            return 0
-
-        @hookimpl
-        def flexchat_register_commands():
-            yield Command(name="hello", summary="Say hello.", add_arguments=add_arguments, run=run)
-    """
+    """Offer subcommands of the `flexchat` command line."""
 
 
 @hookspec
@@ -286,11 +193,6 @@ def flexchat_phase_finished(info: TurnInfo, record: PhaseRecord, outcome: object
         outcome: What the phase returned, in the order above: the topic (str), RagResults, the intent (str or None),
             Profile, the rule as (index, ResponseRule), ChatResponse. A phase that was not run returns what it would
             have without a model or a store.
-
-    Example:
-        @hookimpl
-        def flexchat_phase_finished(record):
-            print(f"{record.phase}: {record.elapsed_ms:.0f} ms")
     """
 
 
@@ -303,12 +205,6 @@ def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelReque
     RequestRefusedError to refuse it: the turn fails with that error; a phase that only detects goes on without.
     The plugin registered last is asked first, and the next one sees what it returned. If an implementation raises
     anything else, the request is refused: a gate that breaks stays shut.
-
-    Example:
-        @hookimpl
-        def flexchat_before_model_request(request):
-            if "internal" in request.info.tenant and request.llm == "cloud":
-                raise RequestRefusedError("This tenant's data must not leave the house")
     """
 
 
@@ -342,12 +238,6 @@ def flexchat_before_tool_call(
 
     Args:
         call_id: The ToolCall's id. Calls of one answer run side by side: pair before and after by it.
-
-    Example:
-        @hookimpl
-        async def flexchat_before_tool_call(tool, params):
-            if tool.name == "delete_account":
-                return ToolResult.failed(tool.name, "A person must do this")
     """
 
 
