@@ -3,10 +3,8 @@
 import subprocess
 import sys
 
-from flexchat.plugin import Implementation, ToolDefinition
 from flexchat.plugin.host import PluginHost
 from flexchat_mock import plugin
-from flexchat_mock.tool_format import encode_tools
 
 
 def test_the_plugin_registers_a_type_and_a_provider():
@@ -35,14 +33,3 @@ def test_loading_the_plugin_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
-
-
-def test_tools_are_told_in_the_common_shape():
-    """TC-33: type, function, name, description, parameters; the schema unchanged."""
-    tool = ToolDefinition(
-        name="echo", description="Echo", parameters={"type": "object"}, implementation=Implementation(type="mock")
-    )
-
-    assert encode_tools([tool]) == [
-        {"type": "function", "function": {"name": "echo", "description": "Echo", "parameters": {"type": "object"}}}
-    ]

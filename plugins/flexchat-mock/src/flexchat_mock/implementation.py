@@ -10,12 +10,21 @@ import copy
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
 import attrs
 from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
 
-from .absent import ABSENT
+
+class Absent(Enum):
+    """The type of ABSENT."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final = Absent.ABSENT
+"""Stands where a config says nothing; null is a response like any other."""
 
 
 class MockError(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
 
 from .implementation import MOCK
-from .rehearsal.config import RehearsalConfig
+from .rehearsal import RehearsalConfig
 from .tool_format import encode_tools
 
 

@@ -1,173 +1,145 @@
-"""Arguments for a tool, taken from a clause by the tool's schema."""
+"""Arguments for a tool, from a text, by the tool's schema.
+
+FlexChat checks the arguments of every call against the whole schema; here only what can be found is looked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from .candidates import candidates_of
-from .clause import Clause
-from .fits import fits
-from .meant import MENTIONED, Candidate
-from .parameters import Parameter, parameters_of
-from .text_values import FREE_KINDS, text_candidates
+from .values import Value
+from .words import content_stems, is_stop_word, name_words, stem, words_of
 
-_MAX_DEPTH = 3
+_KINDS = {
+    word: words.split()[0]
+    for words in (
+        "expression formula",
+        "zone timezone tz",
+        "email mail recipient",
+        "url uri link",
+        "date day",
+        "words query question topic text message content body prompt",
+    )
+    for word in words.split()
+}
+"""What a parameter takes that has such a word in its name, or such a format; "words" are free text."""
+
+_CUES = {"replace": "by|with", "replacement": "by|with", "separator": "at|by", "to": "to|into", "from": "from"}
+"""What leads to a parameter of that name: "by 'dog'"."""
+
+_EVIDENCE = {"expression": 3.0, "zone": 1.5, "name": 0.5, "quote": 0.5}
 
 
 @attrs.frozen
-class Filled:
-    """What a clause gives a tool.
+class Argument:
+    """A value for a parameter."""
 
-    Attributes:
-        arguments: They keep the schema, where nothing is missing.
-        missing: Names of the required parameters the clause says nothing of.
-        evidence: How much the values found speak for the tool.
-        used: The stretches of text that were used up, by parameter.
-        guessed: Parameters that took a value only because they are required.
-    """
+    value: Any
+    evidence: float = 0.0  # how much it speaks for the tool that the text says so
+    uses: Value | None = None  # what no other parameter gets
 
-    arguments: Mapping[str, Any]
-    missing: tuple[str, ...]
-    evidence: float
-    used: Mapping[str, tuple[int, int]]
-    guessed: frozenset[str] = frozenset()
+
+@attrs.frozen
+class _Parameter:
+    name: str
+    types: Collection[Any]
+    options: Sequence[Any]
+    kind: str
+    wanted: bool  # required, or all that the tool takes: gets a guess rather than nothing
+
+    @property
+    def takes_words(self) -> bool:
+        return "string" in self.types and not self.options and self.kind in ("", "words")
 
 
 def fill_arguments(
-    schema: Mapping[str, Any],
-    clause: Clause,
-    tool_words: frozenset[str],
-    *,
-    only: Collection[str] | None = None,
-    order: Sequence[str] = (),
-    free_text: bool = True,
-    root: Mapping[str, Any] | None = None,
-    depth: int = 0,
-) -> Filled:
-    """Return the arguments a clause gives.
-
-    Args:
-        only: Parameters to fill; None for all.
-        order: Parameters that come first where a value would do for several.
-        free_text: Whether a parameter may take whatever words are left.
-        root: The whole schema, where this is a part of it.
-    """
-    root = schema if root is None else root
-    parameters = [p for p in parameters_of(schema, root) if only is None or p.name in only]
-    parameters.sort(key=lambda p: order.index(p.name) if p.name in order else len(order))
-    chosen: dict[str, Candidate] = {}
-    found = [c for p in parameters for c in candidates_of(p, clause, tool_words)]
-    # What is said of a parameter outright comes first; guesses wait until free text had its turn.
-    _assign([c for c in found if c.score >= MENTIONED], parameters, chosen, root)
-    if free_text:
-        _assign_texts(parameters, clause, tool_words, chosen, root, MENTIONED)
-    _assign([c for c in found if c.parameter.required], parameters, chosen, root)
-    if free_text:
-        _assign_texts(parameters, clause, tool_words, chosen, root, 0.0)
-    arguments = {p.name: chosen[p.name].value for p in parameters if p.name in chosen}
-    evidence = sum(c.evidence for c in chosen.values())
-    for parameter in parameters:
-        if parameter.name not in arguments:
-            evidence += _without_words(parameter, clause, tool_words, arguments, root, depth)
-    required = schema.get("required")
-    wanted = required if isinstance(required, list | tuple) else ()
-    missing = [str(n) for n in wanted if n not in arguments and (only is None or n in only)]
-    if not missing and only is None and not fits(schema, arguments, root):
-        arguments = {name: value for name, value in arguments.items() if name in wanted}
-        if not fits(schema, arguments, root):
-            missing = ["arguments that keep its schema"]
-    return Filled(
-        arguments=arguments,
-        missing=tuple(missing),
-        evidence=evidence,
-        used={name: (c.start, c.end) for name, c in chosen.items()},
-        guessed=frozenset(name for name, c in chosen.items() if c.score < MENTIONED),
-    )
+    schema: Mapping[str, Any], text: str, values: Sequence[Value], about: Collection[str]
+) -> tuple[dict[str, Argument], tuple[str, ...]]:
+    """Return the arguments that a text about a tool holds for its schema, and the required ones that it does not."""
+    listed = schema.get("required")
+    required = [str(name) for name in listed] if isinstance(listed, list | tuple) else []
+    parameters = sorted(_parameters(schema, required), key=lambda p: p.name not in required)
+    found: dict[str, Argument] = {}
+    free, rest = [*values], text
+    for find in (_listed, _named, _next):
+        for parameter in (p for p in parameters if p.name not in found):
+            if (argument := find(parameter, text, free)) is not None:
+                found[parameter.name] = argument
+                if (used := argument.uses) is not None:
+                    free.remove(used)
+                    rest = rest[: used.start] + " " * (used.end - used.start) + rest[used.end :]
+    empty = next((p.name for p in parameters if p.wanted and p.takes_words and p.name not in found), None)
+    if empty is not None and (left := _left(rest, about)):
+        found[empty] = Argument(left)
+    ordered = {p.name: found[p.name] for p in parameters if p.name in found}
+    return ordered, tuple(name for name in required if name not in found)
 
 
-def _is_free(parameter: Parameter) -> bool:
-    return "string" in parameter.types and not parameter.options and parameter.kind in FREE_KINDS
+def _parameters(schema: Mapping[str, Any], required: Sequence[str]) -> list[_Parameter]:
+    properties = schema.get("properties")
+    parts = {str(name): part for name, part in properties.items()} if isinstance(properties, Mapping) else {}
+    found = []
+    for name, part in parts.items():
+        part = part if isinstance(part, Mapping) else {}
+        forms = part.get("anyOf")  # an optional value, "this or null", is read as the value it may be
+        plain = (
+            [f for f in forms if isinstance(f, Mapping) and f.get("type") != "null"] if isinstance(forms, list) else []
+        )
+        part = {**part, **plain[0]} if plain else part
+        said, options = part.get("type", "string"), part.get("enum")
+        types, options = (list(each) if isinstance(each, list | tuple) else [] for each in (said, options))
+        words = (*name_words(str(part.get("format", ""))), *name_words(name))
+        kind = next((_KINDS[word] for word in words if word in _KINDS), "")
+        found.append(_Parameter(name, types or [said], options, kind, name in required or len(parts) == 1))
+    return found
 
 
-def _assign(
-    found: Sequence[Candidate],
-    parameters: Sequence[Parameter],
-    chosen: dict[str, Candidate],
-    root: Any,
-    most: int | None = None,
-) -> None:
-    """Give each parameter its best candidate, or only the most sure ones theirs; no stretch of text is used twice."""
-    given = 0
-    ranks = {p.name: i for i, p in enumerate(parameters)}
-    for candidate in sorted(found, key=lambda c: (-c.score, ranks[c.parameter.name], c.start, c.end)):
-        name = candidate.parameter.name
-        if name in chosen or any(candidate.start < c.end and c.start < candidate.end for c in chosen.values()):
-            continue
-        shaped = _shaped(candidate, root)
-        if shaped is not None:
-            chosen[name] = shaped
-            given += 1
-            if given == most:
-                return
+def _listed(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
+    """One of the values the schema lists."""
+    said = (o for o in parameter.options if re.search(rf"(?<!\w){re.escape(str(o))}(?!\w)", text, re.IGNORECASE))
+    return next((Argument(option, 1.0) for option in said), None)
 
 
-def _assign_texts(
-    parameters: Sequence[Parameter],
-    clause: Clause,
-    tool_words: frozenset[str],
-    chosen: dict[str, Candidate],
-    root: Any,
-    least: float,
-) -> None:
-    """Give parameters free text, the surest first: where one text ends depends on those that are taken."""
-    for _ in parameters:
-        taken = [(c.start, c.end) for c in chosen.values()]
-        open_ = [p for p in parameters if p.name not in chosen and _is_free(p) and (p.required or least)]
-        found = [
-            c
-            for p in open_
-            for c in text_candidates(p, [o for o in parameters if o is not p], clause, taken, tool_words)
-            if c.score >= least
-        ]
-        if not found:
-            return
-        before = len(chosen)
-        _assign(found, parameters, chosen, root, most=1)
-        if len(chosen) == before:
-            return
-
-
-def _shaped(candidate: Candidate, root: Any) -> Candidate | None:
-    """The candidate in a form that keeps the parameter's schema; None if there is none."""
-    for value in _forms(candidate.value):
-        if fits(candidate.parameter.schema, value, root):
-            return attrs.evolve(candidate, value=value)
+def _named(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
+    """ "limit 10", "3 days", "in the text '…'", "by 'dog'"; never the word that begins the text."""
+    name = r"[\s_-]*".join(map(re.escape, name_words(parameter.name))) or re.escape(parameter.name)
+    lead = rf"(?:\w\W+{name}\s*(?:\bis\b|\bof\b|[:=])?|^\W*{name}\s*[:=])\s*"
+    cues = "|".join(_CUES[word] for word in name_words(parameter.name) if word in _CUES) or r"(?!)"
+    for value in free:
+        unit = re.match(r"\s*-?([^\W\d]+)", text[value.end :])
+        counted = value.kind == "number" and unit is not None and stem(unit[1]) in content_stems(parameter.name)
+        is_meant = counted or re.search(rf"(?:{lead}|\b(?:{cues})\s+)$", text[: value.start], re.IGNORECASE)
+        if is_meant and (argument := _made(parameter, text, value)) is not None:
+            return argument
     return None
 
 
-def _forms(value: Any) -> Iterator[Any]:
-    yield value
-    if isinstance(value, str):
-        yield from (form for form in (value.upper(), value.lower(), value.capitalize()) if form != value)
+def _next(parameter: _Parameter, text: str, free: Sequence[Value]) -> Argument | None:
+    """The next value that the parameter takes; a number or a name only where one is wanted."""
+    sure = [value for value in free if parameter.wanted or value.kind in ("quote", parameter.kind)]
+    return next((argument for value in sure if (argument := _made(parameter, text, value)) is not None), None)
 
 
-def _without_words(
-    parameter: Parameter, clause: Clause, tool_words: frozenset[str], arguments: dict[str, Any], root: Any, depth: int
-) -> float:
-    """Fill what has a default or parts of its own; return the evidence in that."""
-    schema = parameter.schema
-    if "object" in parameter.types and isinstance(schema.get("properties"), Mapping) and depth < _MAX_DEPTH:
-        inner = fill_arguments(schema, clause, tool_words, free_text=parameter.required, root=root, depth=depth + 1)
-        if not inner.missing and (inner.arguments or parameter.required) and fits(schema, dict(inner.arguments), root):
-            arguments[parameter.name] = dict(inner.arguments)
-            return inner.evidence
-    if parameter.required:
-        for value in (*([schema["default"]] if "default" in schema else []), *parameter.options[:1]):
-            is_only = len(parameter.options) <= 1 or "default" in schema
-            if is_only and fits(schema, value, root):
-                arguments[parameter.name] = value
-                break
-    return 0.0
+def _made(parameter: _Parameter, text: str, value: Value) -> Argument | None:
+    """The value as the parameter takes it; None if it does not."""
+    evidence = _EVIDENCE.get(value.kind, 1.0)
+    if value.kind == "number":
+        fits = "number" in parameter.types or ("integer" in parameter.types and isinstance(value.value, int))
+        return Argument(value.value, evidence, value) if fits else None
+    if "string" in parameter.types and value.kind == (parameter.kind or "quote"):
+        return Argument(value.value, evidence, value)
+    if not parameter.takes_words or value.kind == "expression" or (parameter.kind and value.kind != "quote"):
+        return None
+    return Argument(value.value if value.kind == "quote" else text[value.start : value.end], 0.5, value)
+
+
+def _left(text: str, about: Collection[str]) -> str:
+    """The text from the first word on that neither says nothing nor speaks of the tool."""
+    for word in words_of(text):
+        if not is_stop_word(word[0]) and stem(word[0]) not in about:
+            return text[word.start() :].rstrip(" \t.,;:!?")
+    return ""

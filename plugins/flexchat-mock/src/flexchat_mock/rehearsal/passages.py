@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from .words import groups_of, is_stop_word, name_words, stem, words_of
+from .words import content_stems
 
 # The form FlexChat gives {{rag_context}}: "### TITLE (from COLLECTION)", "Source: FILE", a blank line, the text.
 _PASSAGE = re.compile(
@@ -24,9 +24,7 @@ _HEADING, _RULE_OF_TABLE = re.compile(r"\s*#{1,6}\s"), re.compile(r"[\s|:+-]*")
 _MARK = re.compile(r"^[-*+>|]\s+|\s*\|$")
 _END = re.compile(r"(?<=[.!?])\s+(?=[^\s\da-z])")
 
-_MOST_CHARACTERS = 200_000
-_MOST_OF_A_SENTENCE = 400
-_WITH_THE_BEST = 0.6  # a second sentence must have so much of the best one's weight
+_MOST_CHARACTERS, _MOST_OF_A_SENTENCE = 200_000, 400
 _AFTER_ANOTHER = 0.7  # what a passage weighs for each one before it: a search has put the best first
 _OF_THE_TITLE = 0.5  # what a word weighs that only the title over a sentence has
 
@@ -59,32 +57,23 @@ def read_passages(prompt: str) -> tuple[Passage, ...]:
 
 
 def from_passages(question: str, passages: Sequence[Passage]) -> str:
-    """Return the sentences that share most with the question, and where they stand; or that none shares a word."""
-    asked = _stems(question)
-    sentences = [(passage, text) for passage in passages for text in _sentences(passage.text)]
-    stems = [_stems(text) for _, text in sentences]
+    """Return the sentence that shares most with the question, and where it stands; or that none shares a word."""
+    asked = content_stems(question)
+    sentences = [(place, text) for place, passage in enumerate(passages) for text in _sentences(passage.text)]
+    stems = [content_stems(text) for _, text in sentences]
     known = Counter(word for one in stems for word in one)
     weights = {word: math.log(1 + len(sentences) / known[word]) for word in asked if known[word]}
-    scores = []
-    places = {id(passage): _AFTER_ANOTHER**place for place, passage in enumerate(passages)}
-    for (passage, _), one in zip(sentences, stems, strict=True):
-        above = _stems(passage.title)
-        own = sum(weight for word, weight in weights.items() if word in one)
-        if own:
-            own += _OF_THE_TITLE * sum(weight for word, weight in weights.items() if word in above - one)
-        scores.append(own * places[id(passage)])
-    best = max(range(len(scores)), key=scores.__getitem__, default=None)
-    if best is None or not scores[best]:
-        few = "The only passage" if len(passages) == 1 else f"None of the {len(passages)} passages"
-        return f"{few} found shares {'no' if len(passages) == 1 else 'a'} word with the question."
-    passage, text = sentences[best]
-    said = [text]
-    beside = best + 1
-    goes_on = beside < len(scores) and sentences[beside][0] is passage and text.endswith((".", "!", "?"))
-    if goes_on and scores[beside] >= _WITH_THE_BEST * scores[best]:
-        said.append(sentences[beside][1])
-    place = f"{passage.title}, {passage.source}" if passage.source else passage.title
-    return f"{' '.join(said)} (Source: {place})"
+    titles = [content_stems(passage.title) for passage in passages]
+    best, best_score = None, 0.0
+    for (place, text), own in zip(sentences, stems, strict=True):
+        score = sum(weights[word] for word in weights if word in own)
+        score += _OF_THE_TITLE * sum(weights[word] for word in weights if word in titles[place] - own) if score else 0
+        if score * _AFTER_ANOTHER**place > best_score:
+            best, best_score = (passages[place], text), score * _AFTER_ANOTHER**place
+    if best is None:
+        return "The passages found share no word with the question."
+    passage, said = best
+    return f"{said} (Source: {f'{passage.title}, {passage.source}' if passage.source else passage.title})"
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -101,12 +90,3 @@ def _sentences(text: str) -> Iterator[str]:
                 continue  # what stands over the rule of a table names its columns
             for sentence in _END.split(_MARK.sub("", piece)):
                 yield sentence if len(sentence) <= _MOST_OF_A_SENTENCE else sentence[: _MOST_OF_A_SENTENCE - 1] + "…"
-
-
-def _stems(text: str) -> set[str]:
-    found: set[str] = set()
-    for word in words_of(text):
-        if not is_stop_word(word.text):
-            for part in name_words(word.text) or (word.text,):
-                found |= {stem(part), *groups_of(part)}
-    return found

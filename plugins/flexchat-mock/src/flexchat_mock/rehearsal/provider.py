@@ -1,14 +1,8 @@
-"""The provider "rehearsal": works on any message and any tools, without a network, by matching words.
-
-It is for trying one's own tools and config before there is a key. What it says comes from the message, the tools and
-their results; it keeps nothing between requests, and the same input gives the same output (but for call ids and what
-"tomorrow" means).
-"""
+"""The provider "rehearsal", for trying one's own tools and config before there is a key."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from flexchat.plugin import (
     AssistantMessage,
@@ -25,30 +19,22 @@ from flexchat.plugin import (
     events_of,
 )
 
-from .choose_tool import read_tools
-from .clause import Clause
-from .compose_answer import HONESTY, from_plan, from_results
-from .config import RehearsalConfig
+from . import RehearsalConfig
+from .compose_answer import from_plan, from_results
 from .passages import from_passages, read_passages
-from .plan import MAX_CHARACTERS, plan
+from .plan import MAX_CHARACTERS, plan, read_tools
+
+HONESTY = "(rehearsal model: it matches words and understands nothing)"  # ends every answer
 
 
 class RehearsalProvider:
-    """A stand-in for a model.
+    """A stand-in for a model."""
 
-    Args:
-        today: Returns the day that "tomorrow" counts from.
-    """
-
+    name = "rehearsal"
     follows_instructions = False
 
-    def __init__(self, config: RehearsalConfig | None = None, *, today: Callable[[], dt.date] = dt.date.today) -> None:
-        self._today = today
-
-    @property
-    def name(self) -> str:
-        """Return "rehearsal"."""
-        return "rehearsal"
+    def __init__(self, config: RehearsalConfig | None = None) -> None:
+        """Take no settings."""
 
     def tool_format(self, model: str) -> str:
         """Return "rehearsal"."""
@@ -56,13 +42,13 @@ class RehearsalProvider:
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Call the tools that fit the last user message; once they have answered, say what they said."""
-        return answer(messages, model, options, self._today())
+        return answer(messages, model, options)
 
     async def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
         """Yield the same answer word by word."""
-        for event in events_of(answer(messages, model, options, self._today())):
+        for event in events_of(answer(messages, model, options)):
             yield event
 
     async def list_models(self) -> Sequence[ModelInfo]:
@@ -73,30 +59,26 @@ class RehearsalProvider:
         """Do nothing: there is nothing to give back."""
 
 
-def answer(messages: Sequence[Message], model: str, options: ChatOptions, today: dt.date) -> ChatResult:
+def answer(messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
     """Return what the rehearsal model says to a conversation."""
-    spoken = [(i, m.content) for i, m in enumerate(messages) if isinstance(m, UserMessage)]
-    place, text = spoken[-1] if spoken else (-1, "")
-    earlier = spoken[-2][1] if len(spoken) > 1 else ""
+    last = max((i for i, m in enumerate(messages) if isinstance(m, UserMessage)), default=-1)
+    text = messages[last].content if last >= 0 else ""
     tools = read_tools(options.tools)
-    must_call = options.tool_choice == "required"
-    steps = plan(text, tools, today, earlier=earlier, must_call=must_call) if tools or text else ()
-    results = [m for m in messages[place + 1 :] if isinstance(m, ToolMessage)]
+    steps = plan(str(text), tools)
+    results = [m for m in messages[last + 1 :] if isinstance(m, ToolMessage)]
     if results:
-        calls = {c.id: c for m in messages[place + 1 :] if isinstance(m, AssistantMessage) for c in m.tool_calls}
+        calls = {c.id: c for m in messages[last + 1 :] if isinstance(m, AssistantMessage) for c in m.tool_calls}
         return _says(from_results([(calls.get(r.tool_call_id), r) for r in results], steps), model)
     may_call = options.tool_choice != "none"
-    asked = [ToolCall.from_object(s.tool or "", s.arguments) for s in steps if s.is_call]
+    asked = [ToolCall.from_object(step.tool, step.arguments) for step in steps if step.tool and not step.missing]
     if asked and may_call:
-        message = AssistantMessage(parts=tuple(asked))
-        return ChatResult(message=message, finish_reason="tool_calls", model=model)
+        return ChatResult(message=AssistantMessage(parts=tuple(asked)), finish_reason="tool_calls", model=model)
     shown = read_passages("\n\n".join(m.content for m in messages if isinstance(m, SystemMessage)))
     if shown and text:
-        return _says(f"{from_passages(text[:MAX_CHARACTERS], shown)}\n{HONESTY}", model)
-    clause = Clause(text[:MAX_CHARACTERS], today)
-    said = from_plan(steps, tools, may_call=may_call, found=clause.values, words=len(clause.words))
-    return _says(said, model)
+        return _says([from_passages(text[:MAX_CHARACTERS], shown)], model)
+    return _says(from_plan(steps, tools, may_call=may_call), model)
 
 
-def _says(text: str, model: str) -> ChatResult:
-    return ChatResult(message=AssistantMessage(parts=(TextPart(text=text),)), finish_reason="stop", model=model)
+def _says(lines: Sequence[str], model: str) -> ChatResult:
+    message = AssistantMessage(parts=(TextPart(text="\n".join([*lines, HONESTY])),))
+    return ChatResult(message=message, finish_reason="stop", model=model)

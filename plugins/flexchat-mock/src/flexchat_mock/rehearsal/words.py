@@ -2,72 +2,62 @@
 
 from __future__ import annotations
 
-import functools
 import re
+from collections.abc import Iterator
 
-import attrs
+_STOP_WORDS = """
+a about after again all also am an and any are as ask at be been before but by can could current currently default
+did do does done each else example find for form format from get gets give given go got had has have help here how i
+if in into is it its just kindly know let like make many may me might more most much must my name need new no not
+now number of off on once one only optional or other our out over please required return returns s shall she should
+show shows so some something string such sure t take tell tells than thank thanks that the their them then there
+these they thing this those to too type up us use used using value very want was way we well were what when where
+whether which while who whom whose why will with within without would yes yet you your
+"""
+"""Words that say nothing about which tool is meant, in messages and in descriptions of tools."""
 
-from .vocabulary import STOP_WORDS, SYNONYMS
+_STOP = frozenset(_STOP_WORDS.split())
 
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SAME = {
+    word: group.split()[0]
+    for group in (
+        "datetime time clock hour date day",
+        "calculator calculate compute arithmetic math",
+        "weather forecast temperature rain umbrella",
+        "document documentation doc",
+        "search lookup look",
+        "price cost",
+        "email mail",
+    )
+    for word in group.split()
+}
 
 
-@attrs.frozen
-class Word:
-    """A word and its place in the text."""
-
-    text: str
-    start: int
-    end: int
-
-
-def words_of(text: str) -> tuple[Word, ...]:
-    """Return the words of a text, hyphens and apostrophes included."""
-    return tuple(Word(found[0], found.start(), found.end()) for found in _WORD.finditer(text))
+def words_of(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words of a text, apostrophes included."""
+    return re.finditer(r"[^\W_]+(?:['’][^\W_]+)*", text)
 
 
 def name_words(name: str) -> tuple[str, ...]:
     """Return the words an identifier is made of: "maxResults" and "max_results" alike."""
-    return tuple(word.casefold() for part in re.split(r"[\W_]+", name) for word in _CAMEL.split(part) if word)
+    return tuple(word.casefold() for word in re.split(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])", name) if word)
 
 
 def is_stop_word(word: str) -> bool:
     """Return whether a word says nothing about what is wanted."""
-    return word.casefold().split("'")[0].split("’")[0] in STOP_WORDS
+    return re.split("['’]", word.casefold())[0] in _STOP
 
 
-@functools.lru_cache(maxsize=8192)
 def stem(word: str) -> str:
-    """Return what is left of a word without its English endings; the same for words of one family, mostly."""
-    word = word.casefold().replace("’", "'").removesuffix("'s")
-    if len(word) > 4 and word.endswith("ies"):
-        word = word[:-3] + "y"
-    elif word.endswith(("sses", "xes", "zes", "ches", "shes")):
-        word = word[:-2]
-    elif len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending, shortest in (("ation", 8), ("ator", 7), ("ing", 6), ("ed", 5), ("ate", 7)):
-        if word.endswith(ending) and len(word) >= shortest:
-            word = word[: -len(ending)]
-            if ending in ("ing", "ed") and len(word) > 2 and word[-1] == word[-2] and word[-1] not in "ls":
-                word = word[:-1]
-            break
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+    """Return what is left of a word without its English endings; the same for words that count as the same."""
+    word = re.sub(r"['’]s$", "", word.casefold())
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
+    bare = re.sub(r"(?<=...)(?:at(?:ion|ing|ed|e)|ing|ed)$", "", word) if word not in _SAME else word
+    bare = re.sub(r"([^ls])\1$", r"\1", bare) if bare != word else bare
+    return _SAME.get(word) or _SAME.get(bare) or re.sub(r"(?<=...)e$", "", bare)
 
 
-def _synonyms() -> dict[str, frozenset[str]]:
-    groups: dict[str, set[str]] = {}
-    for group in SYNONYMS:
-        for word in group:
-            groups.setdefault(stem(word), set()).add("~" + group[0])
-    return {word: frozenset(names) for word, names in groups.items()}
-
-
-_GROUPS = _synonyms()
-
-
-@functools.lru_cache(maxsize=8192)
-def groups_of(word: str) -> frozenset[str]:
-    """Return the names of the synonym groups a word belongs to; they begin with ~."""
-    return _GROUPS.get(stem(word), frozenset())
+def content_stems(text: str) -> set[str]:
+    """Return the stems of the words that mean something; identifiers count as the words in them."""
+    return {stem(word) for word in name_words(text) if not is_stop_word(word)}
