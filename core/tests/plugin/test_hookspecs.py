@@ -9,10 +9,12 @@ import tomllib
 import types
 from pathlib import Path
 
+import attrs
 import pytest
 from flexchat import FlexChat, tool
 from flexchat.assembly import installed_plugins
-from flexchat.plugin import ProviderOverloadedError, hookspecs
+from flexchat.config.model import ResponseRule
+from flexchat.plugin import ProviderOverloadedError, hookimpl, hookspecs
 from flexchat_testing import ScriptedProvider, calls, says
 
 HOOKS = {name for name in vars(hookspecs) if name.startswith("flexchat_")}
@@ -57,6 +59,10 @@ def told(hook, called):
     return wrapped
 
 
+def is_offered(section):
+    return section.startswith(("flexchat_register_", "flexchat_add_"))
+
+
 async def one_of_each(host, tables):
     """A turn that calls a tool, one that fails, one that is stopped."""
     busy = ProviderOverloadedError("busy", provider="scripted")
@@ -88,13 +94,13 @@ def test_every_hook_has_an_example():
 def test_an_example_is_called_and_nothing_goes_wrong(section, caplog, capsys):
     """Registration at the start, events and gates in turns; none raises, and what only watches says what it saw."""
     host, called = loaded(section)
-    assert {hook for hook in section.split(", ") if "register" in hook} == called
+    assert {hook for hook in section.split(", ") if is_offered(hook)} == called
 
     asyncio.run(one_of_each(host, {}))
 
     assert called == set(section.split(", "))
     assert [r.getMessage() for r in caplog.records if "example" in r.getMessage()] == []
-    if "register" not in section and "before" not in section:
+    if not is_offered(section) and "before" not in section:
         assert len(capsys.readouterr().out.splitlines()) >= len(called)
 
 
@@ -130,6 +136,25 @@ async def _step(chat, host):
     assert (await chat.call_tool("add", {"a": 1, "b": 1})).result == 2
 
 
+async def _config_table(chat, host):
+    assert (chat.config.tables["glossary"].file, chat.config.tables["glossary"].most) == ("words.txt", 10)
+
+
+async def _check(chat, host):
+    notes = []
+    read = types.SimpleNamespace(config=attrs.evolve(chat.config, responses=(ResponseRule(llm="bot"),)))
+    read.note = lambda place, text: notes.append((place, text))
+    host.config_checks.by_name["models are named"].run(read)
+    assert notes == [(("responses", 0), "names no model: this house wants one")]
+
+
+async def _hookspecs(chat, host):
+    other = types.ModuleType("other")
+    other.acme_words = hookimpl(optionalhook=True)(lambda language: ["Haus"] if language == "de" else [])
+    assert host.register(other, "other").status == "active"
+    assert host.ask("acme_words", language="de") == [("other", ["Haus"])]
+
+
 async def _command(chat, host):
     command = host.commands.by_name["hello"]
     parser = argparse.ArgumentParser()
@@ -145,11 +170,14 @@ USES = {
     "flexchat_register_rerankers": _reranker,
     "flexchat_register_conversation_stores": _conversations,
     "flexchat_register_steps": _step,
+    "flexchat_register_config_tables": _config_table,
+    "flexchat_register_checks": _check,
+    "flexchat_add_hookspecs": _hookspecs,
     "flexchat_register_commands": _command,
 }
 
 
-@pytest.mark.parametrize("section", [section for section in SECTIONS if "register" in section])
+@pytest.mark.parametrize("section", [section for section in SECTIONS if is_offered(section)])
 def test_what_an_example_registers_is_used(section):
     """With the config that stands below it."""
 

@@ -100,34 +100,12 @@ def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
 
 @hookspec
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:  # type: ignore[empty-body]
-    """Offer tables of your own at the top of a config. What was read is in ``chat.config.tables``, by name.
-
-    Example:
-        @attrs.frozen(kw_only=True)
-        class Glossary:
-            file: str = attrs.field(metadata={"help": "Where the words are."})
-            most: int = attrs.field(default=10, metadata={"help": "Words shown at once.", "min": 1})
-
-        @hookimpl
-        def flexchat_register_config_tables():
-            yield ConfigTable(name="glossary", load=lambda: Glossary, summary="Words of this house.")
-    """
+    """Offer tables of your own at the top of a config. What was read is in ``chat.config.tables``, by name."""
 
 
 @hookspec
 def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-body]
-    """Offer checks of a config: what is wrong, or remarkable, that the class of a table cannot know by itself.
-
-    Example:
-        def models_are_named(read):
-            for index, rule in enumerate(read.config.responses):
-                if rule.model is None:
-                    read.note(("responses", index), "names no model: this house wants one")
-
-        @hookimpl
-        def flexchat_register_checks():
-            yield ConfigCheck(name="models are named", run=models_are_named)
-    """
+    """Offer checks of a config: what is wrong, or remarkable, that the class of a table cannot know by itself."""
 
 
 @hookspec
@@ -141,16 +119,6 @@ def flexchat_add_hookspecs() -> Iterable[object]:  # type: ignore[empty-body]
 
     Call them with ``host.ask("acme_words", language="en")``. Who implements one need not import your package: the hook
     is known by its name, and ``@hookimpl(optionalhook=True)`` lets the plugin load where your package is not installed.
-
-    Example:
-        class AcmeHooks:
-            @hookspec
-            def acme_words(self, language):
-                "Return words of a language."
-
-        @hookimpl
-        def flexchat_add_hookspecs():
-            yield AcmeHooks()
     """
 
 
