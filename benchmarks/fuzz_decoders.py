@@ -33,12 +33,12 @@ from flexchat.http.ndjson import NdjsonDecoder
 from flexchat.http.retry_after import retry_after_s, should_retry
 from flexchat.http.sse import SseDecoder
 from flexchat.plugin import (
+    AnswerEnd,
     ChatOptions,
     ChatResult,
     Message,
     ProviderError,
     ProviderTimeoutError,
-    StreamEnd,
     ToolMessage,
     UserMessage,
 )
@@ -243,8 +243,8 @@ def dialect_targets(dialect: Any) -> list[Target]:
         try:
             if streamed:
                 events = [event async for event in provider.stream_chat(messages, "m-1", ChatOptions())]
-                assert isinstance(events[-1], StreamEnd), "no StreamEnd"
-                assert sum(isinstance(event, StreamEnd) for event in events) == 1, "several StreamEnds"
+                assert isinstance(events[-1], AnswerEnd), "no AnswerEnd"
+                assert sum(isinstance(event, AnswerEnd) for event in events) == 1, "several StreamEnds"
                 result = events[-1].result
             else:
                 result = await provider.generate_chat(messages, "m-1", ChatOptions())

@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import Any
 
-from flexchat.plugin import ChatEvent, ChatOptions, StreamEnd, UserMessage
+from flexchat.plugin import AnswerEnd, ChatEvent, ChatOptions, UserMessage
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
 from fuzz_formats import Answer, WireFormat
@@ -50,7 +50,7 @@ async def _read(body: bytes, streamed: bool) -> list[ChatEvent]:
     provider = LangChainProvider(_CONFIG, make=lambda model: _Said(said=said))
     if streamed:
         return [event async for event in provider.stream_chat(_HI, "m", ChatOptions())]
-    return [StreamEnd(await provider.generate_chat(_HI, "m", ChatOptions()))]
+    return [AnswerEnd(await provider.generate_chat(_HI, "m", ChatOptions()))]
 
 
 _USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5, "input_token_details": {"cache_read": 1}}

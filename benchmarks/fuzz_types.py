@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.plugin import ChatEvent, ChatResult, ProviderError, ReasoningDelta, StreamEnd, TextDelta
+from flexchat.plugin import AnswerEnd, ChatEvent, ChatResult, ProviderError, ReasoningDelta, TextDelta
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fuzz_formats import FORMATS, Answer, WireFormat
@@ -63,7 +63,7 @@ class Report:
 def said(events: list[ChatEvent]) -> tuple[str, list[tuple[str, Any]]]:
     """Return the text and the calls of an answer; the deltas must say the same."""
     result = events[-1].result  # type: ignore[union-attr]
-    assert type(events[-1]) is StreamEnd
+    assert type(events[-1]) is AnswerEnd
     assert isinstance(result, ChatResult)
     text = "".join(part.text for part in result.message.parts if hasattr(part, "text") and _is_shown(part))
     streamed = "".join(event.text for event in events if type(event) is TextDelta)

@@ -29,7 +29,7 @@ from flexchat.errors import ToolDefinitionError
 from flexchat.schema.limits import schema_problems
 from flexchat.schema.rewrite import rewrite
 from flexchat.tools.lint import lint_tools
-from flexchat.tools.wire_names import portable_names
+from flexchat.tools.wire_names import wire_names
 from flexchat_gemini.dialects import JSON_SCHEMA, PARAMETERS
 from flexchat_ollama.dialects import TOOLS
 from flexchat_openai.dialects import LOOSE, STRICT
@@ -66,7 +66,7 @@ def main() -> int:
     failures = rewritten_all(schemas)
     tools, left_out = usable(schemas)
     print(f"{len(tools)} are tools for FlexChat; left out: {dict(left_out.most_common())}")
-    sent = portable_names({tool.name for tool in tools})
+    sent = wire_names({tool.name for tool in tools})
     print(f"{sum(name != wire for name, wire in sent.items())} names are sent under another")
 
     started = time.perf_counter()

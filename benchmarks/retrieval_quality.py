@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 from flexchat.llms.llm import LLM
-from flexchat.plugin import Document, Reranker, RetrieverContext
+from flexchat.plugin import Document, DocumentStoreContext, Reranker
 from flexchat.plugin.host import PluginHost
 from flexchat.stores.embedder import StoreEmbedder
 from flexchat_minilm.config import MODEL, MiniLMConfig
@@ -139,7 +139,7 @@ async def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
 
         def store(search: Any, reranker: Reranker | None = None) -> SqliteStore:
-            context = RetrieverContext(folder=Path(place), embedder=embedder, reranker=reranker)
+            context = DocumentStoreContext(folder=Path(place), embedder=embedder, reranker=reranker)
             return SqliteStore(SqliteConfig(path="cranfield.db", search=search), context)
 
         filled, started = store("hybrid"), time.perf_counter()

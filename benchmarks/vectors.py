@@ -67,12 +67,12 @@ def quantiles(times: list[float]) -> tuple[float, float]:
 
 
 async def flexchat_sqlite(folder: Path, fill: bool, count: int) -> dict[str, Any]:
-    from flexchat.plugin import Document, RetrieverContext
+    from flexchat.plugin import Document, DocumentStoreContext
     from flexchat_rag.config import SqliteConfig
     from flexchat_rag.retriever import SqliteStore
 
     vectors, asked, texts, questions = data(count)
-    context = RetrieverContext(folder=folder, embedder=Numbered(vectors, asked))
+    context = DocumentStoreContext(folder=folder, embedder=Numbered(vectors, asked))
 
     def opened(search: Any) -> SqliteStore:
         return SqliteStore(SqliteConfig(path="bench.db", search=search), context)

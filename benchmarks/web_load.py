@@ -41,9 +41,7 @@ store = "validation.db"
 """
 LAST_RULE = '[[responses]]\nllm = "robot"\nmodel = "r1"\nprompt = "Answer."\n'
 TOOLS = '[tools]\nenabled = true\n[[tools.registry]]\nname = "calculator"\n'
-STORE = (
-    '[rag_services.documents]\nprovider = "sqlite"\npath = "documents.db"\ncollection = "notes"\nsearch = "keyword"\n'
-)
+STORE = '[stores.documents]\nprovider = "sqlite"\npath = "documents.db"\ncollection = "notes"\nsearch = "keyword"\n'
 
 
 LONGEST_S = 30.0

@@ -2,7 +2,7 @@
 
     python benchmarks/web_schemathesis.py [--examples 10000] [--per-operation 100] [--seed 1] [--keep FOLDER]
 
-A server of its own with two model services, tools, conversations, documents and validation cases is asked until so
+A server of its own with two LLMs, tools, conversations, documents and validation cases is asked until so
 many requests were made, in rounds of another seed each, every other one with a token, so that the checks of
 authentication have something to check. All checks and all phases are on. Prints requests, answers and checks, what was
 found, and the incidents in the server's log; exits with 1 if anything was found.
@@ -46,7 +46,7 @@ repeat = true
 default_model = "m2"
 replies = [{ text = '{"said": "Hello"}' }]
 
-[rag_services.notes]
+[stores.notes]
 provider = "sqlite"
 path = "notes.db"
 

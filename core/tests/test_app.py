@@ -173,7 +173,7 @@ async def test_another_rule_answers_over_the_same_services_and_leaves_them_open(
         assert chat.packages["bot"].startswith("flexchat-testing ")
         assert chat.with_rule(ResponseRule(llm="bot", model="m")).tools is chat.tools
         assert await chat.list_models()
-        assert await chat.list_models(services=("another",)) == {}
+        assert await chat.list_models(llms=("another",)) == {}
 
 
 class Opened:

@@ -10,11 +10,11 @@ from flexchat.plugin import (
     ConfigCheck,
     ConfigTable,
     ConversationStoreType,
+    DocumentStoreType,
     Implementation,
     ImplementationType,
     ProviderType,
     RerankerType,
-    RetrieverType,
     ToolDefinition,
     ToolHandler,
     ToolResult,
@@ -297,8 +297,8 @@ class Exploding:
         )
 
     @hookimpl
-    def flexchat_register_retrievers(self):
-        yield RetrieverType(name="boom", config_class=Anything, create=self._explode)
+    def flexchat_register_document_stores(self):
+        yield DocumentStoreType(name="boom", config_class=Anything, create=self._explode)
 
     @hookimpl
     def flexchat_register_rerankers(self):
@@ -318,7 +318,7 @@ def test_what_a_plugin_raises_while_it_is_configured_is_a_problem_of_that_place(
     config = {
         "llms": {"a": {"provider": "boom", "default_model": "m"}, **CONFIG["llms"]},
         "responses": CONFIG["responses"],
-        "rag_services": {
+        "stores": {
             "s": {"provider": "boom", "rerank": "boom", "embedding": {"llm": "local"}},
         },
         "conversations": {"provider": "boom"},
@@ -330,9 +330,9 @@ def test_what_a_plugin_raises_while_it_is_configured_is_a_problem_of_that_place(
     assert all("KeyError: 'vault'" in text for _, text in found)
     assert {path for path, _ in found} == {
         "llms.a",
-        "rag_services.s",
-        "rag_services.s.rerank",
-        "rag_services.s.embedding",
+        "stores.s",
+        "stores.s.rerank",
+        "stores.s.embedding",
         "conversations",
         "tools.registry[0].implementation",
     }
@@ -355,7 +355,7 @@ def test_problems_of_all_layers_are_told_at_once():
         },
         "responses": [{"llm": "gpt", "max_tokens": 0, "tools": {"allowed_tools": ["zz"]}}],
         "embedding": {"llm": "gqt"},
-        "rag_services": {"s": {"provider": "nothing"}},
+        "stores": {"s": {"provider": "nothing"}},
         "conversations": {"provider": "nowhere"},
         "tools": {"registry": [tool_entry(parameters={"type": "array"})]},
     }
@@ -371,7 +371,7 @@ def test_problems_of_all_layers_are_told_at_once():
         "llms.local.retries",
         "responses[0].max_tokens",
         "responses[0].tools.allowed_tools[0]",
-        "rag_services.s.provider",
+        "stores.s.provider",
         "conversations.provider",
         "tools.registry[0]",
     }
@@ -391,8 +391,8 @@ class Rival:
         )
 
     @hookimpl
-    def flexchat_register_retrievers(self):
-        yield RetrieverType(name="same", config_class=Anything, create=lambda *given: None)
+    def flexchat_register_document_stores(self):
+        yield DocumentStoreType(name="same", config_class=Anything, create=lambda *given: None)
 
     @hookimpl
     def flexchat_register_rerankers(self):
@@ -414,8 +414,8 @@ class Rival:
 
 CONTESTED = {
     "llms.a.provider": {"llms": {**CONFIG["llms"], "a": {"provider": "same"}}},
-    "rag_services.s.provider": {"rag_services": {"s": {"provider": "same"}}},
-    "rag_services.s.rerank": {"rag_services": {"s": {"provider": "memory", "rerank": "same"}}},
+    "stores.s.provider": {"stores": {"s": {"provider": "same"}}},
+    "stores.s.rerank": {"stores": {"s": {"provider": "memory", "rerank": "same"}}},
     "embedding.llm": {"embedding": {"llm": "same"}},
     "conversations.provider": {"conversations": {"provider": "same"}},
     "tools.registry[0].implementation.type": {"tools": {"registry": [tool_entry(implementation={"type": "same"})]}},

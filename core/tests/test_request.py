@@ -28,8 +28,8 @@ WHOLE = ChatRequest(
     user_message="hello",
     history=(UserMessage(content="first"),),
     topic="tea",
-    collections=(CollectionChoice(service="docs"),),
-    so_far=(AssistantMessage(),),
+    collections=(CollectionChoice(store="docs"),),
+    continuation=(AssistantMessage(),),
     variables={"name": "Ann"},
     response_format={"type": "object"},
     conversation="c",
@@ -49,7 +49,7 @@ def test_keywords_go_before_a_request():
         history=[{"role": "user", "content": "second"}],
         topic="coffee",
         collections=[],
-        so_far=[],
+        continuation=[],
         variables={"place": "Bern"},
         response_format={"type": "string"},
         conversation="d",
@@ -58,7 +58,7 @@ def test_keywords_go_before_a_request():
     )
 
     assert [message.content for message in made.history] == ["first", "second"]
-    assert (made.topic, made.collections, made.so_far) == ("coffee", (), ())
+    assert (made.topic, made.collections, made.continuation) == ("coffee", (), ())
     assert made.variables == {"name": "Ann", "place": "Bern"}
     assert (made.response_format, made.conversation, made.tenant, made.context) == ({"type": "string"}, "d", "u", 8)
 
@@ -99,7 +99,7 @@ def test_what_the_caller_keeps_is_not_shared():
         ("x", {"variables": [1]}, "names and values"),
         ("x", {"variables": {1: "x"}}, "a name is a text"),
         ("x", {"collections": [7]}, "a collection is"),
-        ("x", {"so_far": [UserMessage(content="x")]}, "what followed the message"),
+        ("x", {"continuation": [UserMessage(content="x")]}, "what followed the message"),
     ],
 )
 def test_what_cannot_be_used_is_refused(message, asked, words):

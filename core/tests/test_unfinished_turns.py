@@ -377,7 +377,7 @@ async def test_how_a_turn_came_about_is_kept_with_it(store):
         assert getattr(kept, name) == getattr(turn, name)
     for name in ("rounds", "warnings", "tool_calls", "finish_reason", "max_iterations_reached", "usage", "messages"):
         assert getattr(kept, name) == getattr(response, name)
-    assert [(r.service, r.model, r.usage.input_tokens) for r in kept.rounds] == [("s", "m", 10), ("s", "m", 20)]
+    assert [(r.llm, r.model, r.usage.input_tokens) for r in kept.rounds] == [("s", "m", 10), ("s", "m", 20)]
     assert [p.phase for p in kept.phases][-1] == "response generation"
     assert kept.warnings == ("no seed",)
     assert turn.to_dict()["rounds"][1]["usage"] == {"input_tokens": 20, "output_tokens": 2}

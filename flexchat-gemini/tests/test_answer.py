@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatResult,
     MediaPart,
@@ -16,7 +17,6 @@ from flexchat.plugin import (
     ProviderRequestError,
     ReasoningDelta,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCallDelta,
@@ -55,13 +55,13 @@ def events_of(*chunks: Any) -> list[ChatEvent]:
 
 def streamed(*chunks: Any) -> ChatResult:
     end = events_of(*chunks)[-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     return end.result
 
 
 def whole(answer: Any) -> ChatResult:
     end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(json.dumps(answer).encode())][-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     return end.result
 
 
@@ -124,7 +124,7 @@ def test_events_come_as_the_parts_do() -> None:
     assert [(c.name, c.arguments, c.wire_id) for c in calls] == [("f", {"ü": [1]}, "w"), ("g", {}, None)]
     assert calls[0].id != calls[1].id
     assert calls[0].id.startswith("call_")  # C3
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert events[-1].result.finish_reason == "tool_calls"
 
 
@@ -448,7 +448,7 @@ def test_a_stream_may_be_an_array_or_a_whole_answer() -> None:
             stream = GeminiStream(HERE, failed, ProviderProtocolError)
             events = [e for at in range(0, len(raw), size) for e in stream.feed(raw[at : at + size])]
             end = [*events, *stream.end()][-1]
-            assert isinstance(end, StreamEnd)
+            assert isinstance(end, AnswerEnd)
             assert end.result.content == content
 
 
@@ -460,7 +460,7 @@ def test_deep_arguments_do_not_run() -> None:
     body = json.dumps(candidate({"functionCall": {"name": "f", "args": deep}})).encode()
 
     end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(body)][-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     (call,) = end.result.tool_calls
     assert (call.arguments is None) == (call.error is not None)
 
@@ -494,7 +494,7 @@ def test_arguments_that_come_in_pieces_are_put_together(pieces: list[Any], argum
     for end in ([], [{"functionCall": {"name": "g", "args": {"x": 1}}}]):
         events = events_of(*[candidate(part, finish=None) for part in (BEGIN, *pieces, *end)], candidate())
         last = events[-1]
-        assert isinstance(last, StreamEnd)
+        assert isinstance(last, AnswerEnd)
         result = last.result
         call = result.tool_calls[0]
         assert [(c.name, c.arguments) for c in result.tool_calls] == [("f", arguments), ("g", {"x": 1})][: len(end) + 1]
@@ -531,7 +531,7 @@ def test_an_event_without_data_is_none() -> None:
         -1
     ]
 
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     assert end.result.content == "a"
 
 

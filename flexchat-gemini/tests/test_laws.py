@@ -8,13 +8,13 @@ from typing import Any
 import attrs
 import httpx
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatResult,
     Message,
     ProviderError,
     ProviderProtocolError,
-    StreamEnd,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -67,7 +67,7 @@ def failed(body: object) -> ProviderError:
 def read(parts: list[dict[str, Any]]) -> ChatResult:
     answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
     end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(json.dumps(answer).encode())][-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     return end.result
 
 
@@ -248,7 +248,7 @@ async def test_any_json_anywhere_is_a_result_or_an_error_of_ours(
     try:
         if stream:
             end = [event async for event in made.stream_chat((HI,), "m", ChatOptions())][-1]
-            assert isinstance(end, StreamEnd)
+            assert isinstance(end, AnswerEnd)
             result = end.result
         else:
             result = await made.generate_chat((HI,), "m", ChatOptions())
@@ -295,4 +295,4 @@ def test_any_bytes_are_events_or_an_error_of_ours(raw: bytes) -> None:
         events = [*stream.feed(raw), *stream.end()]
     except ProviderError:
         return
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)

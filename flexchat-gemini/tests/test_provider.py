@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -24,7 +25,6 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     ToolDefinition,
@@ -126,7 +126,7 @@ async def test_a_streamed_exchange_ends_in_the_same_result() -> None:
     events = await streamed(provider(handler))
     result = await generated(provider(always(200, ANSWER)))
 
-    assert events == [TextDelta(0, "Hel"), TextDelta(0, "lo"), StreamEnd(result)]
+    assert events == [TextDelta(0, "Hel"), TextDelta(0, "lo"), AnswerEnd(result)]
 
 
 async def test_a_server_that_streams_unasked_is_understood() -> None:
@@ -235,7 +235,7 @@ async def test_what_was_left_out_is_a_warning_of_the_result() -> None:
     result = await generated(provider(always(200, ANSWER)), **options)
     last = (await streamed(provider(always(200, STREAM)), **options))[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert len(result.warnings) == 1
     assert last.result.warnings == result.warnings
 
@@ -263,7 +263,7 @@ async def test_a_service_that_knows_no_json_schema_is_asked_again() -> None:
                 result = await made.generate_chat(MESSAGES, "m", ChatOptions(tools=TOOLS))
             else:
                 last = [event async for event in made.stream_chat(MESSAGES, "m", ChatOptions(tools=TOOLS))][-1]
-                assert isinstance(last, StreamEnd)
+                assert isinstance(last, AnswerEnd)
                 result = last.result
             assert result.content == "Hello"
             warnings.append(len(result.warnings))
@@ -515,7 +515,7 @@ async def test_a_stream_comes_over_a_real_socket(server: tuple[Server, str]) -> 
     rest = [event async for event in events]
 
     assert rest[0] == TextDelta(0, "lo")
-    assert isinstance(rest[-1], StreamEnd)
+    assert isinstance(rest[-1], AnswerEnd)
     assert rest[-1].result.content == "Hello"
     assert handler.requests[0].startswith(b"POST /v1beta/models/m:streamGenerateContent?alt=sse HTTP/1.1\r\n")
     assert KEY.encode() not in handler.requests[0].split(b"\r\n")[0]

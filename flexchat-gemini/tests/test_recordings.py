@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatResult,
@@ -25,7 +26,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     ResponseFormat,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     ToolCallEnd,
@@ -105,7 +105,7 @@ async def ask(exchange: dict[str, Any], model: str) -> ChatResult:
     if not recorded["path"].endswith(":streamGenerateContent"):
         return await provider.generate_chat(HI, model, ChatOptions())
     events = [event async for event in provider.stream_chat(HI, model, ChatOptions())]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
     thoughts = [part.text for part in result.message.parts if isinstance(part, ReasoningPart)]
@@ -207,7 +207,7 @@ def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], Assista
             if message is None:
                 chunk = {"candidates": [{"content": content, "finishReason": "STOP"}]}
                 end = [*GeminiStream(HERE, raised, ProviderProtocolError).whole(json.dumps(chunk).encode())][-1]
-                assert isinstance(end, StreamEnd)
+                assert isinstance(end, AnswerEnd)
                 message = end.result.message
             made.append(message)
             waiting = [*message.tool_calls]

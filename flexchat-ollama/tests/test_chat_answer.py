@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatResult,
     ProviderError,
     ProviderProtocolError,
     ReasoningDelta,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -58,7 +58,7 @@ def whole(body: object, tools: tuple[str, ...] = ()) -> ChatResult:
 
 
 def result(events: list[ChatEvent]) -> ChatResult:
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     return events[-1].result
 
 

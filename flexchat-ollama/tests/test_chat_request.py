@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     Implementation,
@@ -17,7 +18,6 @@ from flexchat.plugin import (
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
-    StreamEnd,
     SystemMessage,
     TextPart,
     ToolCall,
@@ -477,7 +477,7 @@ def test_wire_to_neutral_to_wire_is_the_same_json(message: dict[str, Any]) -> No
     """Law: what a server said goes back to it as it said it; true is not 1, and 1 not 1.0."""
     draft = AnswerDraft(HERE)
     end = [*draft.take({"message": message, "done": True, "done_reason": "stop"}), *draft.end()][-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     again = ChatRequestWriter(HERE, OllamaConfig()).messages((end.result.message,))
 
     is_silent = not (message["content"] or len(message) > 2)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -27,7 +28,6 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
     Reasoning,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     UserMessage,
@@ -152,11 +152,11 @@ async def test_a_streamed_exchange_ends_in_the_same_result() -> None:
     events = await streamed(Server(chat=STREAM).provider())
     result = await asked(Server().provider())
 
-    assert events == [TextDelta(0, "Hel"), TextDelta(0, "lo"), StreamEnd(result)]
+    assert events == [TextDelta(0, "Hel"), TextDelta(0, "lo"), AnswerEnd(result)]
 
 
 async def test_tools_and_a_format_are_two_requests() -> None:
-    """That is what SplittingProvider says."""
+    """That is what ToolsOrFormatProvider says."""
     assert Server().provider().combines_tools_and_format("any") is False
 
 
@@ -218,7 +218,7 @@ async def test_a_server_that_does_not_tell_is_no_reason_to_fail(reply: Reply) ->
         return
     events = await streamed(server.provider(), options)
 
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert server.asked[-1][1]["options"]["num_ctx"] == 16384
 
 
@@ -291,7 +291,7 @@ async def test_warnings_of_the_request_are_in_the_result() -> None:
     result = await asked(Server().provider(), options)
     last = (await streamed(Server(chat=STREAM).provider(), options))[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert result.warnings == last.result.warnings
     assert "tool_choice" in result.warnings[0]
 
@@ -304,7 +304,7 @@ async def test_a_call_the_server_could_not_read_is_an_answer() -> None:
     result = await asked(server.provider(api_key=KEY))
     last = (await streamed(server.provider(api_key=KEY)))[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert result == last.result
     assert result.finish_reason == "malformed_tool_call"
     assert KEY not in repr(result)

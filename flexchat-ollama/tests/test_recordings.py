@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatResult,
@@ -24,7 +25,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     ResponseFormat,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     ToolCallEnd,
@@ -105,7 +105,7 @@ async def held(
         whole = await provider.generate_chat(messages, model, options)
         return bodies[0], whole
     events = [event async for event in provider.stream_chat(messages, model, options)]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
     assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == thoughts(result)
@@ -173,7 +173,7 @@ def neutral(body: dict[str, Any]) -> tuple[tuple[Message, ...], str, ChatOptions
         else:
             draft = AnswerDraft(HERE)
             end = [*draft.take({"message": message, "done": True, "done_reason": "stop"}), *draft.end()][-1]
-            assert isinstance(end, StreamEnd)
+            assert isinstance(end, AnswerEnd)
             messages.append(end.result.message)
             assert isinstance(messages[-1], AssistantMessage)
             unanswered = [call.id for call in end.result.tool_calls]

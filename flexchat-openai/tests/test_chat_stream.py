@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatResult,
     Message,
@@ -16,7 +17,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCallDelta,
@@ -45,7 +45,7 @@ def events_of(*pieces: bytes) -> list[ChatEvent]:
 def whole(message: dict[str, Any], finish: str | None = "stop", **frame: Any) -> ChatResult:
     body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **frame}).encode()
     last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(body))[-1]
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     return last.result
 
 
@@ -74,7 +74,7 @@ def fragment(
 
 def streamed(*deltas: Any, finish: str | None = "tool_calls") -> ChatResult:
     last = events_of(sse(*[chunk(d) for d in deltas], chunk({}, finish)), DONE)[-1]
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     return last.result
 
 
@@ -104,7 +104,7 @@ def test_the_regular_stream() -> None:
     events = events_of(stream, DONE)
 
     end = events[-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     first, second = end.result.tool_calls
     assert events[:-1] == [
         ToolCallStart(0, "f"),
@@ -130,7 +130,7 @@ def test_text_arrives_piece_by_piece() -> None:
     )
 
     assert events[:-1] == [TextDelta(0, "Hel"), TextDelta(0, "lo")]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert events[-1].result.content == "Hello"
     assert events[-1].result.finish_reason == "stop"
 
@@ -284,7 +284,7 @@ def test_reasoning_is_kept_with_the_name_of_its_field(field: str) -> None:
     )
 
     assert events[:-1] == [ReasoningDelta(0, "hm"), ReasoningDelta(0, "!"), TextDelta(1, "ok")]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     thought = events[-1].result.message.parts[0]
     assert isinstance(thought, ReasoningPart)
     assert thought.provider_data is not None
@@ -345,7 +345,7 @@ def test_odd_chunks_between_good_ones_are_passed_over(odd: dict[str, Any]) -> No
     """What holds nothing for us does no harm."""
     events = events_of(sse(odd, chunk({"content": "a"}), odd, chunk({"content": "b"}, "stop"), odd), DONE)
 
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert (events[-1].result.content, events[-1].result.finish_reason) == ("ab", "stop")
 
 
@@ -409,7 +409,7 @@ def test_a_wrong_type_elsewhere_costs_nothing(wrong: Any) -> None:
 
     end = events_of(sse({**frame, "choices": [choice]}, {**frame, "choices": [ended]}), DONE)[-1]
 
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     assert end.result.content == "Hi"
     assert [(call.name, call.arguments) for call in end.result.tool_calls] == [("f", {})]
 
@@ -421,7 +421,7 @@ def test_a_choice_alone_is_the_first_whatever_its_number(index: Any) -> None:
     body = json.dumps({"choices": [{"index": index, "message": {"content": "Hi"}, "finish_reason": "stop"}]}).encode()
 
     for end in (streamed, events_of(body)[-1]):
-        assert isinstance(end, StreamEnd)
+        assert isinstance(end, AnswerEnd)
         assert end.result.content == "Hi"
 
 
@@ -537,7 +537,7 @@ def test_a_character_cut_in_two_is_joined(pieces: list[str], text: str, escaped:
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == text
     assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == text
     assert "".join(e.arguments for e in events if isinstance(e, ToolCallDelta)) == f'{{"x":"{text}"}}'
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert (result.content, result.tool_calls[0].arguments) == (text, {"x": text})
     assert result.tool_calls[0].raw_arguments == f'{{"x":"{text}"}}'
@@ -572,7 +572,7 @@ def test_usage_is_found_where_servers_put_it() -> None:
 
     for chunks in (cumulative, groq):
         end = events_of(sse(*chunks), DONE)[-1]
-        assert isinstance(end, StreamEnd)
+        assert isinstance(end, AnswerEnd)
         assert end.result.usage is not None
         assert (end.result.usage.input_tokens, end.result.usage.output_tokens) == (2, None)
 
@@ -581,7 +581,7 @@ def test_an_end_without_a_reason_is_a_warning() -> None:
     """Some servers give none: the text counts, the doubt is said."""
     last = events_of(sse(chunk({"content": "a"})), DONE)[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert (last.result.content, last.result.finish_reason) == ("a", None)
     assert "without a finish reason" in last.result.warnings[0]
 
@@ -590,7 +590,7 @@ def test_a_finish_reason_needs_no_done() -> None:
     """A stream that just ends after its reason is complete, without its last line end too."""
     for stream in (sse(chunk({"content": "a"}, "stop")), sse(chunk({"content": "a"}, "stop")).rstrip()):
         last = events_of(stream)[-1]
-        assert isinstance(last, StreamEnd)
+        assert isinstance(last, AnswerEnd)
         assert (last.result.finish_reason, last.result.warnings) == ("stop", ())
 
 
@@ -655,7 +655,7 @@ def test_groqs_refusal_of_a_bad_call_is_an_answer() -> None:
         (events_of(sse(chunk({"content": "I look"}), body), DONE), "I look"),
         (list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps(body).encode())), None),
     ):
-        assert isinstance(events[-1], StreamEnd)
+        assert isinstance(events[-1], AnswerEnd)
         assert events[-1].result.finish_reason == "malformed_tool_call"
         assert events[-1].result.content == said
         assert "bad" in events[-1].result.warnings[0]
@@ -665,7 +665,7 @@ def test_an_event_without_data_is_none() -> None:
     """The standard drops it; some servers send it to keep a connection open."""
     last = events_of(sse(chunk({"content": "a"})), b"data:\n\ndata: \n\n", sse(chunk({}, "stop")), DONE)[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert last.result.content == "a"
 
 
@@ -684,7 +684,7 @@ def test_a_choice_may_have_no_message(raw: str, ours: str) -> None:
     body = json.dumps({"choices": [{"index": 0, "finish_reason": raw}]}).encode()
     last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(body))[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert (last.result.finish_reason, last.result.raw_finish, last.result.content) == (ours, raw, None)
 
 
@@ -693,7 +693,7 @@ def test_of_several_choices_the_first_counts_wherever_it_stands() -> None:
     choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": "stop"} for at in (1, 0)]
     last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps({"choices": choices}).encode()))[-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert last.result.content == "0"
     assert "several answers" in last.result.warnings[0]
 
@@ -745,7 +745,7 @@ def test_usage_is_read_in_every_form(usage: dict[str, Any], cached: int | None) 
     last["choices"][0]["usage"] = table
     end = events_of(sse(chunk({"content": "a"}), last), DONE)[-1]
 
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     for found in (end.result.usage, whole({"content": "a"}, usage=table).usage):
         assert found is not None
         assert (found.input_tokens, found.output_tokens, found.cache_read_tokens) == (10, 2, cached)
@@ -787,7 +787,7 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
     events = events_of(b"\xef\xbb\xbf\n" + json.dumps(body).encode())
 
     assert events[0] == TextDelta(0, "a")
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
 
 
 def test_sound_is_left_out_with_a_warning() -> None:
@@ -819,7 +819,7 @@ def cut(text: str, sizes: Iterable[int]) -> list[str]:
 @settings(max_examples=80)
 @given(messages, st.lists(st.integers(1, 4), max_size=4), st.integers(1, 40))
 def test_a_streamed_answer_equals_the_whole_one(message: dict[str, Any], sizes: list[int], step: int) -> None:
-    """Law: however an answer is cut into deltas and bytes, StreamEnd holds what an unstreamed exchange returns."""
+    """Law: however an answer is cut into deltas and bytes, AnswerEnd holds what an unstreamed exchange returns."""
     written = [
         {"id": f"id{n}", "type": "function", "function": {"name": name, "arguments": args}}
         for n, (name, args) in enumerate(message.pop("tool_calls", []))
@@ -837,7 +837,7 @@ def test_a_streamed_answer_equals_the_whole_one(message: dict[str, Any], sizes: 
     events = events_of(*[stream[i : i + step] for i in range(0, len(stream), step)])
     result = whole({**message, **({"tool_calls": written} if written else {})}, finish, id="r", model="m")
 
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert without_our_ids(events[-1].result) == without_our_ids(result)
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (message["content"] or "")
 
@@ -863,7 +863,7 @@ def test_any_json_gives_an_answer_or_an_error_of_ours(values: list[Any], as_stre
         events = events_of(body)
     except ProviderError:
         return
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
 
 
 @pytest.mark.parametrize("finish", [7, True, [], {"a": 1}])

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -24,7 +25,6 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     UserMessage,
@@ -124,7 +124,7 @@ async def test_the_responses_api_streams() -> None:
     made = provider(lambda r: httpx.Response(200, content=RESPONSE_STREAM), api="responses")
     whole = provider(lambda r: httpx.Response(200, json=RESPONSE), api="responses")
 
-    assert await streamed(made) == [TextDelta(0, "Hel"), TextDelta(0, "lo"), StreamEnd(await generated(whole))]
+    assert await streamed(made) == [TextDelta(0, "Hel"), TextDelta(0, "lo"), AnswerEnd(await generated(whole))]
 
 
 async def test_an_error_that_asks_for_the_other_api_names_the_setting() -> None:
@@ -178,7 +178,7 @@ async def test_a_streamed_exchange_ends_in_the_same_result() -> None:
     events = await streamed(provider(lambda r: httpx.Response(200, content=STREAM)))
     result = await generated(provider(lambda r: httpx.Response(200, json=ANSWER)))
 
-    assert events == [TextDelta(0, "Hel"), TextDelta(0, "lo"), StreamEnd(result)]
+    assert events == [TextDelta(0, "Hel"), TextDelta(0, "lo"), AnswerEnd(result)]
 
 
 async def test_a_server_that_streams_unasked_is_understood() -> None:
@@ -197,7 +197,7 @@ async def test_what_was_left_out_is_a_warning_of_the_result() -> None:
     result = await whole.generate_chat(MESSAGES, "gpt-5-mini", options)
     last = [event async for event in pieces.stream_chat(MESSAGES, "gpt-5-mini", options)][-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert result.warnings == last.result.warnings == ("gpt-5-mini takes no temperature: left out",)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatResult,
@@ -22,7 +23,6 @@ from flexchat.plugin import (
     ProviderProtocolError,
     Reasoning,
     ResponseFormat,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     ToolCallDelta,
@@ -83,7 +83,7 @@ async def ask(exchange: dict[str, Any]) -> ChatResult:
     if not exchange["request"]["body"].get("stream"):
         return await provider.generate_chat(HI, "m", ChatOptions())
     events = [event async for event in provider.stream_chat(HI, "m", ChatOptions())]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
     if result.tool_calls and result.finish_reason != "length":
@@ -202,7 +202,7 @@ def ours(recorded: list[dict[str, Any]]) -> list[Message]:
             draft = AnswerDraft(HERE)
             draft.raw_finish = "tool_calls"
             end = [*draft.take({**message, "content": content}, whole=True), *draft.end()][-1]
-            assert isinstance(end, StreamEnd)
+            assert isinstance(end, AnswerEnd)
             made.append(end.result.message)
             assert isinstance(made[-1], AssistantMessage)
             ids.update({call.wire_id or "": call.id for call in end.result.tool_calls})

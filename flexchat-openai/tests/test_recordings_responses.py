@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatResult,
@@ -24,7 +25,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     ResponseFormat,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     ToolCallDelta,
@@ -83,7 +83,7 @@ async def ask(exchange: dict[str, Any], messages: tuple[Message, ...] = HI) -> C
     if not exchange["request"]["body"].get("stream"):
         return await made.generate_chat(messages, "m", ChatOptions())
     events = [event async for event in made.stream_chat(messages, "m", ChatOptions())]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (result.content or "")
     pieces = "".join(e.arguments for e in events if isinstance(e, ToolCallDelta))
@@ -192,7 +192,7 @@ def ours(recorded_input: Any, origin: str) -> list[Message]:
             body = json.dumps({"status": "completed", "output": list(group)}).encode()
             stream = ResponsesStream(origin, lambda body: ProviderError(str(body)), ProviderProtocolError)
             end = [*stream.whole(body)][-1]
-            assert isinstance(end, StreamEnd)
+            assert isinstance(end, AnswerEnd)
             made.append(end.result.message)
             ids.update({call.wire_id or "": call.id for call in end.result.tool_calls})
             continue

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -16,7 +17,6 @@ from flexchat.plugin import (
     Reasoning,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     SystemMessage,
     TextPart,
     ToolCall,
@@ -65,7 +65,7 @@ def answered(*items: dict[str, Any], origin: str = HERE) -> AssistantMessage:
     """The message that an answer of these items is."""
     stream = ResponsesStream(origin, lambda b: RuntimeError(str(b)), RuntimeError)  # type: ignore[arg-type,return-value]
     end = [*stream.whole(json.dumps({"status": "completed", "output": items}).encode())][-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     return end.result.message
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatResult,
     OpaquePart,
@@ -13,7 +14,6 @@ from flexchat.plugin import (
     ProviderProtocolError,
     ReasoningDelta,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCallDelta,
@@ -40,14 +40,14 @@ def events_of(*events: dict[str, Any]) -> list[ChatEvent]:
 
 def result_of(*events: dict[str, Any]) -> ChatResult:
     last = events_of(*events)[-1]
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     return last.result
 
 
 def whole(**response: Any) -> ChatResult:
     stream = ResponsesStream(HERE, failed, ProviderProtocolError)
     last = [*stream.whole(json.dumps({"status": "completed", **response}).encode())][-1]
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     return last.result
 
 
@@ -110,7 +110,7 @@ def test_a_regular_stream() -> None:
     )
 
     result = whole(output=items, id="r", model="m-1", usage={"input_tokens": 3, "output_tokens": 2})
-    assert [e for e in events if not isinstance(e, ToolCallEnd | StreamEnd)] == [
+    assert [e for e in events if not isinstance(e, ToolCallEnd | AnswerEnd)] == [
         ReasoningDelta(0, "a"),
         ReasoningDelta(0, "\n\nb"),
         TextDelta(1, "o"),
@@ -122,7 +122,7 @@ def test_a_regular_stream() -> None:
         ToolCallDelta(3, ":1}"),
     ]
     last = events[-1]
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert [e.call for e in events if isinstance(e, ToolCallEnd)] == [*last.result.tool_calls]
     assert [(c.name, c.arguments, c.wire_id) for c in last.result.tool_calls] == [
         ("f", {}, "c1"),
@@ -186,7 +186,7 @@ def test_servers_that_deviate_are_understood(case: str, final: bool) -> None:
     found = events_of(*events, completed(*(items if final else ())))
 
     last = found[-1]
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert last.result.content == (text or None)
     assert [(c.name, c.arguments, c.wire_id) for c in last.result.tool_calls] == calls
     assert "".join(e.text for e in found if isinstance(e, TextDelta)) == text
@@ -454,7 +454,7 @@ def test_a_character_cut_in_two_is_joined() -> None:
     events = events_of(added(message()), delta("output_text", "a\ud83d"), delta("output_text", "\ude00b"), completed())
 
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a\U0001f600b"
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert events[-1].result.content == "a\U0001f600b"
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     Message,
     ProviderData,
     ProviderError,
     ProviderProtocolError,
-    StreamEnd,
     TextPart,
     ToolCall,
     ToolMessage,
@@ -58,7 +58,7 @@ def received(api: str, items: list[Any]) -> AssistantMessage:
     if api == "chat":
         body = {"choices": [{"message": items[0], "finish_reason": "stop"}]}
     end = [*reader(api).whole(json.dumps(body).encode())][-1]
-    assert isinstance(end, StreamEnd)
+    assert isinstance(end, AnswerEnd)
     return end.result.message
 
 
@@ -284,7 +284,7 @@ def read_and_write(form: str, body: Any) -> None:
             events = [*stream.whole(json.dumps(body).encode())]
     except ProviderError:
         return
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     message = events[-1].result.message
     assert all(isinstance(event.call.name, str) for event in events if hasattr(event, "call"))
     for origin in (HERE, "https://x.example"):
@@ -319,7 +319,7 @@ async def test_streamed_and_whole_are_the_same_through_the_provider(api: Any) ->
     whole = await made.generate_chat([UserMessage(content="hi")], "o3", options)
     last = [event async for event in made.stream_chat([UserMessage(content="hi")], "o3", options)][-1]
 
-    assert isinstance(last, StreamEnd)
+    assert isinstance(last, AnswerEnd)
     assert whole.warnings == last.result.warnings
     assert whole.warnings
     if api == "responses":

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from flexchat.plugin import ReasoningPart, StreamEnd, TextPart
+from flexchat.plugin import AnswerEnd, ReasoningPart, TextPart
 from flexchat_openai.chat_answer import AnswerDraft
 from flexchat_openai.think_tags import ThinkTags
 from hypothesis import given
@@ -61,7 +61,7 @@ def test_a_thought_becomes_reasoning_only_where_that_is_asked_for() -> None:
         draft = AnswerDraft("https://h.example", think_tags=on)
         draft.raw_finish = "stop"
         end = [*draft.take({"content": "<think>hm</th"}), *draft.take({"content": "ink>ok"}), *draft.end()][-1]
-        assert isinstance(end, StreamEnd)
+        assert isinstance(end, AnswerEnd)
         assert [
             (p.text, type(p)) for p in end.result.message.parts if isinstance(p, TextPart | ReasoningPart)
         ] == expected

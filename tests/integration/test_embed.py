@@ -3,7 +3,7 @@
 import pytest
 from flexchat import FlexChat, SyncFlexChat
 from flexchat.domain import Embeddings
-from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownServiceError
+from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownLLMError
 from flexchat_testing.scripted_config import ScriptedProvider
 
 
@@ -64,7 +64,7 @@ async def test_no_texts_make_no_vectors_and_no_request():
         ([3], {"llm": "vectors", "model": "m"}, ChatRequestError, "list of texts"),
         (["a"], {}, ChatRequestError, "which service"),
         (["a"], {"llm": "vectors"}, ChatRequestError, "which model"),
-        (["a"], {"llm": "vektors"}, UnknownServiceError, "vektors"),
+        (["a"], {"llm": "vektors"}, UnknownLLMError, "vektors"),
         (["a"], {"llm": "bot"}, ProviderRequestError, "makes no embeddings"),
     ],
 )

@@ -117,5 +117,5 @@ async def test_a_service_that_is_down_is_stood_in_for_in_the_middle_of_a_turn(se
         turn = await made.respond(QUESTION)
 
     check(turn)
-    assert turn.response.service == "openai"
+    assert turn.response.llm == "openai"
     assert any("gemini did not answer" in warning for warning in turn.response.warnings)

@@ -47,7 +47,7 @@ async def test_the_next_service_answers_with_its_own_model(trouble):
 
     response = (await made.respond("Hi")).response
 
-    assert (response.content, response.service, response.model) == ("Hello", "two", "two-model")
+    assert (response.content, response.llm, response.model) == ("Hello", "two", "two-model")
     assert second.requests[0].model == "two-model"
     assert any("one did not answer" in warning and "two" in warning for warning in response.warnings)
 
@@ -56,7 +56,7 @@ async def test_the_list_is_gone_through_in_order():
     """Until one answers."""
     made, _ = chat([DOWN], [DOWN], [says("Hello")])
 
-    assert (await made.respond("Hi")).response.service == "three"
+    assert (await made.respond("Hi")).response.llm == "three"
 
 
 async def test_when_all_fail_the_last_error_is_raised():
@@ -82,7 +82,7 @@ async def test_the_turn_goes_on_elsewhere_after_a_tool_that_only_reads():
 
     response = (await made.respond("Look!")).response
 
-    assert (response.content, response.service) == ("It was found", "two")
+    assert (response.content, response.llm) == ("It was found", "two")
     assert [m.role for m in second.requests[0].messages] == ["user", "assistant", "tool"]
     assert second.requests[0].options.tools
 
@@ -100,7 +100,7 @@ async def test_a_call_that_was_refused_has_no_side_effect():
     """Nothing ran, so somebody else may take over."""
     made, _ = chat([calls(("order", "{broken")), DOWN], [says("Sorry")], tools=[order])
 
-    assert (await made.respond("Order!")).response.service == "two"
+    assert (await made.respond("Order!")).response.llm == "two"
 
 
 async def test_a_stream_falls_back_before_its_first_piece():
@@ -110,7 +110,7 @@ async def test_a_stream_falls_back_before_its_first_piece():
     events = [event async for event in made.stream("Hi")]
 
     assert isinstance(events[-1], TurnFinished)
-    assert events[-1].turn.response.service == "two"
+    assert events[-1].turn.response.llm == "two"
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "Hello"
 
 

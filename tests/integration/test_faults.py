@@ -11,7 +11,7 @@ import attrs
 import fault_server as server
 import pytest
 import wire_dialects as wire
-from flexchat.plugin import ChatOptions, ProviderError, StreamEnd, TextDelta, UserMessage
+from flexchat.plugin import AnswerEnd, ChatOptions, ProviderError, TextDelta, UserMessage
 from stream_of import answer_of, stream_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
@@ -64,7 +64,7 @@ async def asked(llm, streamed: bool):
     if not streamed:
         return await answer_of(llm, MESSAGES, "m-1", ChatOptions())
     events = [event async for event in stream_of(llm, MESSAGES, "m-1", ChatOptions())]
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == (result.content or "")
     return result

@@ -64,7 +64,7 @@ async def opened(data, replies):
     """Open a chat whose services answer from one script, and fill its stores."""
     model = Model(replies)
     chat = FlexChat.from_config(data, providers=dict.fromkeys(data["llms"], model))
-    for name, store in chat.retrievers.items():
+    for name, store in chat.stores.items():
         for collection, text in DOCUMENTS[name].items():
             await store.save_collection(Collection(name=collection, description=f"about {collection}"))
             await store.add([Document(text=text, title=collection.title(), id="1")], collection=collection)
@@ -115,7 +115,7 @@ async def test_the_context_of_a_match_is_in_the_prompt_and_cited(wrapper, reques
     prompt = script.requests[-1].messages[0].content
     assert "### " in prompt
     assert "(from faq)\n\nopening hours of the library on weekdays" in prompt
-    assert [(c.service, c.collection) for c in turn.citations] == [("library", "faq")]
+    assert [(c.store, c.collection) for c in turn.citations] == [("library", "faq")]
     assert (turn.profile.intent, turn.profile.rag_results) == ("library/faq", "match")
 
 

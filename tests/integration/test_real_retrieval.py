@@ -21,7 +21,7 @@ def config(folder):
     bot = {"llm": "real", "temperature": 0, "max_tokens": 120}
     return {
         "llms": {"real": {"provider": "openai", "base_url": URL, "api_key": "none", "default_model": MODEL}},
-        "rag_services": {"documents": {"provider": "sqlite", "path": str(folder / "documents.db")}},
+        "stores": {"documents": {"provider": "sqlite", "path": str(folder / "documents.db")}},
         "topic": {"provider": {"llm": "real"}},
         "intent": {"provider": {"llm": "real"}, "detection": {"small_talk": "Greetings, thanks and goodbyes"}},
         "limits": {"phase_timeout_ms": 120_000, "turn_timeout_ms": 600_000},
@@ -41,7 +41,7 @@ def config(folder):
 async def test_a_question_is_answered_from_the_folder_a_greeting_is_not(tmp_path):
     """Topic, documents, intent, rule and answer, each by the real parts; and a follow-up in a kept conversation."""
     async with FlexChat.from_config(config(tmp_path)) as chat:
-        report = await ingest(chat.retrievers["documents"], [str(DOCS)], collection="docs")
+        report = await ingest(chat.stores["documents"], [str(DOCS)], collection="docs")
         turn = await chat.respond("How do I limit how long a turn may take?", conversation="one")
         follow_up = await chat.respond("And how long is that if I set nothing?", conversation="one")
         greeting = await chat.respond("Good morning!")

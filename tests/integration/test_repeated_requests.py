@@ -3,7 +3,7 @@
 import attrs
 import pytest
 from flexchat import FlexChat
-from flexchat.domain import AssistantMessage, ChatResult, StreamEnd, TextDelta, TextPart
+from flexchat.domain import AnswerEnd, AssistantMessage, ChatResult, TextDelta, TextPart
 from flexchat.errors import ProviderOverloadedError
 from flexchat.llms.breaker import FEWEST_CALLS, OPEN
 from flexchat.plugin import ProviderType, hookimpl
@@ -39,7 +39,7 @@ class Flaky:
             yield TextDelta(0, "h")
         result = await self.generate_chat(messages, model, options)
         yield TextDelta(0, "hi")
-        yield StreamEnd(result)
+        yield AnswerEnd(result)
 
     async def list_models(self):
         return ()

@@ -9,7 +9,7 @@ from flexchat_testing.scripted import ScriptedProvider, says
 def chat(folder, *replies, **tables):
     config = {
         "llms": {"bot": {"provider": "scripted", "default_model": "m"}},
-        "rag_services": {"docs": {"provider": "sqlite", "path": str(folder / "d.db"), "search": "keyword"}},
+        "stores": {"docs": {"provider": "sqlite", "path": str(folder / "d.db"), "search": "keyword"}},
         "responses": [{"llm": "bot", "prompt": "{{rag_context}}"}],
         **tables,
     }
@@ -21,7 +21,7 @@ def test_a_store_is_filled_and_conversations_go_on_without_an_event_loop(tmp_pat
     topic = '{"topic_status": "continuation", "topic_summary": "tickets"}'
     with chat(tmp_path, "2.40", topic, "Yes.", conversations={"path": str(tmp_path / "c.db")}) as sync:
         added = sync.run(
-            lambda c: c.retrievers["docs"].add([Document(text="A ticket costs 2.40.", title="Fares")], collection="faq")
+            lambda c: c.stores["docs"].add([Document(text="A ticket costs 2.40.", title="Fares")], collection="faq")
         )
         first = sync.respond("What costs a ticket?", conversation="one", tenant="acme")
         second = sync.respond("Really?", conversation="one", tenant="acme")

@@ -137,7 +137,7 @@ def test_the_form_builds_a_configuration(visit, server):
     page.get_by_role("button", name="one rehearsal").click()
     page.get_by_role("button", name="Test connection").click()
     expect(page.locator(".alert.ok")).to_contain_text("connected: 1 model")
-    page.get_by_role("button", name="Add a model service").click()
+    page.get_by_role("button", name="Add an LLM").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Kind").select_option("openai")
     dialog.get_by_label("Name").fill("one")
@@ -171,7 +171,7 @@ def test_the_form_builds_a_configuration(visit, server):
     assert [tool["name"] for tool in tables()["tools"]["registry"]] == ["calculator", "echo"]
     assert "# the first" in text.input_value()
     assert "# All the rest." in text.input_value()
-    for tab in ("Topic", "Intent", "Document services", "More"):
+    for tab in ("Topic", "Intent", "Document stores", "More"):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel", name=tab)).to_be_visible()
     accessible(page)
@@ -229,7 +229,7 @@ def test_changes_are_undone_and_done_again_by_keys(visit, server):
 def test_narrow_the_form_and_the_text_take_turns_and_tab_can_leave(visit, server):
     """At 380 px; Tab indents, Escape and Tab leave; a text that cannot be read stops the form."""
     page = visit(server.url + "#/config", size=NARROW, theme="dark")
-    expect(page.get_by_role("tab", name="Model services")).to_be_visible()
+    expect(page.get_by_role("tab", name="LLMs")).to_be_visible()
     fits(page)
     page.get_by_text("Text", exact=True).click()
     text = page.get_by_label("Text of the configuration")
@@ -257,6 +257,6 @@ def test_read_only_shows_all_and_says_why(visit, serve, demo_server):
     expect(text).not_to_be_editable()
     page.get_by_role("button", name="one rehearsal").click()
     expect(page.get_by_label("default_model")).to_be_disabled()
-    expect(page.get_by_role("button", name="Add a model service")).to_be_disabled()
+    expect(page.get_by_role("button", name="Add an LLM")).to_be_disabled()
     demo = visit(demo_server.url + "#/config")
     expect(demo.get_by_text("This is the demo's configuration, in no file.")).to_be_visible()

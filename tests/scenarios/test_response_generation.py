@@ -7,7 +7,7 @@ import pytest
 from flexchat import tool
 from flexchat.config.model import LimitsTable, RuleTools
 from flexchat.domain import AssistantMessage, Document, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
-from flexchat.errors import UnknownServiceError
+from flexchat.errors import UnknownLLMError
 from flexchat.turn.answer import NO_ANSWER, TOO_MANY_CALLS
 from flexchat_testing import calls, says
 
@@ -101,7 +101,7 @@ async def test_a_missing_provider_is_named(generation):
     """A rule's LLM that does not exist (TC-71)."""
     made = generation([], rule={"llm": "nobody"})
 
-    with pytest.raises(UnknownServiceError, match=r"^Provider nobody not found \(configured: bot\)$"):
+    with pytest.raises(UnknownLLMError, match=r"^Provider nobody not found \(configured: bot\)$"):
         await made.answer()
 
 

@@ -79,7 +79,7 @@ async def test_the_three_sample_tools_load_and_run_as_given():
         ("calculate", {"expression": "2+2"}),
         ("search_documents", {"query": "route", "max_results": 1}),
     )
-    chat, model = configured([asked, says("ok")], [WEATHER, CALCULATE, SEARCH], rag_services=STORE)
+    chat, model = configured([asked, says("ok")], [WEATHER, CALCULATE, SEARCH], stores=STORE)
 
     turn = await chat.respond("Do it")
 
@@ -107,7 +107,7 @@ async def test_the_two_sample_set_ups_run():
     }
     replies = [calls(("get_weather", {"location": str(n)})) for n in range(3)]
     replies += [calls(("search_documents", {"query": str(n)})) for n in range(2)]
-    chat, model = configured(replies, [WEATHER, SEARCH], weather_rule, docs_rule, rag_services=STORE)
+    chat, model = configured(replies, [WEATHER, SEARCH], weather_rule, docs_rule, stores=STORE)
 
     first = await chat.respond("the weather please")
     second = await chat.respond("search the docs")
@@ -315,7 +315,7 @@ async def test_streaming_runs_no_tool_before_the_answer_is_complete(generation, 
 
     names = [type(e).__name__ for e in events]
     assert (
-        names.index("StreamEnd") < names.index("ToolStarted") < names.index("ToolFinished") < names.index("TextDelta")
+        names.index("AnswerEnd") < names.index("ToolStarted") < names.index("ToolFinished") < names.index("TextDelta")
     )
     assert names[-1] == "ChatResponse"
 

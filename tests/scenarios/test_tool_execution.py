@@ -9,7 +9,7 @@ import pytest
 from flexchat import ToolContext, tool
 from flexchat.domain import ToolResult
 from flexchat.domain.masking import Mask
-from flexchat.errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
+from flexchat.errors import DuplicateToolError, ToolDefinitionError, UnknownToolFormatError
 from flexchat.plugin.hooks import HookCall, Hooks
 
 ENVELOPE = {"success", "tool_name", "execution_time_ms"}
@@ -214,7 +214,7 @@ async def test_execute_internal_tool(make_manager, make_tool):
     result = await run(make_manager(odd), "search", {"query": "x"})
 
     assert not result.success
-    assert "Internal handler" in result.error or "rag_services" in result.error
+    assert "Internal handler" in result.error or "stores" in result.error
 
 
 async def test_internal_handler_not_found(make_manager, make_tool):
@@ -318,7 +318,7 @@ def test_an_allow_list_filters_in_registry_order(make_manager, make_tool):
 
     assert names(None) == names([]) == ["a", "b", "c"]
     assert names(["c", "a", "zz"]) == ["a", "c"]
-    with pytest.raises(UnknownProviderError, match=r"^Unknown provider: acme"):
+    with pytest.raises(UnknownToolFormatError, match=r"^Unknown provider: acme"):
         registry.to_provider_format("acme")
 
 

@@ -10,8 +10,8 @@ from flexchat.plugin import (
     Collection,
     ConversationStoreType,
     Document,
+    DocumentStoreType,
     RetrievalHits,
-    RetrieverType,
     UnknownConversationError,
     hookimpl,
 )
@@ -140,8 +140,8 @@ def on_shelf(shelf):
 
     class Shelves:
         @hookimpl
-        def flexchat_register_retrievers(self):
-            yield RetrieverType(name="shelf", config_class=NoSettings, create=lambda settings, context: shelf)
+        def flexchat_register_document_stores(self):
+            yield DocumentStoreType(name="shelf", config_class=NoSettings, create=lambda settings, context: shelf)
 
     return Shelves()
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from flexchat import Turn
 from flexchat.plugin import (
+    AnswerEnd,
     ChatResult,
     Message,
     PhaseRecord,
-    StreamEnd,
     ToolCall,
     ToolCallRecord,
     ToolResult,
@@ -24,7 +24,7 @@ from flexchat.plugin import (
     hookimpl,
 )
 
-AnswerEnd = StreamEnd
+AnswerEnd = AnswerEnd
 """The event with which a provider's stream ends."""
 
 IGNORED_EVENTS: frozenset[str] = frozenset(
@@ -38,7 +38,7 @@ EVENTS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "ToolCallStart": ("call start", lambda e: [e.index, e.name]),
     "ToolCallDelta": ("call delta", lambda e: [e.index, e.arguments]),
     "ToolCallEnd": ("call end", lambda e: [e.index, of_call(e.call)]),
-    "StreamEnd": ("answer end", lambda e: of_result(e.result)),
+    "AnswerEnd": ("answer end", lambda e: of_result(e.result)),
     "ToolStarted": ("tool started", lambda e: of_call(e.call)),
     "ToolFinished": ("tool finished", lambda e: of_record(e.record)),
     "TurnFinished": ("turn finished", lambda e: of_turn(e.turn)),
@@ -98,7 +98,7 @@ def of_turn(turn: Turn) -> dict[str, Any]:
         "status": turn.status,
         "error": turn.error,
         "content": response.content,
-        "llm": response.service,
+        "llm": response.llm,
         "model": response.model,
         "rule": [turn.rule, turn.rule_name] if turn.rule_name else turn.rule,
         "topic": turn.profile.topic,
@@ -109,7 +109,7 @@ def of_turn(turn: Turn) -> dict[str, Any]:
         "parsed": response.data,
         "messages": [of_message(message) for message in response.messages],
         "rounds": [
-            [one.service, one.model, one.finish_reason, one.reasoning, one.usage and one.usage.to_dict()]
+            [one.llm, one.model, one.finish_reason, one.reasoning, one.usage and one.usage.to_dict()]
             for one in response.rounds
         ],
         "usage": response.usage and response.usage.to_dict(),

@@ -25,7 +25,7 @@ BY_INTENT = {
     ],
 }
 BY_DOCUMENTS = {
-    "rag_services": {"shelf": {"provider": "shelf"}},
+    "stores": {"shelf": {"provider": "shelf"}},
     "responses": [
         {
             "llm": "bot",
@@ -160,7 +160,7 @@ def topic_by_the_rules_own_model():
 def calls_the_caller_has_run():
     call = ToolCall.from_object("look", {"at": "it"}, id="call_of_the_caller")
     answered = ToolMessage(tool_call_id=call.id, name="look", content="seen")
-    request = ChatRequest(user_message="Look!", so_far=(AssistantMessage(parts=(call,)), answered))
+    request = ChatRequest(user_message="Look!", continuation=(AssistantMessage(parts=(call,)), answered))
     return Scene(models=["I have."], message=request)
 
 

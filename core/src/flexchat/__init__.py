@@ -7,6 +7,7 @@ import logging
 
 from .app import FlexChat
 from .domain import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatRequest,
@@ -27,7 +28,6 @@ from .domain import (
     ReasoningDelta,
     ResponseFormat,
     Round,
-    StreamEnd,
     StreamEvent,
     SystemMessage,
     TextDelta,
@@ -78,6 +78,7 @@ __version__ = "0.1.0"
 logging.getLogger("flexchat").addHandler(logging.NullHandler())
 
 __all__ = [
+    "AnswerEnd",
     "AssistantMessage",
     "ChatOptions",
     "ChatRequest",
@@ -113,7 +114,6 @@ __all__ = [
     "RetrievalError",
     "Round",
     "StorageError",
-    "StreamEnd",
     "StreamEvent",
     "SyncFlexChat",
     "SystemMessage",

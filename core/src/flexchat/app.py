@@ -71,7 +71,7 @@ class FlexChat:
         llms: The services its config names, opened; ``llms.resolve`` says who is asked for what.
         tools: Registry, executor and limits of its tools.
         hooks: Event hooks, gates and steps of the plugins and of this chat.
-        retrievers: The document stores, by their name in rag_services.
+        stores: The document stores, by their name in stores.
         conversations: Those that are kept, of the default tenant; ``conversations.of(tenant)`` for another's. None if
             the config keeps none.
         packages: For each service in llms, the distribution whose plugin speaks to it: "flexchat-openai 0.1.0".
@@ -84,7 +84,7 @@ class FlexChat:
         self.llms = parts.llms
         self.tools = parts.tools
         self.hooks = parts.hooks
-        self.retrievers = parts.retrievers
+        self.stores = parts.stores
         self.packages = parts.packages
         self.mask = parts.mask
         self.notes = parts.notes
@@ -96,7 +96,7 @@ class FlexChat:
             parts.llms,
             parts.tools,
             hooks=parts.hooks,
-            retrievers=parts.retrievers,
+            stores=parts.stores,
             usual_thresholds=parts.usual_thresholds,
             keeper=Keeper(store) if store is not None else None,
             mask=parts.mask,
@@ -132,8 +132,8 @@ class FlexChat:
         from .config.reading import read_config  # imports cattrs: only where a configuration is read
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
-        draft = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
-        return cls(assemble(draft, plugins or installed_plugins(blocked_by(draft)), given, providers or {}, hooks))
+        reading = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
+        return cls(assemble(reading, plugins or installed_plugins(blocked_by(reading)), given, providers or {}, hooks))
 
     @classmethod
     def from_model(
@@ -190,7 +190,7 @@ class FlexChat:
         config = attrs.evolve(
             self.config,
             responses=(with_own_tables(rule),),
-            rag_services={},
+            stores={},
             topic=TopicTable(),
             intent=IntentTable(),
             conversations=None,
@@ -216,7 +216,7 @@ class FlexChat:
         Raises:
             ChatRequestError: The message is empty or too long, the history cannot be read, or the response_format
                 can be no answer's form; or no conversations are kept.
-            NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, RequestRefusedError, ProviderError: The turn
+            NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, RequestRefusedError, ProviderError: The turn
                 failed.
             ResponseFormatError: The answer does not have the form, also when asked again.
             NestedTurnError: A tool has begun it, and it would never end.
@@ -314,7 +314,7 @@ class FlexChat:
 
         Raises:
             ChatRequestError: A text is empty, or it is not clear which service and model are meant.
-            UnknownServiceError: llm is not configured.
+            UnknownLLMError: llm is not configured.
             ProviderError: The service did not answer, or makes no embeddings.
         """
         from .llms.embeddings import embed
@@ -331,13 +331,13 @@ class FlexChat:
         )
 
     async def list_models(
-        self, *, timeout_s: float | None = None, services: Collection[str] | None = None
+        self, *, timeout_s: float | None = None, llms: Collection[str] | None = None
     ) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
         """Ask every configured service for its models; a service that does not answer gives its error.
 
         Args:
             timeout_s: Seconds each service has; None for the time its provider takes at most.
-            services: Those to ask, others are left out; None for all.
+            llms: Names of those to ask, others are left out; None for all.
         """
 
         async def ask(llm: LLM) -> tuple[ModelInfo, ...] | ProviderError:
@@ -354,7 +354,7 @@ class FlexChat:
                 name = llm.provider.name
                 return ProviderProtocolError(f"the provider {name} failed: {error}", provider=name)
 
-        asked = {name: llm for name, llm in self.llms.items() if services is None or name in services}
+        asked = {name: llm for name, llm in self.llms.items() if llms is None or name in llms}
         answers = await asyncio.gather(*map(ask, asked.values()))
         return dict(zip(asked, answers, strict=True))
 
@@ -412,7 +412,7 @@ class FlexChat:
             message,
             asked,
             message_chars=config.limits.message_chars,
-            stores=self.retrievers,
+            stores=self.stores,
             variables=config.variables,
         )
 

@@ -61,7 +61,7 @@ class Parts:
     llms: Llms
     tools: ToolManager
     hooks: Hooks = attrs.field(factory=Hooks)
-    retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
+    stores: Mapping[str, Retriever] = attrs.field(factory=dict)
     rerankers: tuple[Reranker, ...] = ()
     local_models: LocalModels = attrs.field(factory=LocalModels)
     conversations: ConversationStore | None = None
@@ -78,13 +78,13 @@ class Parts:
             *(llm.provider for llm in self.llms.values()),
             self.local_models,
             *self.rerankers,
-            *self.retrievers.values(),
+            *self.stores.values(),
             *([store] if store is not None else []),
         )
 
 
 def assemble(
-    draft: ReadConfig,
+    reading: ReadConfig,
     host: PluginHost,
     tools: Iterable[ToolLike],
     providers: Mapping[str, ChatProvider],
@@ -95,53 +95,53 @@ def assemble(
     Raises:
         ConfigError: Everything that is wrong with the configuration.
     """
-    from .llms.open import open_llms, read_services, secret_values
+    from .llms.open import open_llms, read_entries, secret_values
     from .stores.open import StoreOpener
     from .tools.settings import read_tool_settings
 
-    host = host.blocking(blocked_by(draft))
-    _check_plugins(draft, host)
-    entries = read_services(draft, "llms", host.providers)
-    stores = read_services(draft, "rag_services", host.retrievers)
-    read = read_tool_settings(draft, host)
-    _read_tables(draft, host)
-    _check_store(draft)
-    run_checks(draft, host, at_start=True)
-    given = Llms.given(providers, draft.config.llms if draft.config is not None else {})
-    opened = open_llms(draft, {name: entry for name, entry in entries.items() if name not in given})
+    host = host.blocking(blocked_by(reading))
+    _check_plugins(reading, host)
+    entries = read_entries(reading, "llms", host.providers)
+    store_entries = read_entries(reading, "stores", host.document_stores)
+    read = read_tool_settings(reading, host)
+    _read_tables(reading, host)
+    _check_store(reading)
+    run_checks(reading, host, at_start=True)
+    given = Llms.given(providers, reading.config.llms if reading.config is not None else {})
+    opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given})
     llms = Llms([*opened, *given.values()])
     local = LocalModels(host.providers.by_name.values())
     held: list[Reranker] = []
-    retrievers: Mapping[str, Retriever] = {}
-    if draft.config is not None:
-        _check_forms(draft, draft.config)
-        _check_tool_formats(draft, draft.config, host, llms)
-        retrievers = StoreOpener(draft, draft.config, host, llms, local, held).open(stores)
-    conversations = _conversations(draft, host)
-    config = draft.finish()
-    mask = Mask(draft.secrets | secret_values([*entries.values(), *stores.values()]))
+    stores: Mapping[str, Retriever] = {}
+    if reading.config is not None:
+        _check_forms(reading, reading.config)
+        _check_tool_formats(reading, reading.config, host, llms)
+        stores = StoreOpener(reading, reading.config, host, llms, local, held).open(store_entries)
+    conversations = _conversations(reading, host)
+    config = reading.finish()
+    mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values()]))
     own = with_hooks(host.hooks(), hooks)
-    manager = _manager(config, host, mask, own, retrievers)
+    manager = _manager(config, host, mask, own, stores)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
-        draft.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
-    draft.finish()
+        reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
+    reading.finish()
     _add_given(manager, tools, host)
     _log_rules_with_all_tools(config, manager)
     for place, sentence in _lint(config, host, manager, llms):
-        draft.note(place, sentence)
+        reading.note(place, sentence)
     return Parts(
         config=config,
         llms=llms,
         tools=manager,
         hooks=own,
-        retrievers=retrievers,
+        stores=stores,
         rerankers=tuple(held),
         local_models=local,
         conversations=conversations,
         usual_thresholds=_usual_thresholds(host),
         mask=mask,
         packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
-        notes=tuple(draft.notes),
+        notes=tuple(reading.notes),
     )
 
 
@@ -239,9 +239,9 @@ def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
     return host
 
 
-def blocked_by(draft: ReadConfig) -> dict[str, str]:
+def blocked_by(reading: ReadConfig) -> dict[str, str]:
     """Return the plugins a configuration leaves out, each with the place that says so."""
-    return dict.fromkeys(_plugin_names(draft, "block").values(), BLOCKED_BY_CONFIG)
+    return dict.fromkeys(_plugin_names(reading, "block").values(), BLOCKED_BY_CONFIG)
 
 
 def require_gates(host: PluginHost) -> None:
@@ -262,34 +262,34 @@ def check_config(
     from .config.reading import read_config
 
     try:
-        draft = read_config(source)
+        reading = read_config(source)
     except ConfigError as error:
         return list(error.problems), []
-    host = plugins or installed_plugins(blocked_by(draft))
+    host = plugins or installed_plugins(blocked_by(reading))
     problems: tuple[Problem, ...] = ()
     try:
-        assemble(draft, host, [], {})
+        assemble(reading, host, [], {})
     except ConfigError as error:
         problems = error.problems
-    run_checks(draft, host.blocking(blocked_by(draft)), at_start=False)
-    return [*dict.fromkeys([*problems, *draft.problems])], draft.notes
+    run_checks(reading, host.blocking(blocked_by(reading)), at_start=False)
+    return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
 
 
-def run_checks(draft: ReadConfig, host: PluginHost, *, at_start: bool) -> None:
+def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None:
     """Have the checks of plugins tell a configuration what they find.
 
     Args:
         at_start: Which: those of every start, or those that run only where somebody asks what is wrong.
     """
-    if draft.config is None:
+    if reading.config is None:
         return
     for plugin, check in host.config_checks.by_plugin():
         if check.at_start == at_start:
             try:
                 with contained():
-                    check.run(draft)
+                    check.run(reading)
             except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-                draft.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {named(error)}")
+                reading.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {named(error)}")
 
 
 def config_schema(plugins: PluginHost) -> dict[str, Any]:
@@ -301,81 +301,83 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
     return schema.config_schema(
         {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
         {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
-        {name: kind.config_class for name, kind in plugins.retrievers.by_name.items()},
+        {name: kind.config_class for name, kind in plugins.document_stores.by_name.items()},
         {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
         {name: (table.load(), table.summary) for name, table in _config_tables(plugins).items()},
         [*plugins.tools.by_name],
     )
 
 
-def _plugin_names(draft: ReadConfig, key: str) -> dict[int, str]:
+def _plugin_names(reading: ReadConfig, key: str) -> dict[int, str]:
     """Return the names in plugins.block or plugins.require, by their index."""
-    table = draft.document.data.get("plugins")
+    table = reading.document.data.get("plugins")
     names = table.get(key) if isinstance(table, Mapping) else None
     return {i: name for i, name in enumerate(names) if isinstance(name, str)} if isinstance(names, list) else {}
 
 
-def _check_plugins(draft: ReadConfig, host: PluginHost) -> None:
+def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
     """Say which plugins a configuration requires and does not get, and which it blocks in vain."""
-    known, blocked = [report.name for report in host.reports], _plugin_names(draft, "block")
-    required = _plugin_names(draft, "require")
+    known, blocked = [report.name for report in host.reports], _plugin_names(reading, "block")
+    required = _plugin_names(reading, "require")
     for index, name in required.items():
         reason = host.why_inactive(name)
         if reason is not None and name not in blocked.values():
-            draft.problem(("plugins", "require", index), reason)
+            reading.problem(("plugins", "require", index), reason)
     for name, text in host.closed_gates():
         if name not in required.values():
-            draft.problem(("plugins",), text)
+            reading.problem(("plugins",), text)
     for index, name in blocked.items():
         if name not in known:
             hint = did_you_mean(name, known)
             text = f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})"
             # Nothing is missed where a plugin is not installed; a typing error leaves it on.
-            (draft.problem if hint else draft.note)(("plugins", "block", index), text)
+            (reading.problem if hint else reading.note)(("plugins", "block", index), text)
 
 
 def _config_tables(host: PluginHost) -> dict[str, ConfigTable]:
     return {"validation": VALIDATION, **host.config_tables.by_name}
 
 
-def _read_tables(draft: ReadConfig, host: PluginHost) -> None:
-    """Have the tables of plugins read, and say why one is not; a key that nothing explains is left to the draft."""
+def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
+    """Have the tables of plugins read, and say why one is not; a key that nothing explains is left to the reading."""
     kinds, tables = host.config_tables, _config_tables(host)
-    draft.known_keys = sorted({*draft.known_keys, *tables})
-    for name in [*draft.unread]:
+    reading.known_keys = sorted({*reading.known_keys, *tables})
+    for name in [*reading.unread]:
         suspects = "; ".join(kinds.suspects(name))
         if name in tables:
-            draft.read_table(name, tables[name].load)
+            reading.read_table(name, tables[name].load)
         elif name in kinds.conflicts:
-            del draft.unread[name]
-            draft.problem((name,), kinds.missing(name))
+            del reading.unread[name]
+            reading.problem((name,), kinds.missing(name))
         elif package_with(kinds.kind, name):
-            del draft.unread[name]
-            draft.note((name,), f"this table is not read: {suspects}")
-        elif suspects and isinstance(draft.document.data[name], Mapping) and not did_you_mean(name, draft.known_keys):
-            del draft.unread[name]
-            draft.problem((name,), f"nobody reads this table: {suspects}")
+            del reading.unread[name]
+            reading.note((name,), f"this table is not read: {suspects}")
+        elif (
+            suspects and isinstance(reading.document.data[name], Mapping) and not did_you_mean(name, reading.known_keys)
+        ):
+            del reading.unread[name]
+            reading.problem((name,), f"nobody reads this table: {suspects}")
 
 
-def _check_store(draft: ReadConfig) -> None:
-    table = draft.config.tables.get("validation") if draft.config is not None else None
+def _check_store(reading: ReadConfig) -> None:
+    table = reading.config.tables.get("validation") if reading.config is not None else None
     if table is not None and table.store:
         try:
             located(table.store)
         except PathError as error:
-            draft.problem(("validation", "store"), str(error))
+            reading.problem(("validation", "store"), str(error))
 
 
-def _conversations(draft: ReadConfig, host: PluginHost) -> ConversationStore | None:
-    if "conversations" not in draft.document.data:
+def _conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:
+    if "conversations" not in reading.document.data:
         return None
     from .conversations.opening import open_conversations  # imports sqlite3: only where they are kept
 
-    return open_conversations(draft, host)
+    return open_conversations(reading, host)
 
 
 def _manager(
-    config: Config, host: PluginHost, mask: Mask, hooks: Hooks, retrievers: Mapping[str, Retriever]
+    config: Config, host: PluginHost, mask: Mask, hooks: Hooks, stores: Mapping[str, Retriever]
 ) -> ToolManager:
     return ToolManager(
         config.tools,
@@ -383,22 +385,22 @@ def _manager(
         implementation_types=host.implementation_types.by_name,
         handlers=host.handlers.by_name,
         offered=host.tools.by_name,
-        retrievers=retrievers,
+        stores=stores,
         hooks=hooks,
         mask=mask,
     )
 
 
-def _check_forms(draft: ReadConfig, config: Config) -> None:
-    from .schema.answer_form import format_problem
+def _check_forms(reading: ReadConfig, config: Config) -> None:
+    from .schema.answer_format import format_problem
 
     for index, rule in enumerate(config.responses):
         problem = rule.response_format and format_problem(rule.response_format.wanted())
         if problem:
-            draft.problem(("responses", index, "response_format"), problem)
+            reading.problem(("responses", index, "response_format"), problem)
 
 
-def _check_tool_formats(draft: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
+def _check_tool_formats(reading: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
     """Say of each rule with tools that two plugins offer the format its service is told them in."""
     for index, rule in enumerate(config.responses):
         wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
@@ -407,7 +409,7 @@ def _check_tool_formats(draft: ReadConfig, config: Config, host: PluginHost, llm
         llm, model = llms.resolve(rule.llm, rule.model)
         name = llm.provider.tool_format(model)
         if name in host.tool_formats.conflicts:
-            draft.problem(("responses", index, "llm"), host.tool_formats.missing(name))
+            reading.problem(("responses", index, "llm"), host.tool_formats.missing(name))
 
 
 def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost) -> None:

@@ -10,8 +10,8 @@
     ├── ToolError                    a tool cannot do its work; the model reads why
     ├── ChatRequestError             the message or the history cannot be used
     │   └── UnknownNameError         no such service, document store, rule       exit status 2
-    ├── UnknownProviderError         no such tool format                         exit status 2
-    ├── UnknownServiceError          a rule names an LLM that is not configured  exit status 2
+    ├── UnknownToolFormatError         no such tool format                         exit status 2
+    ├── UnknownLLMError          a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
     ├── ResponseFormatError          the model's answer has not the form that was asked for
@@ -233,7 +233,7 @@ class ForgottenEventsError(FlexChatError):
     """Events of a turn are asked for that are kept no longer, as there were too many behind them."""
 
 
-class UnknownProviderError(FlexChatError):
+class UnknownToolFormatError(FlexChatError):
     """No installed plugin offers that tool format (TC-35). ``known`` lists those that exist."""
 
     exit_status = 2
@@ -244,7 +244,7 @@ class UnknownProviderError(FlexChatError):
         super().__init__(f"Unknown provider: {name}{hint}")
 
 
-class UnknownServiceError(FlexChatError):
+class UnknownLLMError(FlexChatError):
     """A rule names an LLM that is not configured (TC-71). ``known`` lists those that are."""
 
     exit_status = 2

@@ -19,8 +19,8 @@ class Asked(TypedDict, total=False):
     history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Comes behind
         the history of a ChatRequest.
     topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
-    collections: Where documents are looked for, as "SERVICE/COLLECTION" or "SERVICE"; absent: everywhere.
-    so_far: What followed the message already: calls whose tools the caller has run, and their results.
+    collections: Where documents are looked for, as "STORE/COLLECTION" or "STORE"; absent: everywhere.
+    continuation: What followed the message already: calls whose tools the caller has run, and their results.
     variables: What prompts show as {{name}}, beside the profile's fields; before the config's ``variables``.
     response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
         ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
@@ -33,7 +33,7 @@ class Asked(TypedDict, total=False):
     history: Iterable[Message | Mapping[str, Any]]
     topic: str | None
     collections: Iterable[str | CollectionChoice] | None
-    so_far: Iterable[Message | Mapping[str, Any]]
+    continuation: Iterable[Message | Mapping[str, Any]]
     variables: Mapping[str, Any] | None
     response_format: Any
     conversation: str | None
@@ -68,16 +68,18 @@ def read_request(
         return ChatRequest(user_message=_message(message, message_chars), variables=dict(variables))
     request = message if isinstance(message, ChatRequest) else ChatRequest(user_message=message)
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    history, so_far = given.get("history", ()), given.get("so_far", request.so_far)
-    followed = read_history(so_far, "so_far")
+    history, continuation = given.get("history", ()), given.get("continuation", request.continuation)
+    followed = read_history(continuation, "continuation")
     if not all(isinstance(one, AssistantMessage | ToolMessage) for one in followed):
-        raise ChatRequestError("so_far holds what followed the message: answers of the model and results of tools")
+        raise ChatRequestError(
+            "continuation holds what followed the message: answers of the model and results of tools"
+        )
     return ChatRequest(
         user_message=_message(request.user_message, message_chars),
         history=read_history((*entries_of(request.history), *entries_of(history))),
         topic=_topic(given.get("topic", request.topic)),
         collections=_collections(given.get("collections", request.collections), stores),
-        so_far=followed,
+        continuation=followed,
         variables={**variables, **_variables(request.variables), **_variables(given.get("variables"))},
         response_format=given.get("response_format", request.response_format),
         conversation=_name("conversation", given.get("conversation", request.conversation)),
@@ -133,11 +135,11 @@ def _collections(collections: Any, stores: Collection[str]) -> tuple[CollectionC
 
 def _collection(named: str | CollectionChoice, stores: Collection[str]) -> CollectionChoice:
     if isinstance(named, str):
-        service, _, collection = named.partition("/")
-        named = CollectionChoice(service=service, collection=collection or None)
+        store, _, collection = named.partition("/")
+        named = CollectionChoice(store=store, collection=collection or None)
     if not isinstance(named, CollectionChoice):
-        raise ChatRequestError(f'a collection is "SERVICE/COLLECTION" or "SERVICE", not {type(named).__name__}')
-    if named.service not in stores:
-        hint, known = did_you_mean(named.service, stores), ", ".join(stores) or "none"
-        raise UnknownNameError(f"no document store is called '{named.service}'{hint} (configured: {known})")
+        raise ChatRequestError(f'a collection is "STORE/COLLECTION" or "STORE", not {type(named).__name__}')
+    if named.store not in stores:
+        hint, known = did_you_mean(named.store, stores), ", ".join(stores) or "none"
+        raise UnknownNameError(f"no document store is called '{named.store}'{hint} (configured: {known})")
     return named

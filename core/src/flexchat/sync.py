@@ -74,7 +74,7 @@ class SyncFlexChat:
         return self._run(self.chat.explain(message, **asked))
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
-        """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.retrievers["docs"].add(…))``."""
+        """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.stores["docs"].add(…))``."""
         return self._run(work(self.chat))
 
     def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:

@@ -98,14 +98,14 @@ def test_the_schema_is_a_schema_and_knows_the_installed_plugins(run, script):
     assert not validator.is_valid({**fine, "llms": {"s": {"provider": "nobody"}}})
 
 
-STORE = '[rag_services.notes]\nprovider = "memory"\n'
+STORE = '[stores.notes]\nprovider = "memory"\n'
 
 
 def test_a_store_that_no_rule_asks_is_noted(run, script):
     path = script('{ text = "-" }')
     path.write_text(path.read_text() + STORE)
 
-    assert "rag_services.notes: no rule asks for its documents: {{rag_context}}" in run("check").out
+    assert "stores.notes: no rule asks for its documents: {{rag_context}}" in run("check").out
 
 
 @pytest.mark.parametrize(

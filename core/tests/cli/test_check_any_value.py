@@ -8,7 +8,7 @@ WHOLE = {
     "llms": {"robot": {"provider": "scripted", "replies": [{"text": "hi"}], "default_model": "m"}},
     "responses": [{"llm": "robot", "prompt": "{{company.name}}"}],
     "tools": {"registry": [{"name": "calculator"}]},
-    "rag_services": {"docs": {"provider": "memory", "documents": [{"text": "x"}]}},
+    "stores": {"docs": {"provider": "memory", "documents": [{"text": "x"}]}},
     "topic": {"provider": {"llm": "robot"}},
     "intent": {"provider": {"llm": "robot"}, "detection": {"a": "b"}},
     "embedding": {"llm": "robot"},

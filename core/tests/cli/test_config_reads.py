@@ -19,7 +19,7 @@ def _note(event, args):
 sys.addaudithook(_note)  # cannot be taken away again, hence the switch
 
 MORE = """
-[rag_services.docs]
+[stores.docs]
 provider = "sqlite"
 path = "documents.db"
 

@@ -14,7 +14,7 @@ replies = [{ text = '{"topic_status": "new_topic", "topic_summary": "rain"}' }, 
 provider = { llm = "bot" }
 detection = { weather = "about the weather", billing = "about invoices" }
 
-[rag_services.docs]
+[stores.docs]
 provider = "memory"
 collection = "faq"
 documents = [{ title = "Rain", text = "It rains in Rome." }]

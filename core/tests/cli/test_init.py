@@ -115,7 +115,7 @@ def test_what_init_writes_as_comments_switches_on_documents_and_conversations(ru
     assert (ran.status, ran.out) == (0, f"{FINE}, 1 document store, conversations are kept\n")
     config = tomllib.loads(path.read_text())
     assert config["conversations"] == {}
-    assert config["rag_services"] == {"documents": {"provider": "sqlite"}}
+    assert config["stores"] == {"documents": {"provider": "sqlite"}}
 
 
 @pytest.mark.parametrize("kind", ["local", "ollama"])

@@ -45,7 +45,7 @@ def test_what_is_no_file_is_a_sentence(run, tmp_path, taker, kind):
     if make:
         make(next(word for word in words if word.startswith("thing.")))
     if taker == "documents":
-        (tmp_path / "flexchat.toml").write_text(CONFIG + '[rag_services.d]\nprovider = "sqlite"\n')
+        (tmp_path / "flexchat.toml").write_text(CONFIG + '[stores.d]\nprovider = "sqlite"\n')
 
     ran = run(*words)
 
@@ -83,14 +83,14 @@ def test_a_configuration_that_is_no_file_is_there_all_the_same(run, kind, name):
     "table",
     [
         '[conversations]\npath = "a\\u0000b"\n',
-        '[rag_services.d]\nprovider = "sqlite"\npath = "a\\u0000b"\n',
-        '[rag_services.d]\nprovider = "memory"\npaths = ["a\\u0000b"]\n',
+        '[stores.d]\nprovider = "sqlite"\npath = "a\\u0000b"\n',
+        '[stores.d]\nprovider = "memory"\npaths = ["a\\u0000b"]\n',
         '[validation]\nstore = "a\\u0000b"\n',
         '[validation]\nfiles = ["a\\u0000b.toml"]\n',
         '[validation]\nfiles = ["a\\u0000b/*.toml"]\n',
         '[conversations]\npath = "~no-such-user/x.db"\n',
-        '[rag_services.d]\nprovider = "sqlite"\npath = "~no-such-user/x.db"\n',
-        '[rag_services.d]\nprovider = "memory"\npaths = ["~no-such-user/x"]\n',
+        '[stores.d]\nprovider = "sqlite"\npath = "~no-such-user/x.db"\n',
+        '[stores.d]\nprovider = "memory"\npaths = ["~no-such-user/x"]\n',
         '[validation]\nstore = "~no-such-user/x.db"\n',
     ],
 )

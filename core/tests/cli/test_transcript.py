@@ -5,7 +5,7 @@ from flexchat.cli.transcript import spoken_sources
 from flexchat.domain import Citation
 
 CONFIG = """
-[rag_services.notes]
+[stores.notes]
 provider = "memory"
 documents = [{{ text = "Cats fear water", title = "Cats", source = "animals/cats.md", collection = "all" }}]
 

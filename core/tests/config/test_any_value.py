@@ -37,7 +37,7 @@ WHOLE = {
             },
         ],
     },
-    "rag_services": {"docs": {"provider": "memory", "documents": [{"text": "x"}], "match_threshold": 0.2}},
+    "stores": {"docs": {"provider": "memory", "documents": [{"text": "x"}], "match_threshold": 0.2}},
     "topic": {"provider": {"llm": "robot"}},
     "intent": {"provider": {"llm": "robot"}, "detection": {"a": "b"}},
     "variables": {"company": {"name": "Acme"}},

@@ -25,7 +25,7 @@ def test_a_sound_configuration_passes():
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        ({"llms": {}}, "llms: no model service is configured: add an entry to 'llms'"),
+        ({"llms": {}}, "llms: no LLM is configured: add an entry to 'llms'"),
         ({"responses": []}, "responses: no response rule is configured: add an entry to 'responses'"),
         (
             {"responses": [{"llm": "gtp"}]},
@@ -80,7 +80,7 @@ def test_what_does_not_hold_together_is_a_problem(data, text):
     ],
 )
 def test_a_condition_that_cannot_be_met_is_a_problem(match, text):
-    (problem,), _ = checked(responses=[{**ANYTHING, "match": match}, ANYTHING], rag_services={"docs": {}})
+    (problem,), _ = checked(responses=[{**ANYTHING, "match": match}, ANYTHING], stores={"docs": {}})
 
     assert text in problem
 
@@ -97,7 +97,7 @@ def test_a_condition_that_cannot_be_met_is_a_problem(match, text):
 def test_conditions_of_the_original_pass(match):
     rules = [{**ANYTHING, "match": match}, ANYTHING]
 
-    assert checked(responses=rules, rag_services={"docs": {}}) == ([], [])
+    assert checked(responses=rules, stores={"docs": {}}) == ([], [])
 
 
 def test_tools_given_in_code_may_be_named():
@@ -119,7 +119,7 @@ def test_tools_given_in_code_may_be_named():
         ),
         (
             [{**ANYTHING, "match": {"service": "docs"}}, ANYTHING],
-            "responses[0].match.service: no document store is configured (rag_services), so this rule never fits",
+            "responses[0].match.service: no document store is configured (stores), so this rule never fits",
         ),
         (
             [{**ANYTHING, "match": {"topic_regexp": "/x/s"}}, ANYTHING],
@@ -142,7 +142,7 @@ def test_a_key_written_in_the_file_is_a_note_without_the_key():
                 "local": {"api_key": "ollama"},
                 "good": {"api_key": "${OPENAI_API_KEY}"},
             },
-            "rag_services": {"docs": {"auth": {"type": "bearer", "token": "do-not-show-this"}}},
+            "stores": {"docs": {"auth": {"type": "bearer", "token": "do-not-show-this"}}},
         }
     )
 
@@ -151,7 +151,7 @@ def test_a_key_written_in_the_file_is_a_note_without_the_key():
     assert notes == [
         'llms."my gpt".api_key: the secret stands in the file; better write "${MY_GPT_API_KEY}" and set that '
         "environment variable",
-        'rag_services.docs.auth.token: the secret stands in the file; better write "${DOCS_TOKEN}" and set that '
+        'stores.docs.auth.token: the secret stands in the file; better write "${DOCS_TOKEN}" and set that '
         "environment variable",
     ]
 
@@ -163,7 +163,7 @@ JSON = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["llms", "responses", "tools", "topic", "embedding", "rag_services"]), JSON))
+@given(st.dictionaries(st.sampled_from(["llms", "responses", "tools", "topic", "embedding", "stores"]), JSON))
 def test_values_of_any_type_are_passed_over(data):
     """Structuring reports them; here they raise nothing and are not reported twice."""
     problems, notes = check(document_of(data))

@@ -27,9 +27,9 @@ def fits(profile, rule):
 
 def notes(*matches, **tables):
     rules = [{"llm": "bot", "match": match} for match in matches]
-    draft = read_config({**BASE, **tables, "responses": [*rules, {"llm": "bot"}]})
-    assert draft.problems == []
-    return [str(note) for note in draft.notes]
+    reading = read_config({**BASE, **tables, "responses": [*rules, {"llm": "bot"}]})
+    assert reading.problems == []
+    return [str(note) for note in reading.notes]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_the_first_that_takes_all_is_named(match, earlier):
         (
             [{"rag_results": "any"}],
             {},
-            "responses[0].match.rag_results: no document store is configured (rag_services)",
+            "responses[0].match.rag_results: no document store is configured (stores)",
         ),
-        ([{"collection": "x"}], {}, "responses[0].match.collection: no document store is configured (rag_services)"),
+        ([{"collection": "x"}], {}, "responses[0].match.collection: no document store is configured (stores)"),
         ([{"intent": "x"}], {}, "responses[0].match.intent: no category of intents fits this, so this rule never fits"),
         (
             [{"intent": "biling"}],
@@ -134,29 +134,29 @@ def test_the_first_that_takes_all_is_named(match, earlier):
         ),
         (
             [{"intent": "billing"}],
-            {"intent": {"detection": {"billing": ""}}, "rag_services": {"d": {"provider": "memory"}}},
+            {"intent": {"detection": {"billing": ""}}, "stores": {"d": {"provider": "memory"}}},
             "responses[0].match.intent: no model detects intents (intent.provider), so this rule never fits",
         ),
         (
             [{"collection": "web"}],
-            {"rag_services": {"d": {"provider": "memory", "collection": "faq"}}},
-            "responses[0].match.collection: only faq is used (rag_services), so this rule never fits",
+            {"stores": {"d": {"provider": "memory", "collection": "faq"}}},
+            "responses[0].match.collection: only faq is used (stores), so this rule never fits",
         ),
         (
             [{"user_message_regexp": "(?=a)b"}],
             {},
             "responses[0].match.user_message_regexp: not every search with this pattern takes time in proportion",
         ),
-        ([], {"rag_services": {"d": {"provider": "memory", "match_threshold": 0}}}, "nothing is ever a match"),
+        ([], {"stores": {"d": {"provider": "memory", "match_threshold": 0}}}, "nothing is ever a match"),
         (
             [],
-            {"rag_services": {"d": {"provider": "memory", "partial_threshold": 0}}},
-            "rag_services.d.partial_threshold: no distance is below 0, so nothing is ever a partial match",
+            {"stores": {"d": {"provider": "memory", "partial_threshold": 0}}},
+            "stores.d.partial_threshold: no distance is below 0, so nothing is ever a partial match",
         ),
         (
             [],
-            {"rag_services": {"d": {"provider": "memory", "match_threshold": 0.4, "partial_threshold": 0.4}}},
-            "rag_services.d.partial_threshold: nothing is ever a partial match: what is below it is below match",
+            {"stores": {"d": {"provider": "memory", "match_threshold": 0.4, "partial_threshold": 0.4}}},
+            "stores.d.partial_threshold: nothing is ever a partial match: what is below it is below match",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_an_intent_that_may_be_is_not_noted(match):
 
 @pytest.mark.parametrize("match", [{"intent": "docs/faq"}, {"intent_contains": "docs/"}, {"intent": "docs"}])
 def test_a_collection_may_be_an_intent(match):
-    assert notes(match, rag_services={"docs": {"provider": "memory"}}) == []
+    assert notes(match, stores={"docs": {"provider": "memory"}}) == []
 
 
 @pytest.mark.slow
@@ -220,4 +220,4 @@ INTENTS = {"provider": {"llm": "bot"}, "detection": {"billing": "", "support": "
 )
 def test_a_sensible_configuration_is_not_noted(matches):
     """Nobody reads notes that cry wolf."""
-    assert notes(*matches, rag_services=TWO, intent=INTENTS) == []
+    assert notes(*matches, stores=TWO, intent=INTENTS) == []

@@ -137,16 +137,16 @@ def test_everything_wrong_with_a_file_is_told_at_once_with_its_line(tmp_path, mo
     monkeypatch.chdir(tmp_path)
     Path(name).write_text(text)
 
-    draft = read_config(name)
-    for place, _ in draft.tables("llms"):
-        draft.settings(place, CORE, OpenAIish)
+    reading = read_config(name)
+    for place, _ in reading.tables("llms"):
+        reading.settings(place, CORE, OpenAIish)
     with pytest.raises(ConfigError) as caught:
-        draft.finish()
+        reading.finish()
 
     expected = [f"{name}:{line}: {problem}" for line, problem in zip(lines, EXPECTED, strict=True)]
     assert str(caught.value).splitlines() == expected
-    assert draft.config is None
-    assert [note.path for note in draft.notes] == ["responses[0].match.intent"]
+    assert reading.config is None
+    assert [note.path for note in reading.notes] == ["responses[0].match.intent"]
 
 
 # TC-17 to TC-26: the specification's sample tools and rules, with the services its appendix leaves out.
@@ -186,7 +186,7 @@ SPECIFIED: dict[str, Any] = {
         "openai": {"provider": "openai", "api_key": "k"},
         "ollama": {"provider": "ollama", "base_url": "http://127.0.0.1:1"},
     },
-    "rag_services": {"technical_docs": {"provider": "memory"}},
+    "stores": {"technical_docs": {"provider": "memory"}},
     "tools": {
         "enabled": True,
         "max_iterations": 5,
@@ -214,10 +214,10 @@ SPECIFIED: dict[str, Any] = {
 
 def test_the_specifications_configuration_is_read_as_it_stands():
     """TC-17, TC-18, TC-19, TC-20, TC-21, TC-23, TC-24, TC-25, TC-26: samples of all three implementation types."""
-    draft = read_config(SPECIFIED)
-    config = draft.finish()
+    reading = read_config(SPECIFIED)
+    config = reading.finish()
 
-    assert draft.notes == []
+    assert reading.notes == []
     assert [t.name for t in config.tools.registry] == ["get_weather", "calculate", "search_documents"]
     assert [(t.implementation.type, dict(t.implementation.settings)) for t in config.tools.registry] == [
         ("mock", {"mock_response": {"temperature": 22, "condition": "sunny"}}),
@@ -263,7 +263,7 @@ NODE = {
             "local": {"provider": "Ollama", "base_url": "http://localhost:11434", "embeddingModel": "nomic"},
         },
         "embedding": {"llm": "local", "model": "nomic-embed-text"},
-        "rag_services": {
+        "stores": {
             "docs": {
                 "provider": "chromadb-wrapper",
                 "url": "http://localhost:5006",
@@ -346,11 +346,11 @@ def test_configurations_of_the_node_original_load(tmp_path, name):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(NODE[name], indent=2))
 
-    draft = read_config(path, environ={"OPENAI_KEY": "sk-12345678", "GEMINI_KEY": "g-12345678"})
+    reading = read_config(path, environ={"OPENAI_KEY": "sk-12345678", "GEMINI_KEY": "g-12345678"})
 
-    assert [str(p) for p in draft.problems] == []
-    assert isinstance(draft.finish(), Config)
-    assert all(note.line for note in draft.notes)
+    assert [str(p) for p in reading.problems] == []
+    assert isinstance(reading.finish(), Config)
+    assert all(note.line for note in reading.notes)
 
 
 def test_a_flat_tool_of_the_node_original_keeps_its_response(tmp_path):
@@ -369,16 +369,16 @@ def test_a_problem_is_told_in_the_words_of_the_file(tmp_path):
         '{"llms": {"a": {"provider": "openai",\n"timeout": "soon"}},\n"tools": {"registry": [\n'
         '{"name": "w", "type": "mock",\n"mokc_response": 1}]}, "responses": [{"llm": "a", "model": "m"}]}'
     )
-    draft = read_config(path)
+    reading = read_config(path)
 
     @attrs.frozen
     class Mock:
         mock_response: Any = None
 
-    draft.settings(("llms", "a"), CORE, OpenAIish)
-    draft.settings(("tools", "registry", 0, "implementation"), ("type",), Mock)
+    reading.settings(("llms", "a"), CORE, OpenAIish)
+    reading.settings(("tools", "registry", 0, "implementation"), ("type",), Mock)
 
-    assert [(p.line, p.path, p.text) for p in draft.problems] == [
+    assert [(p.line, p.path, p.text) for p in reading.problems] == [
         (2, "llms.a.timeout", 'expected a number, got the text "soon"'),
         (5, "tools.registry[0].implementation", "unknown key 'mokc_response' (did you mean 'mock_response'?)"),
     ]
@@ -441,35 +441,35 @@ def test_no_problem_shows_a_secret():
         },
         "responses": [{"llm": "a", "model": "m", "max_tokens": "${PORT}"}],
     }
-    draft = read_config(data, environ={"PORT": "environment-secret"})
-    draft.settings(("llms", "a"), CORE, Mine)
+    reading = read_config(data, environ={"PORT": "environment-secret"})
+    reading.settings(("llms", "a"), CORE, Mine)
     for secret in ("environment-secret", "written-secret", "plugin-secret"):
-        draft.problem(("llms", "a"), f"could not log in with {secret}")
-        draft.note(("llms", "a"), f"logged in with {secret}")
+        reading.problem(("llms", "a"), f"could not log in with {secret}")
+        reading.note(("llms", "a"), f"logged in with {secret}")
 
-    said = "\n".join(map(str, (*draft.problems, *draft.notes)))
+    said = "\n".join(map(str, (*reading.problems, *reading.notes)))
 
-    assert len(draft.problems) == 4
+    assert len(reading.problems) == 4
     assert "secret" not in said.replace("(not shown here)", "")
-    assert draft.secrets == {"environment-secret", "written-secret", "plugin-secret"}
+    assert reading.secrets == {"environment-secret", "written-secret", "plugin-secret"}
 
 
 def test_tables_of_any_shape_are_walked():
     """Malformed ones are passed over: they are reported already."""
-    draft = read_config({"llms": {"a": {"provider": "x"}, "b": 3}, "tools": {"registry": [{"name": "n"}, "x"]}})
+    reading = read_config({"llms": {"a": {"provider": "x"}, "b": 3}, "tools": {"registry": [{"name": "n"}, "x"]}})
 
-    assert [place for place, _ in draft.tables("llms")] == [("llms", "a")]
-    assert [place for place, _ in draft.tables("tools", "registry")] == [("tools", "registry", 0)]
-    assert list(draft.tables("rag_services")) == []
-    assert list(draft.tables("llms", "b")) == []
-    assert list(draft.tables("tools", "registry", "x", 0)) == []
+    assert [place for place, _ in reading.tables("llms")] == [("llms", "a")]
+    assert [place for place, _ in reading.tables("tools", "registry")] == [("tools", "registry", 0)]
+    assert list(reading.tables("stores")) == []
+    assert list(reading.tables("llms", "b")) == []
+    assert list(reading.tables("tools", "registry", "x", 0)) == []
 
 
 def test_a_plugins_settings_are_structured_below_their_place():
     """One that fits is returned; core's keys are not given to the plugin."""
-    draft = read_config({"llms": {"a": {"provider": "x", "retries": 3, "timeout_s": 5}}, "responses": [{"llm": "a"}]})
+    reading = read_config({"llms": {"a": {"provider": "x", "retries": 3, "timeout_s": 5}}, "responses": [{"llm": "a"}]})
 
-    assert draft.settings(("llms", "a"), CORE, OpenAIish) == OpenAIish(timeout_s=5.0)
+    assert reading.settings(("llms", "a"), CORE, OpenAIish) == OpenAIish(timeout_s=5.0)
 
 
 TOML_PIECES = st.sampled_from(
@@ -491,10 +491,10 @@ def test_any_file_is_either_read_or_refused_with_problems(tmp_path_factory, suff
     problems: tuple[Problem, ...] = ()
     config = None
     try:
-        draft = read_config(path, environ={})
-        for place, _ in draft.tables("llms"):
-            draft.settings(place, CORE, OpenAIish)
-        config = draft.finish()
+        reading = read_config(path, environ={})
+        for place, _ in reading.tables("llms"):
+            reading.settings(place, CORE, OpenAIish)
+        config = reading.finish()
     except ConfigError as error:
         problems = error.problems
 
@@ -525,10 +525,10 @@ def test_one_odd_value_anywhere_is_either_fine_or_a_problem(place, odd):
         parent = parent[key]
     parent[place[-1]] = odd
 
-    draft = read_config(data, environ={})
+    reading = read_config(data, environ={})
 
-    assert (draft.config is not None) or draft.problems
-    assert all(problem.path for problem in draft.problems)
+    assert (reading.config is not None) or reading.problems
+    assert all(problem.path for problem in reading.problems)
 
 
 def test_the_model_of_a_configuration_is_light():

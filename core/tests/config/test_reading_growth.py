@@ -35,7 +35,7 @@ KINDS = {
     ),
     "collections": lambda n: (
         matching('collection = "x{0}"')(n)
-        + "".join(f'[rag_services.s{i}]\nprovider = "memory"\ncollection = "c{i}"\n' for i in range(n))
+        + "".join(f'[stores.s{i}]\nprovider = "memory"\ncollection = "c{i}"\n' for i in range(n))
     ),
     "written secrets": lambda n: (
         LLM
@@ -57,8 +57,8 @@ def test_reading_takes_time_in_proportion_to_the_text(kind, cpu_growth, monkeypa
     monkeypatch.setattr(check, "_MOST_INTENTS", 1_000)
 
     def read(n):
-        draft = read_config(parse_document(KINDS[kind](n), "flexchat.toml"), environ={})
-        return draft.problems, draft.notes
+        reading = read_config(parse_document(KINDS[kind](n), "flexchat.toml"), environ={})
+        return reading.problems, reading.notes
 
     assert cpu_growth(read, 150, 600) < 9
 

@@ -75,7 +75,7 @@ GOOD: dict[str, Any] = {
         "a": {"provider": "openai", "default_model": "m", "timeout_s": 3, "stop": ["x"], "extra": {"any": [1]}},
         "b": {"provider": "scripted", "replies": [{"text": "t", "weights": [1]}], "_note": 1},
     },
-    "rag_services": {"docs": {"provider": "memory"}},
+    "stores": {"docs": {"provider": "memory"}},
     "topic": {"provider": {"llm": "a"}},
     "intent": {"detection": {"support": "help"}},
     "tools": {
@@ -149,7 +149,7 @@ def changed(place: tuple[str | int, ...], value: Any) -> dict[str, Any]:
         (("responses", 1), {"model": "m"}),
         (("responses", 1, "tools", "allowed_tools"), "w"),
         (("topic", "provider", "lm"), "a"),
-        (("rag_services", "docs", "provider"), "chroma"),
+        (("stores", "docs", "provider"), "chroma"),
     ],
 )
 def test_a_typing_error_is_marked(place, value):
@@ -193,9 +193,9 @@ def test_the_examples_of_the_documentation_are_read_without_a_problem(tmp_path):
         path = tmp_path / name
         path.write_text(text, encoding="utf-8")
 
-        draft = read_config(path, environ={"OPENAI_API_KEY": "sk-12345678"})
+        reading = read_config(path, environ={"OPENAI_API_KEY": "sk-12345678"})
 
-        assert [*map(str, draft.problems), *map(str, draft.notes)] == []
+        assert [*map(str, reading.problems), *map(str, reading.notes)] == []
     assert [*jsonschema.Draft202012Validator(SCHEMA).iter_errors(tomli.loads(toml))] == []
 
 

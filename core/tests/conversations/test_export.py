@@ -34,7 +34,7 @@ TURN = ConversationTurn(
         ToolMessage(tool_call_id="x", name="calc", content="``` 2 " + "x" * 1000, is_error=True),
         AssistantMessage(parts=(TextPart(text="Two."), RefusalPart(text="No more."))),
     ),
-    service="main",
+    llm="main",
     model="small",
     citations=(Citation(title="Book", source="book.md", collection=None),),
     at="2026-01-02",

@@ -32,9 +32,9 @@ def host():
 
 
 def opened(table, host):
-    draft = read_config({} if table is None else {"conversations": table})
-    store = open_conversations(draft, host)
-    return store, [str(p) for p in draft.problems if p.path.startswith("conversations")]
+    reading = read_config({} if table is None else {"conversations": table})
+    store = open_conversations(reading, host)
+    return store, [str(p) for p in reading.problems if p.path.startswith("conversations")]
 
 
 def test_without_the_table_nothing_is_kept(host):

@@ -6,7 +6,7 @@ from flexchat.config.document import document_of
 from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.domain import Implementation, ResponseFormat, ToolCall, ToolDefinition
 from flexchat.domain.copies import copied, with_own_tables
-from flexchat.schema.answer_form import answer_form
+from flexchat.schema.answer_format import answer_format
 from flexchat.tools.registry import ToolRegistry
 from flexchat_testing.scripted import ScriptedProvider
 from hypothesis import given
@@ -100,7 +100,7 @@ def test_the_form_of_an_answer_is_its_own(kind):
         "format": ResponseFormat(schema=schema),
         "openai": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}},
     }[kind]
-    form = answer_form(wanted)
+    form = answer_format(wanted)
 
     spoilt(schema)
 

@@ -1,10 +1,10 @@
 """Deltas come in whole characters."""
 
 from flexchat.domain import (
+    AnswerEnd,
     AssistantMessage,
     ChatResult,
     ReasoningDelta,
-    StreamEnd,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -14,7 +14,7 @@ from flexchat.domain.events import CharacterJoiner
 from hypothesis import given
 from hypothesis import strategies as st
 
-END = StreamEnd(ChatResult(message=AssistantMessage(), finish_reason="stop"))
+END = AnswerEnd(ChatResult(message=AssistantMessage(), finish_reason="stop"))
 CUT = st.text(st.sampled_from("a😀é\ud83d\ude00"), max_size=12)
 
 

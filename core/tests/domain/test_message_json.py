@@ -78,7 +78,7 @@ turns = st.builds(
     id=texts,
     messages=st.lists(messages, max_size=3).map(tuple),
     topic=texts,
-    service=texts,
+    llm=texts,
     model=texts,
     usage=st.none() | st.builds(Usage, input_tokens=counts, output_tokens=counts, raw=objects),
     citations=st.lists(

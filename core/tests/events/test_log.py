@@ -4,7 +4,7 @@ import asyncio
 import random
 
 import pytest
-from flexchat.domain import StreamEnd, TextDelta
+from flexchat.domain import AnswerEnd, TextDelta
 from flexchat.errors import ForgottenEventsError
 from flexchat.events.log import EventLog
 
@@ -73,7 +73,7 @@ async def test_very_many_events_have_the_oldest_forgotten(limits):
     for number in range(1, 1001):
         log.add(number, TextDelta(0, "x" * 7))
         assert len(log._events) <= 40
-    log.add(1001, StreamEnd(None))
+    log.add(1001, AnswerEnd(None))
     log.end()
     assert log.number == 1001
     assert [number for number, _ in await taken(log.after(990))] == [*range(991, 1002)]

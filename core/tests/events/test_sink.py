@@ -17,7 +17,7 @@ TURN = Turn(
     id="t",
     profile=Profile(topic="", user_message="x"),
     rule=0,
-    response=ChatResponse(content="", service="", model=""),
+    response=ChatResponse(content="", llm="", model=""),
     phases=(),
     elapsed_ms=1,
 )

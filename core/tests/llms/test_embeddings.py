@@ -4,7 +4,7 @@ import attrs
 import pytest
 from flexchat import FlexChat
 from flexchat.domain import Embeddings
-from flexchat.errors import UnknownServiceError
+from flexchat.errors import UnknownLLMError
 from flexchat.plugin import ProviderType, hookimpl
 from flexchat.plugin.host import PluginHost
 
@@ -78,6 +78,6 @@ async def test_from_model_knows_them_too(host):
 
 async def test_who_is_not_known_is_told_who_is(host):
     async with FlexChat.from_config(CONFIG, plugins=host) as chat:
-        with pytest.raises(UnknownServiceError, match=r"bot, (?:\w+, )*local"):
+        with pytest.raises(UnknownLLMError, match=r"bot, (?:\w+, )*local"):
             await chat.embed(["abc"], llm="lokal")
     assert Local.opened == []

@@ -3,7 +3,7 @@
 import pytest
 from flexchat.config.model import LLMEntry
 from flexchat.domain import AssistantMessage, ChatOptions, ChatResult
-from flexchat.errors import ProviderOverloadedError, UnknownServiceError
+from flexchat.errors import ProviderOverloadedError, UnknownLLMError
 from flexchat.llms.endpoints import Endpoint
 from flexchat.llms.llm import LLM, Llms
 from stream_of import answer_of
@@ -46,7 +46,7 @@ def test_the_model_is_the_given_one_else_the_entrys(llms, asked, model):
 
 def test_a_name_that_is_not_configured_is_told_with_those_that_are(llms):
     """Also those beside the config, which are not opened for that."""
-    with pytest.raises(UnknownServiceError) as caught:
+    with pytest.raises(UnknownLLMError) as caught:
         llms.resolve("c", beside=Unopened(local=None))
     assert caught.value.known == ("a", "b", "local")
 

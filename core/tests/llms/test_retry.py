@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from flexchat.domain import AssistantMessage, ChatOptions, ChatResult, Embeddings, StreamEnd, TextDelta, TextPart
+from flexchat.domain import AnswerEnd, AssistantMessage, ChatOptions, ChatResult, Embeddings, TextDelta, TextPart
 from flexchat.errors import ProviderAuthError, ProviderConnectionError, ProviderOverloadedError, ProviderRateLimitError
 from flexchat.http.retry_after import LONGEST_S
 from flexchat.llms.breaker import FEWEST_CALLS
@@ -38,7 +38,7 @@ class Flaky:
     async def stream_chat(self, messages, model, options):
         if self.after_text:
             yield TextDelta(0, "h")
-        yield StreamEnd(await self.generate_chat(messages, model, options))
+        yield AnswerEnd(await self.generate_chat(messages, model, options))
 
     async def list_models(self):
         if self.errors:
@@ -153,7 +153,7 @@ async def test_time_that_has_passed_is_counted_once(monkeypatch):
 async def test_a_stream_is_repeated_only_before_its_first_event(waits):
     """What a person has read is not said again."""
     early = opened(Flaky(ProviderOverloadedError("x")))
-    assert [type(e) async for e in stream_of(early, (), "m", ChatOptions())] == [StreamEnd]
+    assert [type(e) async for e in stream_of(early, (), "m", ChatOptions())] == [AnswerEnd]
 
     late = opened(Flaky(ProviderOverloadedError("x"), after_text=True))
     with pytest.raises(ProviderOverloadedError):

@@ -117,7 +117,7 @@ async def _implementation_type(chat, host):
 
 
 async def _store(chat, host):
-    hits = await chat.retrievers["plants"].query("who likes shade", collection=None, top_k=1)
+    hits = await chat.stores["plants"].query("who likes shade", collection=None, top_k=1)
     assert [document.text for document in hits.documents] == ["Ferns like shade"]
 
 
@@ -166,7 +166,7 @@ USES = {
     "flexchat_register_providers": _provider,
     "flexchat_register_tools, flexchat_register_tool_handlers": _tool,
     "flexchat_register_implementation_types": _implementation_type,
-    "flexchat_register_retrievers": _store,
+    "flexchat_register_document_stores": _store,
     "flexchat_register_rerankers": _reranker,
     "flexchat_register_conversation_stores": _conversations,
     "flexchat_register_steps": _step,

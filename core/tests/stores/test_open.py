@@ -1,12 +1,12 @@
-"""From the entries of rag_services to open stores: what each is handed, and what is told where that cannot be had."""
+"""From the entries of stores to open stores: what each is handed, and what is told where that cannot be had."""
 
 import attrs
 import pytest
 from flexchat.config.reading import read_config
 from flexchat.llms.llm import Llms
 from flexchat.llms.local_models import LocalModels
-from flexchat.llms.open import read_services
-from flexchat.plugin import ProviderType, RerankerType, RetrieverType, hookimpl
+from flexchat.llms.open import read_entries
+from flexchat.plugin import DocumentStoreType, ProviderType, RerankerType, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat.stores.open import StoreOpener
 
@@ -66,8 +66,8 @@ class Plugin:
             yield provider(Local, local_embeddings="tiny")
 
     @hookimpl
-    def flexchat_register_retrievers(self):
-        yield RetrieverType(name="shelf", config_class=Settings, create=Store, summary="x")
+    def flexchat_register_document_stores(self):
+        yield DocumentStoreType(name="shelf", config_class=Settings, create=Store, summary="x")
 
     @hookimpl
     def flexchat_register_rerankers(self):
@@ -95,19 +95,19 @@ def opened(tmp_path):
     def opened(text, *, local=True):
         file = tmp_path / "config.toml"
         file.write_text(LLMS + text, encoding="utf-8")
-        draft, host = read_config(file), PluginHost(strict=True)
+        reading, host = read_config(file), PluginHost(strict=True)
         host.register(Plugin(local=local), "own")
-        read_services(draft, "llms", host.providers)
-        stores = read_services(draft, "rag_services", host.retrievers)
-        config = draft.finish()
+        read_entries(reading, "llms", host.providers)
+        stores = read_entries(reading, "stores", host.document_stores)
+        config = reading.finish()
         llms = Llms.given({"talk": Chatting(), "vectors": Embedding(), "bare": Embedding()}, config.llms)
-        opener = StoreOpener(draft, config, host, llms, LocalModels(host.providers.by_name.values()))
-        return opener.open(stores), opener, [(p.path, p.text) for p in draft.problems]
+        opener = StoreOpener(reading, config, host, llms, LocalModels(host.providers.by_name.values()))
+        return opener.open(stores), opener, [(p.path, p.text) for p in reading.problems]
 
     return opened
 
 
-SHELF = '[rag_services.docs]\nprovider = "shelf"\n'
+SHELF = '[stores.docs]\nprovider = "shelf"\n'
 
 
 def test_a_store_is_handed_its_settings_its_name_and_the_folder_of_the_config(opened, tmp_path):
@@ -151,7 +151,7 @@ def test_without_any_embedder_a_store_has_none(opened):
 
 def test_stores_share_a_local_model_and_it_is_closed_with_them(opened):
     """It is opened once, however many stores there are, and a question is asked once."""
-    stores, opener, _ = opened(SHELF + '[rag_services.more]\nprovider = "shelf"\nrerank = "careful"\n')
+    stores, opener, _ = opened(SHELF + '[stores.more]\nprovider = "shelf"\nrerank = "careful"\n')
 
     assert len(stores) == 2
     assert [type(thing) for thing in opener.held] == [Reranker]
@@ -164,16 +164,16 @@ def test_stores_share_a_local_model_and_it_is_closed_with_them(opened):
     [
         (
             'embedding = { llm = "vector" }',
-            "rag_services.docs.embedding.llm",
+            "stores.docs.embedding.llm",
             "(did you mean 'vectors'?); there is talk",
         ),
         (
             'embedding = { llm = "talk" }',
-            "rag_services.docs.embedding.llm",
+            "stores.docs.embedding.llm",
             "talk (provider chatting) makes no embeddings",
         ),
-        ('embedding = { llm = "bare" }', "rag_services.docs.embedding", "or 'default_model' in llms.bare"),
-        ('rerank = "carefull"', "rag_services.docs.rerank", "(did you mean 'careful'?)"),
+        ('embedding = { llm = "bare" }', "stores.docs.embedding", "or 'default_model' in llms.bare"),
+        ('rerank = "carefull"', "stores.docs.rerank", "(did you mean 'careful'?)"),
         ('[embedding]\nllm = "vektors"', "embedding.llm", "did you mean 'vectors'?"),
     ],
 )
@@ -190,4 +190,4 @@ def test_a_store_that_cannot_be_made_is_a_problem_of_its_entry(opened):
     stores, _, problems = opened(SHELF + 'colour = "none"\n')
 
     assert stores == {}
-    assert problems == [("rag_services.docs", "none is no colour for a shelf")]
+    assert problems == [("stores.docs", "none is no colour for a shelf")]

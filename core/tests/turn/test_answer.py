@@ -7,11 +7,11 @@ from engines import Answering
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
 from flexchat.domain import (
+    AnswerEnd,
     AssistantMessage,
     ChatResponse,
     ChatResult,
     Profile,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -83,9 +83,9 @@ async def answer(provider, *, streamed=False, timeout_ms=60_000, **table):
     [
         ([], "NoneType, not ChatResult"),
         ([TextDelta(0, "a")], "NoneType, not ChatResult"),
-        ([StreamEnd(says("a")), StreamEnd(says("b"))], "goes on after StreamEnd"),
-        ([StreamEnd(says("a")), TextDelta(0, "b")], "goes on after StreamEnd"),
-        ([StreamEnd("a")], "str, not ChatResult"),
+        ([AnswerEnd(says("a")), AnswerEnd(says("b"))], "goes on after AnswerEnd"),
+        ([AnswerEnd(says("a")), TextDelta(0, "b")], "goes on after AnswerEnd"),
+        ([AnswerEnd("a")], "str, not ChatResult"),
     ],
 )
 async def test_a_stream_that_breaks_its_contract_is_a_typed_error(events, words):
@@ -108,7 +108,7 @@ async def test_a_provider_that_cannot_stream_answers_in_one_piece():
     """The reader sees the same kinds of events."""
     events = await answer(Whole(says("Hi")), streamed=True)
 
-    assert events[1:3] == [TextDelta(0, "Hi"), StreamEnd(says("Hi"))]
+    assert events[1:3] == [TextDelta(0, "Hi"), AnswerEnd(says("Hi"))]
     assert isinstance(events[-1], ChatResponse)
 
 

@@ -5,7 +5,7 @@ import logging
 
 import anyio
 import pytest
-from flexchat.config.model import RagServiceEntry
+from flexchat.config.model import StoreEntry
 from flexchat.domain import ChatRequest, Collection, CollectionChoice, Document, RagResults, RetrievalHits
 from flexchat.errors import RetrievalError
 from flexchat.turn import documents
@@ -44,7 +44,7 @@ class Shelf:
 
 
 def entry(**keys):
-    return RagServiceEntry(provider="shelf", **keys)
+    return StoreEntry(provider="shelf", **keys)
 
 
 async def collect(stores, entries=None, *, choice=None, message="What is a ticket?", topic=TOPIC, timeout_s=5.0):
@@ -117,7 +117,7 @@ async def test_the_nearest_match_of_all_wins_not_the_first():
 
     found, _ = await collect(stores)
 
-    assert [(hit.service, hit.collection, hit.distance) for hit in found.hits] == [("b", "z", 0.1)]
+    assert [(hit.store, hit.collection, hit.distance) for hit in found.hits] == [("b", "z", 0.1)]
     assert found.result == "match"
 
 
@@ -169,7 +169,7 @@ async def test_a_store_that_cannot_list_its_collections_is_left_out(caplog):
     with caplog.at_level(logging.WARNING):
         found, notes = await collect({"away": Away({}), "docs": Shelf({"faq": 0.1})})
 
-    assert found.hits[0].service == "docs"
+    assert found.hits[0].store == "docs"
     assert notes.warnings == ["retrieval: away was left out: no connection"]
     assert "no connection" in caplog.text
 
@@ -195,7 +195,7 @@ async def test_a_store_that_breaks_its_contract_is_left_out(distances):
 
 async def test_the_caller_may_choose_collections_and_each_is_asked_once():
     shelf = Shelf({"faq": 0.1, "manual": 0.1})
-    choice = (CollectionChoice(service="docs", collection="manual"),) * 2
+    choice = (CollectionChoice(store="docs", collection="manual"),) * 2
 
     _, notes = await collect({"docs": shelf}, choice=choice)
 
@@ -256,7 +256,7 @@ async def test_the_result_is_that_of_the_nearest_document(distances, match, part
 async def test_a_pinned_service_has_no_other_collection():
     """Whoever asks for one is told."""
     shelf = Shelf({"faq": 0.1, "secret": 0.1})
-    choice = (CollectionChoice(service="docs", collection="secret"),)
+    choice = (CollectionChoice(store="docs", collection="secret"),)
 
     found, notes = await collect({"docs": shelf}, {"docs": entry(collection="faq")}, choice=choice)
 

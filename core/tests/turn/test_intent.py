@@ -16,10 +16,10 @@ CATEGORIES = ("billing", "tech_support", "opening hours", "docs/user-guide", "ot
 TOPIC = Topic("invoices", "new_topic")
 
 
-def hit(name, distance, result="partial", service="docs"):
+def hit(name, distance, result="partial", store="docs"):
     return CollectionHits(
         result=result,
-        service=service,
+        store=store,
         collection=name,
         documents=(Document(text="x"),),
         distances=(distance,),

@@ -10,7 +10,7 @@ from flexchat.assembly import Parts
 from flexchat.domain import AssistantMessage, Collection, Document, RetrievalHits, TextPart, UserMessage
 from flexchat.errors import ChatRequestError, NoMatchingRuleError, ProviderConnectionError, TurnTimeoutError
 from flexchat.llms.llm import Llms
-from flexchat.plugin import RetrieverType, ToolContext, ToolHandler, hookimpl
+from flexchat.plugin import DocumentStoreType, ToolContext, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat_testing.scripted import ScriptedProvider, calls, says
 
@@ -40,15 +40,15 @@ class Shelf:
 
 
 async def search(params, context):
-    hits = await context.retrievers["docs"].query(params["query"], collection="faq", top_k=1)
+    hits = await context.stores["docs"].query(params["query"], collection="faq", top_k=1)
     context.cite("docs", hits)
     return {"text": hits.documents[0].text}
 
 
 class Plugin:
     @hookimpl
-    def flexchat_register_retrievers(self):
-        yield RetrieverType(name="shelf", config_class=ShelfConfig, create=Shelf)
+    def flexchat_register_document_stores(self):
+        yield DocumentStoreType(name="shelf", config_class=ShelfConfig, create=Shelf)
 
     @hookimpl
     def flexchat_register_tool_handlers(self):
@@ -62,7 +62,7 @@ def chat(config, *replies, distance=0.1, stores=True):
     provider = ScriptedProvider(replies)
     tables = {"llms": {"bot": {"provider": "scripted", "default_model": "m"}}, **config}
     if stores:
-        tables["rag_services"] = {"docs": {"provider": "shelf", "distance": distance}}
+        tables["stores"] = {"docs": {"provider": "shelf", "distance": distance}}
     made = FlexChat.from_config(tables, providers={"bot": provider}, plugins=host)
     return made, provider
 
@@ -78,7 +78,7 @@ async def test_phases_that_no_rule_needs_are_not_run():
     turn = await bot.respond("Hello", history=HISTORY)
 
     assert len(provider.requests) == 1
-    assert bot.retrievers["docs"].asked == []
+    assert bot.stores["docs"].asked == []
     assert [record.skipped for record in turn.phases][:3] == ["no rule asks for it"] * 3
     assert turn.citations == ()
 
@@ -99,7 +99,7 @@ async def test_documents_are_looked_for_where_a_rule_looks_at_them(rule):
 
     turn = await bot.respond("Hello")
 
-    assert bot.retrievers["docs"].asked == ["Hello"]
+    assert bot.stores["docs"].asked == ["Hello"]
     assert turn.rule == 0
     assert (turn.profile.service, turn.profile.collection, turn.profile.intent) == ("docs", "faq", "docs/faq")
 
@@ -110,7 +110,7 @@ async def test_the_topic_is_detected_for_a_follow_up_and_searched_with_it():
 
     turn = await bot.respond("And its price?", history=HISTORY, topic="tickets")
 
-    assert bot.retrievers["docs"].asked == ["annual ticket: And its price?"]
+    assert bot.stores["docs"].asked == ["annual ticket: And its price?"]
     assert turn.profile.topic == "annual ticket"
     assert phases(turn)["topic detection"].outcome == {"topic": "annual ticket", "status": "continuation"}
     assert "### Fares (from faq)\nSource: fares.md\n\nA ticket costs 2.40." in provider.requests[1].messages[0].content
@@ -166,7 +166,7 @@ async def test_the_record_says_of_each_rule_passed_over_why():
         {"match": {"service": "web"}, "llm": "bot"},
         {"llm": "bot"},
     ]
-    bot, _ = chat({"responses": rules, "rag_services": {}}, says("hi"), stores=False)
+    bot, _ = chat({"responses": rules, "stores": {}}, says("hi"), stores=False)
 
     turn = await bot.respond("Hello")
 
@@ -238,7 +238,7 @@ async def test_passages_of_the_prompt_and_of_tools_are_the_citations_of_a_turn()
             "title": "Fares",
             "source": "fares.md",
             "collection": "faq",
-            "service": "docs",
+            "store": "docs",
             "distance": 0.1,
             "named": True,
             "via": "look_up",
@@ -305,7 +305,7 @@ async def test_an_intent_that_may_be_a_collection_makes_the_documents_needed(rul
 
     await bot.respond("Hello")
 
-    assert bool(bot.retrievers["docs"].asked) is searched
+    assert bool(bot.stores["docs"].asked) is searched
 
 
 async def test_no_model_is_asked_for_the_topic_of_an_intent_that_nobody_detects():
@@ -338,7 +338,7 @@ async def test_a_topic_alone_is_something_to_go_on_with():
 
     await bot.explain("And its price?", topic="tickets")
 
-    assert bot.retrievers["docs"].asked == ["tickets: And its price?"]
+    assert bot.stores["docs"].asked == ["tickets: And its price?"]
 
 
 class Odd:
@@ -442,7 +442,7 @@ async def test_a_turn_that_is_cancelled_in_a_phase_ends_there():
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
-        ({"collections": [7]}, 'a collection is "SERVICE/COLLECTION" or "SERVICE", not int'),
+        ({"collections": [7]}, 'a collection is "STORE/COLLECTION" or "STORE", not int'),
         ({"topic": 7}, "a topic is a text, not int"),
     ],
 )

@@ -118,14 +118,14 @@ class Chat:
         self.tools = ToolManager()
         self.tools.add([ONE])
 
-    async def list_models(self, timeout_s=None, services=None):
+    async def list_models(self, timeout_s=None, llms=None):
         self.asked += 1
         listed = {
             "local": (ModelInfo(id="a/b:1", digest="d1"), ModelInfo(id="c")),
             "away": ProviderConnectionError("no answer"),
         }
-        self.services = services
-        return {name: answer for name, answer in listed.items() if name in services}
+        self.llms = llms
+        return {name: answer for name, answer in listed.items() if name in llms}
 
 
 async def test_a_key_has_what_service_plugin_and_registry_tell():
@@ -140,7 +140,7 @@ async def test_a_key_has_what_service_plugin_and_registry_tell():
         **{id: ModelKey(model_id=id, package="flexchat-ollama 0.1.0", tools=tools) for id in ("local/c", "local/none")},
         **{id: ModelKey(model_id=id, tools=tools) for id in ("away/x", "away")},
     }
-    assert chat.services == {"local", "away"}  # and no other
+    assert chat.llms == {"local", "away"}  # and no other
     assert await model_keys(chat, []) == {}
     assert chat.asked == 1
 

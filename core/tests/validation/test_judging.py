@@ -23,7 +23,7 @@ def call(tool, iteration=1, error=None, /, **params):
 
 
 def response(*calls, content="done"):
-    return ChatResponse(content=content, service="s", model="m", tool_calls=calls)
+    return ChatResponse(content=content, llm="s", model="m", tool_calls=calls)
 
 
 def case(*calls, **more):
@@ -62,7 +62,7 @@ def test_a_call_too_many_fails_unless_the_case_allows_it():
     assert judge(case(PARIS, extra_calls=True), calls).passed
 
 
-@pytest.mark.parametrize("answer", [response(content="Hello."), ChatResponse(content="x", service="", model="")])
+@pytest.mark.parametrize("answer", [response(content="Hello."), ChatResponse(content="x", llm="", model="")])
 def test_abstaining_is_making_no_call_at_all(answer):
     assert judge(case(no_call=True), [answer]).aspects == {"abstains": True}
 
@@ -203,7 +203,7 @@ def test_arguments_that_could_not_be_read_are_not_empty_arguments():
         tool="t", params={}, iteration=1, call_id=written.id, result=ToolResult.failed("t", "Invalid tool arguments: x")
     )
     answer = ChatResponse(
-        content="", service="s", model="m", tool_calls=(record,), messages=(AssistantMessage(parts=(written,)),)
+        content="", llm="s", model="m", tool_calls=(record,), messages=(AssistantMessage(parts=(written,)),)
     )
     assert judge(case(ExpectedCall(tool="t")), [answer]).problems == ("t: its arguments are not a JSON object",)
 

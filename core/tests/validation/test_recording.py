@@ -97,5 +97,5 @@ def test_what_was_recorded_is_usable_and_passes_with_the_same_calls():
             ToolCallRecord(tool=t, params=a, result=ToolResult(success=True, tool_name=t), iteration=1)
             for t, a, _ in calls
         ]
-        assert judge(case, [ChatResponse(content="x", service="", model="", tool_calls=tuple(records))]).passed
+        assert judge(case, [ChatResponse(content="x", llm="", model="", tool_calls=tuple(records))]).passed
         assert all("offers no tool" in problem for problem in check_cases([case]))

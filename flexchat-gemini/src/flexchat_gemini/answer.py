@@ -21,6 +21,7 @@ from flexchat.http.answer_shape import (
 )
 from flexchat.http.wire_json import finite, to_text
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatEvent,
     ChatResult,
@@ -30,7 +31,6 @@ from flexchat.plugin import (
     ProviderError,
     ReasoningDelta,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -141,7 +141,7 @@ class AnswerDraft:
                 self._warn("the service sent several answers; only the first is used")
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left and, last, StreamEnd with the result.
+        """Yield what is left and, last, AnswerEnd with the result.
 
         Raises:
             ProviderError: The service ended the answer for a fault.
@@ -159,7 +159,7 @@ class AnswerDraft:
         finish = "content_filter" if blocked else finish_reason(self.raw_finish, has_calls=has_calls)
         if text := why_it_ended(finish, self.raw_finish, blocked, self._message, is_empty=_is_empty(parts)):
             self._warn(text)
-        yield StreamEnd(
+        yield AnswerEnd(
             ChatResult(
                 message=AssistantMessage(parts=tuple(parts)),
                 finish_reason=finish,

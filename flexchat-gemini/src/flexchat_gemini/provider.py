@@ -14,6 +14,7 @@ from flexchat.http.refusal import parsed
 from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes, to_bytes
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -22,7 +23,6 @@ from flexchat.plugin import (
     ModelInfo,
     ProviderAuthError,
     ProviderError,
-    StreamEnd,
     Usage,
     result_of,
 )
@@ -88,7 +88,7 @@ class GeminiProvider:
         return "gemini.parameters" if self._writer.as_parameters else "gemini"
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return whether this model takes both; see SplittingProvider."""
+        """Return whether this model takes both; see ToolsOrFormatProvider."""
         return traits_of(model).combines
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -138,8 +138,8 @@ class GeminiProvider:
                         for event in stream.feed(piece):
                             yield event
                 for event in stream.end():
-                    if type(event) is StreamEnd:
-                        event = StreamEnd(event.result.warned(warnings + fallback))
+                    if type(event) is AnswerEnd:
+                        event = AnswerEnd(event.result.warned(warnings + fallback))
                     yield event
                 return
         except ProviderError as error:

@@ -17,13 +17,13 @@ from flexchat.http.answer_shape import (
 )
 from flexchat.http.wire_json import finite, to_text
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatEvent,
     ChatResult,
     ProviderData,
     ReasoningDelta,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -109,11 +109,11 @@ class AnswerDraft:
         self._warn(f"the server could not use the tool call the model wrote: {self._mask(why)}")
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what was held back and, last, StreamEnd with the result."""
+        """Yield what was held back and, last, AnswerEnd with the result."""
         yield from self._release()
         if self._finish is None:
             self._warn("the answer ended without a finish reason; it may be incomplete")
-        yield StreamEnd(
+        yield AnswerEnd(
             ChatResult(
                 message=AssistantMessage(parts=tuple(map(self._part, self._order))),
                 finish_reason=self._finish_reason(),

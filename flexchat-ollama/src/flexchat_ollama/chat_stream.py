@@ -50,7 +50,7 @@ class ChatStream:
         return self._passed(self._fed(piece))
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+        """Yield what is left; the last event is AnswerEnd. Raises as feed."""
         return self._passed(self._left())
 
     def _passed(self, events: Iterator[ChatEvent]) -> Iterator[ChatEvent]:

@@ -13,6 +13,7 @@ from flexchat.http.client import HttpAnswer, HttpClient, Timeouts
 from flexchat.http.refusal import parsed
 from flexchat.http.time_left import TimeLeft
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -22,7 +23,6 @@ from flexchat.plugin import (
     ProviderAuthError,
     ProviderError,
     ProviderRequestError,
-    StreamEnd,
     Usage,
     UserMessage,
     result_of,
@@ -79,7 +79,7 @@ class OllamaProvider:
         return self.name
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return False: the grammar that makes the format keeps a model from calling tools; see SplittingProvider."""
+        """Return False: the grammar that makes the format keeps the model from calling tools."""
         return False
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -119,8 +119,8 @@ class OllamaProvider:
                             break
                     last = stream.end()
             for event in last:
-                if type(event) is StreamEnd:
-                    event = StreamEnd(_with_warnings(request, event.result))
+                if type(event) is AnswerEnd:
+                    event = AnswerEnd(_with_warnings(request, event.result))
                 yield event
 
     async def embed(

@@ -17,6 +17,7 @@ from flexchat.http.answer_shape import (
     type_name,
 )
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatEvent,
     ChatResult,
@@ -24,7 +25,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -171,7 +171,7 @@ class AnswerDraft:
         self.warn(f"the tool call the model wrote could not be used: {why}")
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left of the text and the calls and, last, StreamEnd with the result.
+        """Yield what is left of the text and the calls and, last, AnswerEnd with the result.
 
         Raises:
             WrongShape: A call has no name, or is several in one; or the answer says that it calls, and does not.
@@ -201,7 +201,7 @@ class AnswerDraft:
         parts = tuple(
             by_position[at] if isinstance(kind, CallDraft) else self._part(kind) for at, kind in enumerate(self._order)
         )
-        yield StreamEnd(
+        yield AnswerEnd(
             ChatResult(
                 message=AssistantMessage(parts=parts),
                 finish_reason=finish,

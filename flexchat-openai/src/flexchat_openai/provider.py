@@ -13,6 +13,7 @@ from flexchat.http.refusal import parsed
 from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -22,7 +23,6 @@ from flexchat.plugin import (
     ProviderAuthError,
     ProviderError,
     ProviderProtocolError,
-    StreamEnd,
     result_of,
 )
 
@@ -109,7 +109,7 @@ class OpenAIProvider:
         return self._api(model).tool_format
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return whether this server takes both; see SplittingProvider."""
+        """Return whether this server takes both; see ToolsOrFormatProvider."""
         return self._combines
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -141,7 +141,7 @@ class OpenAIProvider:
             async with self._http.stream(api.path, body, timeout_s=options.timeout_s) as answer:
                 if answer.status >= 400:
                     result = self._refused(await answer.read(), answer.status, answer.headers, model, api.path)
-                    yield StreamEnd(result.warned(warnings))
+                    yield AnswerEnd(result.warned(warnings))
                     return
                 failed = functools.partial(self._failed, None, answer.headers, model, api.path)
                 stream = api.stream(failed, self._http.unreadable)
@@ -242,4 +242,4 @@ class OpenAIProvider:
 
 
 def _event_with(warnings: tuple[str, ...], event: ChatEvent) -> ChatEvent:
-    return StreamEnd(event.result.warned(warnings)) if type(event) is StreamEnd else event
+    return AnswerEnd(event.result.warned(warnings)) if type(event) is AnswerEnd else event

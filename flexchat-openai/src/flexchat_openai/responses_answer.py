@@ -7,6 +7,7 @@ from typing import Any
 
 from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, objects_of, text_in, type_name
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     AssistantPart,
     ChatEvent,
@@ -16,7 +17,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -118,7 +118,7 @@ class ResponseDraft:
                 yield ToolCallDelta(draft.position, piece)
 
     def end(self, response: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        """Take the finished response; yield what is left and, last, StreamEnd with the result.
+        """Take the finished response; yield what is left and, last, AnswerEnd with the result.
 
         Raises:
             WrongShape: Something of a wrong type stands where text or calls may stand.
@@ -150,7 +150,7 @@ class ResponseDraft:
                     yield ToolCallEnd(position, part)
                 parts.append((position, part))
         parts.sort(key=lambda made: made[0])
-        yield StreamEnd(
+        yield AnswerEnd(
             ChatResult(
                 message=AssistantMessage(parts=tuple([part for _, part in parts])),
                 finish_reason=finish,

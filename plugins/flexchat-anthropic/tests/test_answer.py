@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatResult,
     OpaquePart,
@@ -14,7 +15,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCallDelta,
@@ -98,7 +98,7 @@ def test_events_come_as_the_blocks_do() -> None:
         *end("tool_use"),
     )
 
-    result = events[-1].result if isinstance(events[-1], StreamEnd) else None
+    result = events[-1].result if isinstance(events[-1], AnswerEnd) else None
     assert result is not None
     (call,) = result.tool_calls
     assert events[:-1] == [

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     ChatResult,
@@ -25,7 +26,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     ResponseFormat,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     TextPart,
@@ -432,7 +432,7 @@ async def test_every_recorded_stream_says_what_a_whole_answer_would(recordings: 
             streamed = await ask(exchange)
             reader = AnthropicStream(HERE, raised, ProviderProtocolError)
             (*_, end) = reader.whole(json.dumps(received(exchange)).encode())
-            assert isinstance(end, StreamEnd)
+            assert isinstance(end, AnswerEnd)
             assert [type(part) for part in end.result.message.parts] == [type(part) for part in streamed.message.parts]
             assert [c.arguments for c in end.result.tool_calls] == [c.arguments for c in streamed.tool_calls], name
             assert (end.result.content, end.result.usage) == (streamed.content, streamed.usage), name

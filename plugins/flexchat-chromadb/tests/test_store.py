@@ -5,7 +5,7 @@ import json
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat.plugin import Collection, Document, RetrievalError, RetrieverContext, Source, UnknownCollectionError
+from flexchat.plugin import Collection, Document, DocumentStoreContext, RetrievalError, Source, UnknownCollectionError
 from flexchat.plugin.host import PluginHost
 from flexchat_chromadb import plugin
 from flexchat_chromadb.config import Auth, Retry, WrapperConfig
@@ -23,7 +23,7 @@ async def opened(server, place):
 
     def make(context=None, **settings):
         config = WrapperConfig(**{"url": server.url(place), "retry": AT_ONCE, **settings})
-        stores.append(WrapperStore(config, context or RetrieverContext(name="old")))
+        stores.append(WrapperStore(config, context or DocumentStoreContext(name="old")))
         return stores[-1]
 
     yield make
@@ -85,7 +85,7 @@ def test_what_is_wrong_in_an_entry_is_told(entry, words):
 
 def test_the_plugin_registers_the_store():
     """Under the name the original's configs have."""
-    assert PluginHost(strict=True).register(plugin, "chromadb").provides == ("retriever chromadb-wrapper",)
+    assert PluginHost(strict=True).register(plugin, "chromadb").provides == ("document store chromadb-wrapper",)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ async def test_every_request_proves_who_asks(opened, world, auth, header, value)
 async def test_trouble_is_told_with_host_and_entry_and_never_the_token(opened, server, world, place):
     """A server that is away, one that refuses quoting the key, and one that is no wrapper."""
     auth = Auth(type="bearer", token=SECRET)
-    with pytest.raises(RetrievalError, match=r"rag_services\.old: .*127\.0\.0\.1:9") as away:
+    with pytest.raises(RetrievalError, match=r"stores\.old: .*127\.0\.0\.1:9") as away:
         await opened(url="http://127.0.0.1:9", auth=auth).collections()
     world.failures = [401]
     with pytest.raises(RetrievalError, match=rf"127\.0\.0\.1:{server.port} refused with status 401") as refused:
@@ -237,7 +237,7 @@ async def test_a_reranker_of_the_config_orders_hits(opened):
         async def rerank(self, query, passages):
             return [len(passage) for passage in passages]
 
-    store = opened(RetrieverContext(reranker=Longest()))
+    store = opened(DocumentStoreContext(reranker=Longest()))
     await store.add(PLANTS, collection="plants")
 
     assert (await texts(store, "plant 0"))[0] == PLANTS[3].text

@@ -21,7 +21,7 @@ def tool_of(handler=None, **settings):
 
 
 async def seen(params, context):
-    return {"params": dict(params), "stores": [*context.retrievers]}
+    return {"params": dict(params), "stores": [*context.stores]}
 
 
 HANDLERS = {("internal", name): ToolHandler(kind="internal", name=name, call=seen) for name in ("look", "other")}
@@ -30,7 +30,7 @@ STORES = {"one": object(), "two": object()}
 
 
 def context_of(tool):
-    return ToolContext(tool=tool, handlers=HANDLERS, retrievers=STORES)
+    return ToolContext(tool=tool, handlers=HANDLERS, stores=STORES)
 
 
 async def test_a_handler_is_given_parameters_and_services():

@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat.plugin import Collection, Document, FilterError, RetrieverContext, UnknownCollectionError
+from flexchat.plugin import Collection, Document, DocumentStoreContext, FilterError, UnknownCollectionError
 from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever, MemoryStoreError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,9 +83,9 @@ async def test_paths_are_meant_from_the_folder_of_the_config(tmp_path, monkeypat
     (tmp_path / "a.md").write_text("money", encoding="utf-8")
     config = MemoryConfig(paths=("a.md",))
 
-    assert await find(MemoryRetriever(config, RetrieverContext(folder=tmp_path)), "money") == ["money"]
+    assert await find(MemoryRetriever(config, DocumentStoreContext(folder=tmp_path)), "money") == ["money"]
     monkeypatch.chdir(tmp_path)
-    assert await find(MemoryRetriever(config, RetrieverContext()), "money") == ["money"]
+    assert await find(MemoryRetriever(config, DocumentStoreContext()), "money") == ["money"]
 
 
 async def test_where_filters_by_metadata():

@@ -15,7 +15,7 @@ def test_the_plugin_registers_all_the_readme_promises():
         "implementation type internal",
         "tool handler internal rag_query",
         "tool search_documents",
-        "retriever memory",
+        "document store memory",
     }
 
 

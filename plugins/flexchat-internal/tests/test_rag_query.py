@@ -24,7 +24,7 @@ class BrokenStore:
 
 
 def context_of(**stores):
-    return ToolContext(tool=SEARCH_DOCUMENTS, retrievers=stores)
+    return ToolContext(tool=SEARCH_DOCUMENTS, stores=stores)
 
 
 async def test_passages_come_with_all_that_is_known_of_them():
@@ -75,7 +75,7 @@ async def test_what_is_returned_is_cited_and_nothing_else():
             said.append((service, [d.text for d in hits.documents], hits.distances, hits.description))
 
     stores = {"a": FixedStore(0.9), "b": FixedStore(0.2, 0.1), "c": FixedStore()}
-    await rag_query({"query": "dog", "max_results": 2}, Context(tool=SEARCH_DOCUMENTS, retrievers=stores))
+    await rag_query({"query": "dog", "max_results": 2}, Context(tool=SEARCH_DOCUMENTS, stores=stores))
 
     assert said == [("a", ["0.9"], (0.9,), "fixed"), ("b", ["0.2"], (0.2,), "fixed")]
 
@@ -102,7 +102,7 @@ async def test_a_store_that_fails_does_not_silence_the_others():
 
 async def test_without_a_store_the_error_says_what_to_configure():
     """A newcomer reads which table is missing."""
-    with pytest.raises(RagQueryError, match="add an entry to rag_services"):
+    with pytest.raises(RagQueryError, match="add an entry to stores"):
         await rag_query({"query": "dog"}, context_of())
 
 
@@ -128,7 +128,7 @@ async def test_the_ready_made_tool_searches():
     registry = ToolRegistry()
     registry.register(SEARCH_DOCUMENTS)
     handlers = {("internal", "rag_query"): RAG_QUERY}
-    executor = ToolExecutor(Calls(registry, {"internal": INTERNAL}, handlers=handlers, retrievers={"a": store("dog")}))
+    executor = ToolExecutor(Calls(registry, {"internal": INTERNAL}, handlers=handlers, stores={"a": store("dog")}))
 
     good = await executor.execute("search_documents", {"query": "dog"})
     bad = await executor.execute("search_documents", {"query": "dog", "max_results": 50})

@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.http.answer_shape import WrongShape
-from flexchat.plugin import ChatOptions, ProviderProtocolError, StreamEnd, TextDelta, TextPart, UserMessage
+from flexchat.plugin import AnswerEnd, ChatOptions, ProviderProtocolError, TextDelta, TextPart, UserMessage
 from flexchat_langchain.answers import assistant_message, finish_reason, raw_finish, usage_of
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
@@ -129,7 +129,7 @@ async def test_a_character_cut_in_two_is_joined():
     events = [event async for event in provider(chunks).stream_chat([UserMessage(content="Hi")], "m", ChatOptions())]
 
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a\U0001f600b\ufffd"
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     assert events[-1].result.content == "a\U0001f600b\ufffd"
 
 

@@ -50,7 +50,7 @@ async def test_a_turn_comes_back_whole(store):
             ToolMessage(tool_call_id="call_1", name="t", content="42"),
         ),
         topic="numbers",
-        service="gpt",
+        llm="gpt",
         model="m",
         usage=Usage(input_tokens=1, output_tokens=2),
         at="2026-01-02T03:04:05+00:00",

@@ -9,9 +9,9 @@ import pytest
 from flexchat.plugin import (
     Collection,
     Document,
+    DocumentStoreContext,
     ProviderConnectionError,
     RetrievalError,
-    RetrieverContext,
     Source,
 )
 from flexchat_pgvector.config import PgvectorConfig
@@ -47,7 +47,7 @@ async def opened(dsn, schema):
 
     def open_store(embedder=None, reranker=None, **settings):
         config = PgvectorConfig(dsn=dsn, schema=schema, **settings)
-        made.append(PgvectorStore(config, RetrieverContext(name="docs", embedder=embedder, reranker=reranker)))
+        made.append(PgvectorStore(config, DocumentStoreContext(name="docs", embedder=embedder, reranker=reranker)))
         return made[-1]
 
     yield open_store
@@ -256,7 +256,7 @@ def test_the_store_is_like_a_dict(dsn, schema):
 
 async def _like_a_dict(dsn, schema, suffix, steps):
     def opened():
-        return PgvectorStore(PgvectorConfig(dsn=dsn, schema=schema), RetrieverContext(embedder=HashingEmbedder()))
+        return PgvectorStore(PgvectorConfig(dsn=dsn, schema=schema), DocumentStoreContext(embedder=HashingEmbedder()))
 
     store, model, described = opened(), {}, {}
     try:

@@ -5,7 +5,7 @@ import os
 import random
 
 import pytest
-from flexchat.plugin import Document, RetrievalError, RetrieverContext
+from flexchat.plugin import Document, DocumentStoreContext, RetrievalError
 from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
 from flexchat_testing import HashingEmbedder
@@ -19,7 +19,7 @@ async def test_what_was_acknowledged_is_there_after_the_server_was_killed(own_se
     """Each batch is there whole or not at all, with its vectors, and the count is right. FLEXCHAT_KILLS kills more."""
     acknowledged, begun, pause = set(), 0, random.Random(1)
     for _ in range(KILLS):
-        store = PgvectorStore(PgvectorConfig(dsn=own_server.dsn()), RetrieverContext(embedder=HashingEmbedder()))
+        store = PgvectorStore(PgvectorConfig(dsn=own_server.dsn()), DocumentStoreContext(embedder=HashingEmbedder()))
         await store.collections()
 
         async def fill(store=store):
@@ -37,7 +37,7 @@ async def test_what_was_acknowledged_is_there_after_the_server_was_killed(own_se
         assert all(isinstance(e, RetrievalError) for e in await asyncio.gather(*filling, return_exceptions=True))
         await store.aclose()
         await asyncio.to_thread(own_server.start)
-    store = PgvectorStore(PgvectorConfig(dsn=own_server.dsn()), RetrieverContext(embedder=HashingEmbedder()))
+    store = PgvectorStore(PgvectorConfig(dsn=own_server.dsn()), DocumentStoreContext(embedder=HashingEmbedder()))
     kept = [d.id for d in await store.list(collection="c", limit=10**6)]
     batches = {int(id.split("-")[0]) for id in kept}
     assert acknowledged

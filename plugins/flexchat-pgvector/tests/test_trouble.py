@@ -7,8 +7,8 @@ import pytest
 from flexchat.plugin import (
     ConversationTurn,
     Document,
+    DocumentStoreContext,
     RetrievalError,
-    RetrieverContext,
     StorageError,
     UserMessage,
 )
@@ -24,7 +24,7 @@ SECRET = "hunter2-swordfish"
 
 def store_at(dsn, schema="flexchat", **rest):
     config = PgvectorConfig(dsn=dsn, schema=schema, connect_timeout_s=5, **rest)
-    return PgvectorStore(config, RetrieverContext(name="docs"))
+    return PgvectorStore(config, DocumentStoreContext(name="docs"))
 
 
 async def refusal(dsn, **rest):
@@ -54,7 +54,8 @@ async def test_a_server_that_says_nothing():
     silent = await asyncio.start_server(lambda reader, writer: writers.append(writer), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     store = PgvectorStore(
-        PgvectorConfig(dsn=f"postgresql://me:{SECRET}@127.0.0.1:{port}/db", connect_timeout_s=0.2), RetrieverContext()
+        PgvectorConfig(dsn=f"postgresql://me:{SECRET}@127.0.0.1:{port}/db", connect_timeout_s=0.2),
+        DocumentStoreContext(),
     )
     with pytest.raises(RetrievalError, match="did not answer within connect_timeout_s"):
         await store.collections()

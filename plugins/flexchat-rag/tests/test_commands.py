@@ -16,7 +16,7 @@ from flexchat_rag.commands import progress
 from flexchat_rag.commands.opening import spoken_seconds
 
 CONFIG = """
-[rag_services.{name}]
+[stores.{name}]
 provider = "{provider}"
 """
 MODEL = """
@@ -230,13 +230,13 @@ def test_an_unknown_collection_or_filter_is_an_error(run):
 
 
 def test_the_store_is_the_one_that_is_meant(run):
-    """--service, else the only one, else the one with the collection, else an error that lists them."""
+    """--store, else the only one, else the one with the collection, else an error that lists them."""
     configure("first", "second")
     ran = run("rag", "add", "docs")
-    assert (ran.status, "--service NAME says it (there are: first, second)" in ran.err) == (2, True)
-    assert run("rag", "add", "docs", "--service", "second", "--collection", "help").status == 0
+    assert (ran.status, "--store NAME says it (there are: first, second)" in ran.err) == (2, True)
+    assert run("rag", "add", "docs", "--store", "second", "--collection", "help").status == 0
     assert len(data(run("rag", "query", "tea", "--collection", "help", "--json"))) == 1
-    assert "(there are: first, second)" in run("rag", "add", "docs", "--service", "third").err
+    assert "(there are: first, second)" in run("rag", "add", "docs", "--store", "third").err
     assert set(data(run("rag", "list", "--json"))) == {"first", "second"}
 
 
@@ -253,7 +253,7 @@ def test_without_a_store_the_next_step_is_said(run):
     Path("flexchat.toml").write_text(MODEL)
     for words in (("add", "docs"), ("list",), ("query", "x"), ("stats",)):
         ran = run("rag", *words)
-        assert (ran.status, "[rag_services.documents]" in ran.err) == (2, True)
+        assert (ran.status, "[stores.documents]" in ran.err) == (2, True)
 
 
 def test_a_bar_is_shown_on_a_terminal_only(run, monkeypatch):
@@ -338,10 +338,10 @@ def test_an_empty_store_is_told_with_what_fills_it(run, words):
     "words",
     [
         ("query", "tea", "--collection", ""),
-        ("query", "tea", "--service", " "),
+        ("query", "tea", "--store", " "),
         ("add", "docs", "--collection", ""),
         ("list", "--collection", ""),
-        ("list", "--service", ""),
+        ("list", "--store", ""),
         ("stats", "--collection", ""),
         ("show", "docs/notes.txt", "--collection", ""),
         ("export", "--collection", ""),

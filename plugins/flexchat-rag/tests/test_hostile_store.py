@@ -1,7 +1,7 @@
 """Nothing that is added or asked breaks a store, or reaches beyond its file."""
 
 import pytest
-from flexchat.plugin import Document, RetrievalError, RetrieverContext, Source
+from flexchat.plugin import Document, DocumentStoreContext, RetrievalError, Source
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_rag.store.vectors import unit_vectors
@@ -19,7 +19,7 @@ QUESTIONS = (
 @pytest.fixture
 async def store(tmp_path):
     opened = SqliteStore(
-        SqliteConfig(path="inner/d.db"), RetrieverContext(folder=tmp_path, embedder=HashingEmbedder(dimensions=8))
+        SqliteConfig(path="inner/d.db"), DocumentStoreContext(folder=tmp_path, embedder=HashingEmbedder(dimensions=8))
     )
     await opened.add([Document(id="1", text="the quick fox"), Document(id="2", text="狐 🦊")], collection="c")
     yield opened

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from flexchat.plugin import RetrieverContext
+from flexchat.plugin import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder
@@ -20,13 +20,14 @@ KILLS = int(os.environ.get("FLEXCHAT_KILLS", "10"))
 WRITER = """
 import asyncio, os, signal, sys, threading
 from pathlib import Path
-from flexchat.plugin import Document, RetrieverContext, Source
+from flexchat.plugin import Document, DocumentStoreContext, Source
 from flexchat_testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 
 async def main(folder, start):
-    store = SqliteStore(SqliteConfig(path="k.db"), RetrieverContext(folder=Path(folder), embedder=HashingEmbedder()))
+    context = DocumentStoreContext(folder=Path(folder), embedder=HashingEmbedder())
+    store = SqliteStore(SqliteConfig(path="k.db"), context)
     for number in range(start, start + 100_000):
         documents = [Document(id=f"{number}-{part}", text=f"word{number} part {part}") for part in range(5)]
         await store.add(documents, collection="c", source=Source(name=f"s{number}", digest="1"))
@@ -48,7 +49,7 @@ def killed(folder, start, rng):
 
 async def check(folder, last):
     """Every acknowledged source has its five documents, none has a part of them, and all are found."""
-    store = SqliteStore(SqliteConfig(path="k.db"), RetrieverContext(folder=folder, embedder=HashingEmbedder()))
+    store = SqliteStore(SqliteConfig(path="k.db"), DocumentStoreContext(folder=folder, embedder=HashingEmbedder()))
     try:
         sources = {s.name: s.documents for s in await store.sources(collection="c", limit=1_000_000)}
         assert {f"s{number}" for number in range(last + 1)} <= set(sources)
@@ -83,7 +84,7 @@ def test_two_processes_fill_one_file(tmp_path):
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
 
     async def names():
-        store = SqliteStore(SqliteConfig(path="k.db"), RetrieverContext(folder=tmp_path))
+        store = SqliteStore(SqliteConfig(path="k.db"), DocumentStoreContext(folder=tmp_path))
         try:
             return {s.name for s in await store.sources(collection="c")}
         finally:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from flexchat.plugin import RetrieverContext
+from flexchat.plugin import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import ingest
 from flexchat_rag.retriever import SqliteStore
@@ -21,7 +21,7 @@ FILES = 120
 
 PROGRAM = """
 import asyncio, sys
-from flexchat.plugin import RetrieverContext
+from flexchat.plugin import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import ingest
 from flexchat_rag.retriever import SqliteStore
@@ -33,7 +33,7 @@ class Acknowledging(SqliteStore):
             print(document.source, document.text.split()[0], flush=True)
         return added
 
-store = Acknowledging(SqliteConfig(path=sys.argv[1], search="keyword"), RetrieverContext())
+store = Acknowledging(SqliteConfig(path=sys.argv[1], search="keyword"), DocumentStoreContext())
 print("begin", flush=True)
 asyncio.run(ingest(store, [sys.argv[2]], collection="docs"))
 """
@@ -82,7 +82,7 @@ async def test_nothing_acknowledged_is_lost_and_the_rest_comes_with_the_next_run
         if database.exists():
             with contextlib.closing(sqlite3.connect(database)) as connection:
                 assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        store = SqliteStore(SqliteConfig(path=str(database), search="keyword"), RetrieverContext())
+        store = SqliteStore(SqliteConfig(path=str(database), search="keyword"), DocumentStoreContext())
         try:
             if acknowledged:
                 assert set(acknowledged) <= await texts_of(store)

@@ -10,9 +10,9 @@ import pytest
 from flexchat.plugin import (
     Collection,
     Document,
+    DocumentStoreContext,
     ProviderConnectionError,
     RetrievalError,
-    RetrieverContext,
     Source,
     StorageError,
     UnknownCollectionError,
@@ -48,7 +48,7 @@ def opened(tmp_path):
     stores = []
 
     def open_(search="hybrid", embedder=None, reranker=None, path="d.db"):
-        context = RetrieverContext(name="docs", folder=tmp_path, embedder=embedder, reranker=reranker)
+        context = DocumentStoreContext(name="docs", folder=tmp_path, embedder=embedder, reranker=reranker)
         stores.append(SqliteStore(SqliteConfig(path=path, search=search), context))
         return stores[-1]
 
@@ -280,7 +280,7 @@ async def test_adding_does_not_wait_for_a_slow_embedder_elsewhere(opened):
 
 async def test_without_a_path_documents_are_among_the_users_data(data_folder):
     """The default needs no setting; nothing is made on the disk before the first use."""
-    store = create(SqliteConfig(), RetrieverContext())
+    store = create(SqliteConfig(), DocumentStoreContext())
     assert not data_folder.exists()
     assert await store.collections() == ()
     assert (data_folder / "documents.db").exists()
@@ -305,8 +305,8 @@ async def test_an_unknown_collection_is_named_with_the_nearest(opened):
 def test_the_store_is_light_until_it_is_used():
     """Making a store loads no NumPy."""
     script = (
-        "import sys; from flexchat.plugin import RetrieverContext; from flexchat_rag.config import SqliteConfig;"
-        "from flexchat_rag.plugin import create; create(SqliteConfig(path='x.db'), RetrieverContext());"
+        "import sys; from flexchat.plugin import DocumentStoreContext; from flexchat_rag.config import SqliteConfig;"
+        "from flexchat_rag.plugin import create; create(SqliteConfig(path='x.db'), DocumentStoreContext());"
         "sys.exit('numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script], check=False, cwd=Path(__file__).parent)

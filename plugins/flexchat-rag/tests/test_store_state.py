@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.plugin import Collection, Document, RetrieverContext, Source
+from flexchat.plugin import Collection, Document, DocumentStoreContext, Source
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder
@@ -41,7 +41,7 @@ class Machine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        context = RetrieverContext(folder=Path(self.folder.name), embedder=HashingEmbedder(dimensions=16))
+        context = DocumentStoreContext(folder=Path(self.folder.name), embedder=HashingEmbedder(dimensions=16))
         self.store = SqliteStore(SqliteConfig(path="state.db"), context)
 
     def run(self, coroutine: Any) -> Any:

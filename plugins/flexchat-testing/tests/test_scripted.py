@@ -3,12 +3,12 @@
 import pytest
 from flexchat.config.structure import structure_mapping
 from flexchat.plugin import (
+    AnswerEnd,
     ChatOptions,
     ChatResult,
     ProviderAuthError,
     ProviderRateLimitError,
     ProviderRequestError,
-    StreamEnd,
     TextDelta,
     ToolCall,
     ToolCallDelta,
@@ -160,7 +160,7 @@ async def test_a_stream_tells_texts_by_word_and_calls_in_pieces():
     assert [e.text for e in events if isinstance(e, TextDelta)] == ["I ", "will ", "look."]
     assert [type(e) for e in events[3:5]] == [ToolCallStart, ToolCallDelta]
     assert isinstance(events[-2], ToolCallEnd)
-    assert events[-1] == StreamEnd(result)
+    assert events[-1] == AnswerEnd(result)
 
 
 REPLIES = st.one_of(

@@ -32,7 +32,7 @@ api_key = "${{ABSENT_KEY:-{CANARIES["default"]}}}"
 base_url = "http://127.0.0.1:9/v1"
 retries = 0
 
-[rag_services.d]
+[stores.d]
 provider = "pgvector"
 dsn = "postgresql://u:{CANARIES["dsn"]}@127.0.0.1:9/db"
 

@@ -188,8 +188,8 @@ BY_HAND = [
     '[plugins]\nblock = ["openai"]\n',
     '[validation]\nfiles = ["/etc/passwd"]\n',
     '[validation]\nstore = "/tmp/x.db"\n',
-    '[rag_services.d]\nprovider = "sqlite"\npath = "/etc/x.db"\n',
-    '[rag_services.d]\nprovider = "memory"\npaths = ["/etc/passwd"]\n',
+    '[stores.d]\nprovider = "sqlite"\npath = "/etc/x.db"\n',
+    '[stores.d]\nprovider = "memory"\npaths = ["/etc/passwd"]\n',
     '[conversations]\nprovider = "sqlite"\npath = "/tmp/other.db"\n',
 ]
 

@@ -181,7 +181,7 @@ default_model = "ENV-SECRET-7"
 provider = "openai"
 api_key = "${C_KEY:-default-secret-8}"
 
-[rag_services.d]
+[stores.d]
 provider = "pgvector"
 dsn = "host=x password=dsn-secret-9"
 
@@ -241,7 +241,7 @@ def test_what_a_service_is_sent_as_a_header_is_masked_and_so_are_secrets_within_
     text = (
         '[llms.a]\nprovider = "openai"  # token: commented-secret\n'
         'extra_headers = { Session = "abc-header-value", X-Ref = "Bearer ${NAMED}" }\n'
-        '[rag_services.b]\nprovider = "chromadb-wrapper"\nurl = "http://x"\n'
+        '[stores.b]\nprovider = "chromadb-wrapper"\nurl = "http://x"\n'
         'auth = { type = "api-key", key = "plain-nested-value" }\n'
     )
     seen = shown(text, parse_document(text, "flexchat.toml"), plugins, Mask())

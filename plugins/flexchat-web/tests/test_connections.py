@@ -168,7 +168,7 @@ async def test_a_posted_database_is_not_sent_the_environments_password(client, m
 async def test_what_the_file_says_of_its_database_may_stay(new_client, config_file, monkeypatch):
     """Only a new address is refused."""
     monkeypatch.setenv("PGPASSWORD", "env-secret-value")
-    config_file.write_text(config_file.read_text() + '\n[rag_services.d]\nprovider = "pgvector"\ndsn = "host=db"\n')
+    config_file.write_text(config_file.read_text() + '\n[stores.d]\nprovider = "pgvector"\ndsn = "host=db"\n')
     client = await new_client()
     text = (await client.get("/api/config")).json()["text"]
     assert (await client.post("/api/config/validate", json={"text": text})).json()["valid"] is True

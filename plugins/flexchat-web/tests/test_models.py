@@ -35,7 +35,7 @@ async def test_models_tell_what_they_can_and_what_is_known_of_them(told):
     found = (await (await told.client()).get("/api/models/list")).json()
     assert found["errors"] == []
     first, mute, silent = found["models"]
-    assert (first["id"], first["service"], first["model"], first["default"]) == ("robot/r1", "robot", "r1", True)
+    assert (first["id"], first["llm"], first["model"], first["default"]) == ("robot/r1", "robot", "r1", True)
     assert first["capabilities"] == ["function-calling", "tools", "vision"]
     assert (first["context_length"], first["digest"]) == (8192, "sha")
     assert first["validation"]["tested"] is False
@@ -49,7 +49,7 @@ async def test_a_service_that_does_not_answer_is_told_and_hides_nothing(told):
     lists(told.says("x"), ProviderConnectionError("cannot be reached: token=abcdefghij"))
     found = (await (await told.client()).get("/api/models/list")).json()
     assert [model["id"] for model in found["models"]] == ["robot/r1"]
-    assert found["errors"] == [{"service": "robot", "error": "cannot be reached: token=***"}]
+    assert found["errors"] == [{"llm": "robot", "error": "cannot be reached: token=***"}]
 
 
 async def test_a_service_that_hangs_does_not_hang_the_list(told, monkeypatch):
@@ -57,7 +57,7 @@ async def test_a_service_that_hangs_does_not_hang_the_list(told, monkeypatch):
     monkeypatch.setattr("flexchat_web.api.records.LIST_S", 0.05)
     lists(told.says("x"), asyncio.Event().wait)
     found = (await (await told.client()).get("/api/models/list")).json()
-    assert found["errors"] == [{"service": "robot", "error": "the list of models did not come within 0.05 s"}]
+    assert found["errors"] == [{"llm": "robot", "error": "the list of models did not come within 0.05 s"}]
 
 
 async def test_the_list_is_kept_for_a_while_and_refreshed_on_request(told):

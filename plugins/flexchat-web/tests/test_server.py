@@ -24,7 +24,7 @@ async def test_health_tells_version_and_kinds_of_services(told):
 async def test_the_page_learns_what_it_needs(told):
     """Services, whether there are tools and conversations, and whether the configuration may be changed."""
     found = (await (await told.client(edit=False)).get("/api/ui-config")).json()
-    assert found["services"] == [{"name": "robot", "provider": "told", "default_model": None}]
+    assert found["llms"] == [{"name": "robot", "provider": "told", "default_model": None}]
     assert (found["read_only"], found["keeps_conversations"], found["has_tools"]) == (True, True, True)
     assert (found["config"], found["config_problem"]) == ({"name": "demo", "format": None}, None)
 

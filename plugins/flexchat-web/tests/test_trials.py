@@ -49,7 +49,7 @@ async def test_the_service_may_be_named_apart(told):
     await outcome(client, query="x", llm="robot", model="robot:r9")
     assert model.requests[0].model == "robot:r9"
     wrong = await outcome(client, 404, query="x", llm="robt", model="r9")
-    assert wrong["type"] == "urn:flexchat:problem:unknown-service"
+    assert wrong["type"] == "urn:flexchat:problem:unknown-llm"
 
 
 async def test_a_model_of_no_service_is_refused_with_a_hint(told):

@@ -47,7 +47,7 @@ class Calls:
         implementation_types: Mapping[str, ImplementationType],
         *,
         handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
-        retrievers: Mapping[str, Retriever] | None = None,
+        stores: Mapping[str, Retriever] | None = None,
         hooks: Hooks | None = None,
         default_timeout_ms: int = 30_000,
         mask: Mask | None = None,
@@ -63,7 +63,7 @@ class Calls:
             LookUp(registry),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
-            Run(prepared, outcomes, dict(handlers or {}), dict(retrievers or {}), default_timeout_ms),
+            Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms),
         ]
         steps = self.steps = _in_order(core, hooks.steps)
         link: _Link = _nothing_inside

@@ -46,7 +46,7 @@ class ToolManager:
         implementation_types: Mapping[str, ImplementationType] | None = None,
         handlers: Mapping[tuple[str, str], ToolHandler] | None = None,
         offered: Mapping[str, ToolDefinition] | None = None,
-        retrievers: Mapping[str, Retriever] | None = None,
+        stores: Mapping[str, Retriever] | None = None,
         hooks: Hooks | None = None,
         mask: Mask | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class ToolManager:
             "formats": formats,
             "implementation_types": implementation_types,
             "handlers": handlers,
-            "retrievers": retrievers,
+            "stores": stores,
             "hooks": hooks,
             "mask": mask,
         }
@@ -65,7 +65,7 @@ class ToolManager:
             self._registry,
             {PYTHON.name: PYTHON, **(implementation_types or {})},
             handlers=handlers,
-            retrievers=retrievers,
+            stores=stores,
             hooks=hooks,
             default_timeout_ms=self.get_default_timeout(),
             mask=mask,

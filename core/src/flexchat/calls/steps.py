@@ -93,8 +93,8 @@ class LookUp:
         """The specified text; the hint says which tool may have been meant, and which there are."""
         names, meant = self.registry.names(), call.name
         if call.offered is not None:  # a model asks: it knows the tools it was offered, by the names it was told
-            names = tuple(self.registry.sent_name(known) for known in names if known in call.offered)
-            meant = self.registry.sent_name(call.name)
+            names = tuple(self.registry.wire_name(known) for known in names if known in call.offered)
+            meant = self.registry.wire_name(call.name)
         shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
         close = nearest(meant, names)
         hint = f"did you mean '{close}'? " if close is not None else ""
@@ -163,7 +163,7 @@ class Run:
     prepared: PreparedTools
     outcomes: Outcomes
     handlers: Mapping[tuple[str, str], ToolHandler]
-    retrievers: Mapping[str, Retriever]
+    stores: Mapping[str, Retriever]
     default_timeout_ms: int
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
@@ -179,7 +179,7 @@ class Run:
         if limit_ms <= 0:
             return ToolResult.failed(call.name, "Not executed: no time is left for this message")
         prepared = self.prepared.of(tool)
-        context = ToolContext(tool=tool, handlers=self.handlers, retrievers=self.retrievers, made_for=call)
+        context = ToolContext(tool=tool, handlers=self.handlers, stores=self.stores, made_for=call)
         call.began, deadline = True, asyncio.timeout(limit_ms / 1000)
         try:
             with contained():

@@ -80,10 +80,10 @@ def _notes(config: Config, document: Document, host: PluginHost) -> Iterator[Pro
             if name not in known:
                 text = f"no variable is called '{name}'{did_you_mean(name, known)}; it stays in the text"
                 yield document.problem(("responses", index, "prompt"), text)
-    if not needs_of(config, config.rag_services).documents and not _has_search(config.tools, host):
-        for service in config.rag_services:
+    if not needs_of(config, config.stores).documents and not _has_search(config.tools, host):
+        for service in config.stores:
             text = "no rule asks for its documents: {{rag_context}} in a prompt shows them to the model"
-            yield document.problem(("rag_services", service), text)
+            yield document.problem(("stores", service), text)
 
 
 def _never_offered(config: Config, left_out: set[str]) -> list[str]:
@@ -118,7 +118,7 @@ def _contents(config: Config, notes: list[Problem]) -> str:
         counted(len(config.llms), "llm"),
         _tools(config, _left_out(notes)),
         counted(len(config.responses), "rule"),
-        *([counted(len(config.rag_services), "document store")] if config.rag_services else ()),
+        *([counted(len(config.stores), "document store")] if config.stores else ()),
         *(["conversations are kept"] if config.conversations is not None else ()),
     ]
     return ", ".join(parts)

@@ -21,7 +21,7 @@ _SET = "set" if os.name == "nt" else "export"
 _KEPT = """
 # [conversations]                       # keep every turn, in your data folder; flexchat ask -c goes on with the last
 
-# [rag_services.documents]              # passages of your files: flexchat rag add FOLDER fills the store
+# [stores.documents]              # passages of your files: flexchat rag add FOLDER fills the store
 # provider = "sqlite"                   # and {{rag_context}} in the prompt above shows the model what is found
 """.splitlines()
 _TRY = 'flexchat ask "What is 17% of 230?"'

@@ -9,8 +9,8 @@ from pathlib import PurePath
 from typing import Any
 
 from ..domain import (
+    AnswerEnd,
     Citation,
-    StreamEnd,
     StreamEvent,
     TextDelta,
     ToolCall,
@@ -78,7 +78,7 @@ class Transcript:
                     self._answer_ended = False
                 self._terminal.write(event.text)
                 self._written = True
-            case StreamEnd(result=result):
+            case AnswerEnd(result=result):
                 self._answer_ended = not result.is_paused
             case ToolStarted():
                 self._running += 1

@@ -56,9 +56,9 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
             f"and it is missing: {host.providers.missing('rehearsal')}"
         )
     tools = _usable_tools(host)
-    stores = {"documents": {"provider": "sqlite"}} if "sqlite" in host.retrievers.by_name else {}
+    stores = {"documents": {"provider": "sqlite"}} if "sqlite" in host.document_stores.by_name else {}
     return {
-        "rag_services": stores,
+        "stores": stores,
         "llms": {"rehearsal": {"provider": "rehearsal"}},
         "responses": [{"llm": "rehearsal", "model": "rehearsal", "tools": {"enabled": True}}],
         "tools": {"registry": [{"name": name} for name in tools], "at_limit": "answer"},

@@ -56,10 +56,10 @@ def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem
 
 
 def written_secrets(document: Document) -> Iterator[tuple[Place, str]]:
-    """Yield the texts of llms, rag_services and tables of plugins whose key says that they are secrets."""
+    """Yield the texts of llms, stores and tables of plugins whose key says that they are secrets."""
     of_plugins = document.data.keys() - own_keys(Config)
-    for section in ("llms", "rag_services", *sorted(of_plugins)):
-        names = 1 if section in of_plugins else 2  # of the table and, in llms and rag_services, of the entry
+    for section in ("llms", "stores", *sorted(of_plugins)):
+        names = 1 if section in of_plugins else 2  # of the table and, in llms and stores, of the entry
         for place, value in walk(document.data.get(section), (section,)):
             written = isinstance(value, str) and len(value) >= SHORTEST_WRITTEN_KEY and "${" not in value
             if written and is_secret_place(place[names:]):
@@ -86,10 +86,10 @@ class _Checker:
         self._intents_left = _MOST_INTENTS
         self._document = document
         self._llms = self._names("llms")
-        self._stores = self._names("rag_services")
+        self._stores = self._names("stores")
         self._tools = self._tool_names() | set(tools)
         self._rules = self._tables("responses")
-        tables = [document.data["rag_services"][name] for name in sorted(self._stores or ())]
+        tables = [document.data["stores"][name] for name in sorted(self._stores or ())]
         collections = (table.get("collection") if isinstance(table, dict) else None for table in tables)
         self._pinned: dict[Any, None] = dict.fromkeys(name if isinstance(name, str) else None for name in collections)
 
@@ -97,7 +97,7 @@ class _Checker:
         """Check who runs the phases, and that there is anybody."""
         data = self._document.data
         if data.get("llms", {}) == {}:
-            self._problem(("llms",), "no model service is configured: add an entry to 'llms'")
+            self._problem(("llms",), "no LLM is configured: add an entry to 'llms'")
         for place in (("topic", "provider"), ("intent", "provider")):
             table: Any = data
             for key in place:
@@ -178,7 +178,7 @@ class _Checker:
                 words = ", ".join(f'"{word}"' for word in RAG_RESULTS)
                 self._problem(here, f"expected one of {words}, got {spoken_value(wanted)}{hint}")
             elif self._stores == frozenset() and _asks_for_documents(key, wanted):
-                self._note(here, "no document store is configured (rag_services), so this rule never fits")
+                self._note(here, "no document store is configured (stores), so this rule never fits")
             elif key == "service" and self._stores is not None and wanted not in self._stores:
                 self._unknown(here, "document store", wanted, self._stores)
             elif key == "collection":
@@ -190,7 +190,7 @@ class _Checker:
         if pinned and wanted not in pinned and None not in pinned:
             known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MOST_LISTED))
             known += ", …" if len(pinned) > _MOST_LISTED else ""
-            self._note(place, f"only {known} is used (rag_services), so this rule never fits")
+            self._note(place, f"only {known} is used (stores), so this rule never fits")
 
     def _no_such_intent(self, place: Place, key: str, wanted: str) -> bool:
         """Note that no message has an intent that meets this condition, and return whether that is so."""
@@ -240,11 +240,11 @@ class _Checker:
     def stores(self) -> None:
         """Check the thresholds of the document stores."""
         for name in sorted(self._stores or ()):
-            table = self._document.data["rag_services"][name]
+            table = self._document.data["stores"][name]
             if not isinstance(table, dict):
                 continue
             match, partial = (_number(table.get(f"{kind}_threshold")) for kind in ("match", "partial"))
-            place = ("rag_services", name)
+            place = ("stores", name)
             if match == 0:
                 self._note((*place, "match_threshold"), "no distance is below 0, so nothing is ever a match")
             if partial == 0:

@@ -49,8 +49,8 @@ class EmbeddingChoice:
 
 
 @attrs.frozen(kw_only=True)
-class RagServiceEntry:
-    """One [rag_services.NAME] table: a document store. All other keys belong to its plugin."""
+class StoreEntry:
+    """One [stores.NAME] table: a document store. All other keys belong to its plugin."""
 
     provider: str = key("Kind of store, as a plugin calls it: sqlite, pgvector, memory, …")
     description: str | None = key("What is in it, for people and for the model that chooses.", default=None)
@@ -264,7 +264,7 @@ class Config:
     llms: Mapping[str, LLMEntry] = key("Services that run models, by name.", factory=dict)
     responses: tuple[ResponseRule, ...] = key("Response rules, first match wins.", default=())
     tools: ToolsTable = key("Tools.", factory=ToolsTable)
-    rag_services: Mapping[str, RagServiceEntry] = key("Document stores, by name.", factory=dict)
+    stores: Mapping[str, StoreEntry] = key("Document stores, by name.", factory=dict)
     variables: Mapping[str, Any] = key("Variables of prompts, by name: {{name}}.", factory=dict)
     topic: TopicTable = key("Phase 1, topic detection.", factory=TopicTable)
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)

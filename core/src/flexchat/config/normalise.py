@@ -29,8 +29,8 @@ _CORE_TABLES = (
     (),
     ("llms",),
     ("llms", "*"),
-    ("rag_services",),
-    ("rag_services", "*"),
+    ("stores",),
+    ("stores", "*"),
     ("topic",),
     ("topic", "provider"),
     ("intent",),
@@ -45,7 +45,7 @@ _CORE_TABLES = (
     ("plugins",),
     ("limits",),
 )
-_NAMES = (("llms",), ("rag_services",))
+_NAMES = (("llms",), ("stores",))
 _LLM_KEYS = {
     "baseUrl": "base_url",
     "apiKey": "api_key",
@@ -63,6 +63,8 @@ _FLAT_KEYS = ("mock_response", "service", "url", "method", "headers", "params_ma
 def normalise(document: Document) -> tuple[Document, list[Problem]]:
     """Return the document in our form, and notes on what changed its meaning."""
     work = _Work(document)
+    if "rag_services" in work.data:
+        _stores(work)
     for pattern in _CORE_TABLES:
         for place, table in work.tables(pattern):
             _drop_comments(work, pattern, place, table)
@@ -122,6 +124,15 @@ class _Work:
         self.moved[place] = self._document.written(origin)
 
 
+def _stores(work: _Work) -> None:
+    """Give the document stores our name for their table."""
+    if "stores" in work.data:
+        work.note((), "both 'rag_services' and 'stores' are given; 'stores' counts", ("rag_services",))
+        del work.data["rag_services"]
+        return
+    work.rename(work.data, (), "rag_services", "stores")
+
+
 def _items(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         return list(value.items())
@@ -146,7 +157,7 @@ def _is_old(work: _Work) -> bool:
             return True
         if provider in NODE_PROVIDERS and not (_LLM_KEYS | _UNUSED_LLM_KEYS).keys().isdisjoint(llm):
             return True
-    stores = work.tables(("rag_services", "*"))
+    stores = work.tables(("stores", "*"))
     return any(store.get("provider") in ("chromadb-wrapper", "chromadb") for _, store in stores)
 
 

@@ -21,8 +21,8 @@ from .model import (
     ConversationsTable,
     ImplementationEntry,
     LLMEntry,
-    RagServiceEntry,
     ResponseRule,
+    StoreEntry,
     ToolEntry,
     own_keys,
 )
@@ -44,7 +44,7 @@ _BOUNDS = {"min": "minimum", "max": "maximum", "above": "exclusiveMinimum"}
 def config_schema(
     providers: Mapping[str, type],
     implementations: Mapping[str, type],
-    retrievers: Mapping[str, type],
+    stores: Mapping[str, type],
     conversation_stores: Mapping[str, type],
     tables: Mapping[str, tuple[type, str]],
     tool_names: Sequence[str],
@@ -54,14 +54,14 @@ def config_schema(
     Args:
         providers: Config classes of the installed kinds of LLM service, by name; attrs classes.
         implementations: Settings classes of the installed ways to run a tool, by name.
-        retrievers: Config classes of the installed kinds of document store, by name.
+        stores: Config classes of the installed kinds of document store, by name.
         conversation_stores: Config classes of the places to keep conversations, by name.
         tables: Classes of the tables that plugins read, each with a line about it, by name.
         tool_names: Ready-made tools, which a name alone switches on.
     """
     plugins = {
         LLMEntry: ("provider", providers),
-        RagServiceEntry: ("provider", retrievers),
+        StoreEntry: ("provider", stores),
         ConversationsTable: ("provider", conversation_stores),
         ImplementationEntry: ("type", implementations),
     }

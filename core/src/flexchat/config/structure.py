@@ -17,7 +17,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from ..errors import did_you_mean
 from .document import MOST_PROBLEMS
-from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, RagServiceEntry, own_keys
+from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, StoreEntry, own_keys
 from .positions import Place
 from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
 
@@ -255,7 +255,7 @@ def _class_hook(cls: type) -> Any:
         _cattrs_use_linecache=False,
         **bounded,
     )
-    split = cls in (LLMEntry, RagServiceEntry, ImplementationEntry, ConversationsTable)
+    split = cls in (LLMEntry, StoreEntry, ImplementationEntry, ConversationsTable)
 
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, Mapping):

@@ -42,7 +42,7 @@ def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> st
 
 
 def _blocks(turn: ConversationTurn) -> Iterator[str]:
-    speaker = " / ".join(dict.fromkeys(name for name in (turn.service, turn.model) if name)) or "assistant"
+    speaker = " / ".join(dict.fromkeys(name for name in (turn.llm, turn.model) if name)) or "assistant"
     spoke = False
     for message in turn.messages:
         if isinstance(message, UserMessage):

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from ..plugin.host import PluginHost
 
 
-def open_conversations(draft: ReadConfig, host: PluginHost) -> ConversationStore | None:
+def open_conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:
     """Return where a configuration keeps conversations; None if nowhere. No file is touched yet.
 
-    What is wrong with the table is added to the draft's problems, and None is returned.
+    What is wrong with the table is added to the reading's problems, and None is returned.
     """
-    table = draft.document.data.get("conversations")
+    table = reading.document.data.get("conversations")
     if not isinstance(table, Mapping):
         return None
     name = table.get("provider", SQLITE.name)
@@ -28,10 +28,12 @@ def open_conversations(draft: ReadConfig, host: PluginHost) -> ConversationStore
         return None  # reported by the structuring of core's own keys
     kind: ConversationStoreType | None = SQLITE if name == SQLITE.name else host.conversation_stores.by_name.get(name)
     if kind is None:
-        draft.problem(("conversations", "provider"), f"{host.conversation_stores.missing(name)}; 'sqlite' is built in")
+        reading.problem(
+            ("conversations", "provider"), f"{host.conversation_stores.missing(name)}; 'sqlite' is built in"
+        )
         return None
-    settings = draft.settings(("conversations",), own_keys(ConversationsTable), kind.config_class)
+    settings = reading.settings(("conversations",), own_keys(ConversationsTable), kind.config_class)
     if settings is None:
         return None
-    folder = draft.document.folder if draft.document.source else None
-    return draft.attempt(("conversations",), functools.partial(kind.create, settings, folder))
+    folder = reading.document.folder if reading.document.source else None
+    return reading.attempt(("conversations",), functools.partial(kind.create, settings, folder))

@@ -15,6 +15,7 @@ from .chat import (
 from .conversation import ConversationInfo, ConversationTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
 from .events import (
+    AnswerEnd,
     ChatEvent,
     Happening,
     ModelRequestFinished,
@@ -22,7 +23,6 @@ from .events import (
     PhaseFinished,
     PhaseStarted,
     ReasoningDelta,
-    StreamEnd,
     StreamEvent,
     TextDelta,
     ToolCallDelta,
@@ -69,6 +69,7 @@ from .turn import DEFAULT_TENANT, ChatRequest, CollectionChoice, PhaseRecord, Tu
 
 __all__ = [
     "DEFAULT_TENANT",
+    "AnswerEnd",
     "AssistantMessage",
     "AssistantPart",
     "ChatEvent",
@@ -110,7 +111,6 @@ __all__ = [
     "SchemaDialect",
     "SchemaNote",
     "Source",
-    "StreamEnd",
     "StreamEvent",
     "SystemMessage",
     "TextDelta",

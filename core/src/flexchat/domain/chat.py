@@ -208,13 +208,13 @@ class Round:
     """One answer of the model within a turn: who gave it, how long it took and what it cost.
 
     Attributes:
-        service: Name of the LLM in the config.
+        llm: Name of the LLM in the config.
         elapsed_ms: Milliseconds from request to answer; the tools it asked for not included.
         reasoning: What the model thought, as far as the service shows it.
         usage: Tokens of this answer alone; None if the service did not say.
     """
 
-    service: str
+    llm: str
     model: str
     elapsed_ms: float
     finish_reason: str | None = None
@@ -224,7 +224,7 @@ class Round:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data."""
         return {
-            "service": self.service,
+            "llm": self.llm,
             "model": self.model,
             "elapsed_ms": round(self.elapsed_ms, 3),
             "finish_reason": self.finish_reason,
@@ -238,7 +238,7 @@ class ChatResponse:
     """What goes back to the user.
 
     Attributes:
-        service: Name of the LLM in the config ("chatgpt"), not of its provider type.
+        llm: Name of the LLM in the config ("chatgpt"), not of its provider type.
         tool_calls: Every call, oldest first; None if the rule does not use tools.
         max_iterations_reached: The tool loop was ended by a limit, not by the model.
         finish_reason: Of the last exchange.
@@ -253,7 +253,7 @@ class ChatResponse:
     """
 
     content: str
-    service: str
+    llm: str
     model: str
     tool_calls: tuple[ToolCallRecord, ...] | None = None
     max_iterations_reached: bool = False
@@ -267,7 +267,7 @@ class ChatResponse:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the specified answer: content, service, model, tool_calls, max_iterations_reached."""
-        body: dict[str, Any] = {"content": self.content, "service": self.service, "model": self.model}
+        body: dict[str, Any] = {"content": self.content, "service": self.llm, "model": self.model}
         if self.tool_calls is not None:
             body["tool_calls"] = [record.to_dict() for record in self.tool_calls]
         if self.max_iterations_reached:

@@ -43,7 +43,7 @@ class ConversationTurn:
     id: str
     messages: tuple[Message, ...]
     topic: str = ""
-    service: str = ""
+    llm: str = ""
     model: str = ""
     usage: Usage | None = None
     citations: tuple[Citation, ...] = ()

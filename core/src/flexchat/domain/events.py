@@ -1,6 +1,6 @@
 """Pieces of an answer, and everything that happens in a turn.
 
-A provider yields TextDelta … ToolCallEnd and, last, one StreamEnd. A turn passes them on between its happenings:
+A provider yields TextDelta … ToolCallEnd and, last, one AnswerEnd. A turn passes them on between its happenings:
 TurnStarted, then phases, requests to models and tools as they begin and end (the parts of each answer are counted from
 0 again), and one TurnFinished. Trouble is raised, never yielded.
 """
@@ -54,20 +54,20 @@ class ToolCallDelta:
 
 @attrs.frozen
 class ToolCallEnd:
-    """A call is complete. It does not run before StreamEnd."""
+    """A call is complete. It does not run before AnswerEnd."""
 
     index: int
     call: ToolCall
 
 
 @attrs.frozen
-class StreamEnd:
+class AnswerEnd:
     """The model's answer is complete: exactly what an unstreamed exchange returns."""
 
     result: ChatResult
 
 
-ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | StreamEnd
+ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCallEnd | AnswerEnd
 """A piece of an answer, as a provider yields it."""
 
 
@@ -219,7 +219,7 @@ def result_of(events: Iterable[ChatEvent]) -> ChatResult:
     last: ChatEvent | None = None
     for last in events:  # noqa: B007  # only the last counts
         pass
-    assert type(last) is StreamEnd, "an answer's last event is StreamEnd"
+    assert type(last) is AnswerEnd, "an answer's last event is AnswerEnd"
     return last.result
 
 
@@ -243,7 +243,7 @@ def events_of(result: ChatResult) -> Iterator[ChatEvent]:
                 yield ToolCallEnd(index, part)
             case _:
                 pass  # the other kinds have no event; they arrive with the result
-    yield StreamEnd(result)
+    yield AnswerEnd(result)
 
 
 def _raw_arguments(call: ToolCall) -> str:
@@ -293,7 +293,7 @@ class CharacterJoiner:
 
     def _ended(self, event: ChatEvent) -> Iterator[ChatEvent]:
         """Yield the halves that stay alone: nothing follows behind the end of their part, or of the answer."""
-        ended = [*self._held] if type(event) is StreamEnd else [getattr(event, "index", -1)]
+        ended = [*self._held] if type(event) is AnswerEnd else [getattr(event, "index", -1)]
         for index in ended:
             if index in self._held:
                 yield _with_text(self._held.pop(index), "\ufffd")

@@ -34,7 +34,7 @@ class Collection:
     Attributes:
         description: What it is about; models read it when they choose between collections.
         match_threshold, partial_threshold: Distances below which a hit is a match, or a partial one; None leaves that
-            to the service's entry in the config.
+            to the store's entry in the config.
         title_field, source_field: Which metadata hold title and source of the documents that are added from then on,
             where they are texts. What is added with a Source keeps its name.
         embedding: Name of the embedder whose vectors it has; None where it has none. Set by the store.
@@ -101,7 +101,7 @@ class CollectionHits:
     """
 
     result: Literal["match", "partial"]
-    service: str
+    store: str
     collection: str | None
     documents: tuple[Document, ...]
     distances: tuple[float, ...]
@@ -114,8 +114,8 @@ class CollectionHits:
 
     @property
     def category(self) -> str:
-        """What phase 3 and the rules call it: "service/collection"."""
-        return f"{self.service}/{self.collection}" if self.collection else self.service
+        """What phase 3 and the rules call it: "store/collection"."""
+        return f"{self.store}/{self.collection}" if self.collection else self.store
 
 
 @attrs.frozen(kw_only=True)
@@ -135,7 +135,7 @@ class Citation:
     """A passage the model had before it when it answered.
 
     Attributes:
-        service: The document store in the config; None where a tool found it and did not say.
+        store: The document store in the config; None where a tool found it and did not say.
         distance: How far it was from what was searched for; None if unknown.
         named: Whether the answer names its title or its source.
         via: "prompt" for {{rag_context}}, else the name of the tool that found it.
@@ -144,7 +144,7 @@ class Citation:
     title: str
     source: str | None
     collection: str | None
-    service: str | None = None
+    store: str | None = None
     distance: float | None = None
     named: bool = False
     via: str = "prompt"

@@ -39,7 +39,7 @@ class TurnInfo:
 class CollectionChoice:
     """A collection of a document store of the config; all of its collections, where none is named."""
 
-    service: str
+    store: str
     collection: str | None = None
 
 
@@ -52,8 +52,8 @@ class ChatRequest:
         history: Earlier messages, oldest first; ``ChatResponse.messages`` of earlier turns, chained.
         topic: The topic of the conversation so far; None at its start.
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
-        so_far: What followed the user's message already: calls whose tools the caller has run, and their results. The
-            model goes on from there.
+        continuation: What already followed the user's message: calls whose tools the caller has run, and their
+            results. The model goes on from there.
         variables: What prompts may show beside the profile's fields, by name: {{name}}. Goes before the config's.
         response_format: What the answer must be; see FlexChat.respond.
         conversation: Id of the kept conversation it belongs to; None for none.
@@ -66,7 +66,7 @@ class ChatRequest:
     history: tuple[Message, ...] = ()
     topic: str | None = None
     collections: tuple[CollectionChoice, ...] | None = None
-    so_far: tuple[Message, ...] = ()
+    continuation: tuple[Message, ...] = ()
     variables: Mapping[str, Any] = attrs.field(factory=dict)
     response_format: Any = None
     conversation: str | None = None

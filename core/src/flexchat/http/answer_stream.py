@@ -52,11 +52,11 @@ class AnswerStream(ABC):
         return self._passed(self._fed(piece))
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is StreamEnd. Raises as feed."""
+        """Yield what is left; the last event is AnswerEnd. Raises as feed."""
         return self._passed(self._left())
 
     def whole(self, body: bytes) -> Iterator[ChatEvent]:
-        """Yield the events of an answer that came whole; the last one is StreamEnd. Raises as feed."""
+        """Yield the events of an answer that came whole; the last one is AnswerEnd. Raises as feed."""
         return self._passed(self._at_once(body))
 
     def _passed(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:

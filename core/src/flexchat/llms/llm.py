@@ -1,4 +1,4 @@
-"""An opened model service and the mapping of all of them, which decides who is asked."""
+"""An opened LLM and the mapping of all of them, which decides who is asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 from ..config.model import LLMEntry
 from ..domain import Embeddings, ModelInfo
-from ..errors import ProviderError, UnknownServiceError
+from ..errors import ProviderError, UnknownLLMError
 from ..plugin.contracts import ChatProvider
 from .endpoints import Endpoint
 from .retry import Attempts
@@ -98,12 +98,12 @@ class Llms(Mapping[str, LLM]):
             beside: Further services that may be meant: models on this machine.
 
         Raises:
-            UnknownServiceError: There is none of that name.
+            UnknownLLMError: There is none of that name.
         """
         found = self._llms.get(llm)
         if found is None:
             if beside is None or llm not in beside:
-                raise UnknownServiceError(llm, known=(*self._llms, *(beside or ())))
+                raise UnknownLLMError(llm, known=(*self._llms, *(beside or ())))
             found = beside[llm]
         return found, model or found.default_model or ""
 

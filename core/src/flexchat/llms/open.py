@@ -1,4 +1,4 @@
-"""From the entries of llms to open services; and what they share with those of rag_services: settings and secrets."""
+"""From the entries of llms to open services; and what they share with those of stores: settings and secrets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..config.model import LLMEntry, RagServiceEntry, own_keys
+from ..config.model import LLMEntry, StoreEntry, own_keys
 from ..domain.masking import secrets_of_environment
-from ..plugin.contracts import ChatProvider, ProviderType, RetrieverType
+from ..plugin.contracts import ChatProvider, DocumentStoreType, ProviderType
 from ..plugin.records import Records
 from .endpoints import Endpoints
 from .llm import LLM
@@ -22,7 +22,7 @@ SHORTEST_KEY = 8  # local servers take "none" or "ollama" for a key: words an er
 
 CORE_KEYS = {
     "llms": own_keys(LLMEntry),
-    "rag_services": own_keys(RagServiceEntry),
+    "stores": own_keys(StoreEntry),
 }
 """Keys of an entry that are core's; the others belong to the plugin."""
 
@@ -32,29 +32,29 @@ SHARED_KEYS = frozenset({"description", "collection", "match_threshold", "partia
 
 @attrs.frozen
 class Configured:
-    """One entry of llms or rag_services, read and not opened yet."""
+    """One entry of llms or stores, read and not opened yet."""
 
     type: Any
     settings: Any
 
 
-def read_services(draft: ReadConfig, section: str, records: Records) -> dict[str, Configured]:
-    """Return the entries of llms or rag_services with their settings as their plugin wants them.
+def read_entries(reading: ReadConfig, section: str, records: Records) -> dict[str, Configured]:
+    """Return the entries of llms or stores with their settings as their plugin wants them.
 
-    What is wrong is added to the draft's problems, and the entry is left out.
+    What is wrong is added to the reading's problems, and the entry is left out.
     """
     services: dict[str, Configured] = {}
-    for path, table in draft.tables(section):
+    for path, table in reading.tables(section):
         name = table.get("provider")
         if not isinstance(name, str):
             continue  # reported by the structuring of core's own keys
-        found: ProviderType | RetrieverType | None = records.by_name.get(name)
+        found: ProviderType | DocumentStoreType | None = records.by_name.get(name)
         if found is None:
-            draft.problem((*path, "provider"), records.missing(name))
+            reading.problem((*path, "provider"), records.missing(name))
             continue
         wanted = {field.name for field in attrs.fields(found.config_class)}
-        shared = SHARED_KEYS & wanted if section == "rag_services" else frozenset()
-        settings = draft.settings(path, CORE_KEYS[section] - shared, found.config_class)
+        shared = SHARED_KEYS & wanted if section == "stores" else frozenset()
+        settings = reading.settings(path, CORE_KEYS[section] - shared, found.config_class)
         if settings is not None:
             services[str(path[-1])] = Configured(found, settings)
     return services
@@ -72,13 +72,13 @@ def secret_values(services: Iterable[Configured]) -> frozenset[str]:
     return long_enough | secrets_of_environment()
 
 
-def open_llms(draft: ReadConfig, services: Mapping[str, Configured]) -> list[LLM]:
-    """Return the services of llms; what is wrong with their settings is added to the draft's problems."""
+def open_llms(reading: ReadConfig, services: Mapping[str, Configured]) -> list[LLM]:
+    """Return the services of llms; what is wrong with their settings is added to the reading's problems."""
     endpoints, opened = Endpoints(), []
     for name, service in services.items():
         # Where core's tables have problems nothing will run, and this only finds more of them.
-        entry = draft.config.llms[name] if draft.config is not None else LLMEntry(provider=service.type.name)
-        llm = draft.attempt(("llms", name), functools.partial(open_llm, name, service, entry, endpoints))
+        entry = reading.config.llms[name] if reading.config is not None else LLMEntry(provider=service.type.name)
+        llm = reading.attempt(("llms", name), functools.partial(open_llm, name, service, entry, endpoints))
         if llm is not None:
             opened.append(llm)
     return opened

@@ -31,7 +31,7 @@ from ..domain import (
 )
 from ..errors import Problem
 from .call import NO_TURN, Call
-from .current import Found, current_turn
+from .current import Cited, current_turn
 from .threads import run_in_thread
 
 if TYPE_CHECKING:
@@ -44,9 +44,10 @@ ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
 class ChatProvider(Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
-    What only some can do is told by a method more: StreamingProvider, EmbeddingProvider, SplittingProvider; what one
-    cannot do that all others can, by an attribute: StandInProvider. A provider that talks to a server says which in an
-    attribute ``endpoint``, "https://api.example.com": services with one endpoint share what is known of its health.
+    What only some can do is told by one more method: StreamingProvider, EmbeddingProvider,
+    ToolsOrFormatProvider; what one cannot do that all others can, by an attribute: StandInProvider. A provider
+    that talks to a server says which in an attribute ``endpoint``, "https://api.example.com": LLMs with one endpoint
+    share what is known of its health.
     """
 
     @property
@@ -80,7 +81,7 @@ class StreamingProvider(ChatProvider, Protocol):
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; the last event is one StreamEnd.
+        """Yield the answer as it comes; the last event is one AnswerEnd.
 
         An async generator: closing it closes the HTTP response. Raises as generate_chat.
         """
@@ -111,7 +112,7 @@ class EmbeddingProvider(ChatProvider, Protocol):
         """
 
 
-class SplittingProvider(ChatProvider, Protocol):
+class ToolsOrFormatProvider(ChatProvider, Protocol):
     """A provider some of whose models take no response_format in a request that carries tools."""
 
     def combines_tools_and_format(self, model: str) -> bool:
@@ -292,11 +293,11 @@ class ConversationStore(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class RetrieverContext:
+class DocumentStoreContext:
     """What FlexChat hands to a document store when it opens one.
 
     Attributes:
-        name: Of the entry in rag_services.
+        name: Of the entry in stores.
         folder: That of the config's file, from which relative paths are meant; None for a config without a file.
         embedder: Makes its vectors; None where the config names no embedding and no installed provider brings a model
             of its own: a store then searches by words.
@@ -338,8 +339,8 @@ class ProviderType:
 
 
 @attrs.frozen(kw_only=True)
-class RetrieverType:
-    """A kind of document store: what ``provider`` in a rag_services entry may say.
+class DocumentStoreType:
+    """A kind of document store: what ``provider`` in a stores entry may say.
 
     Attributes:
         config_class: As in ProviderType. Of the keys that are core's (description, collection, match_threshold,
@@ -349,13 +350,13 @@ class RetrieverType:
 
     name: str
     config_class: type
-    create: Callable[[Any, RetrieverContext], Retriever]
+    create: Callable[[Any, DocumentStoreContext], Retriever]
     summary: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class RerankerType:
-    """A kind of reranker: what ``rerank`` in a rag_services entry may say."""
+    """A kind of reranker: what ``rerank`` in a stores entry may say."""
 
     name: str
     create: Callable[[], Reranker]
@@ -400,12 +401,12 @@ class ToolContext:
     Attributes:
         tool: The definition that is being run.
         handlers: All installed handlers, by kind and name.
-        retrievers: The configured document stores, by their name in rag_services.
+        stores: The configured document stores, by their name in stores.
     """
 
     tool: ToolDefinition
     handlers: Mapping[tuple[str, str], ToolHandler] = attrs.field(factory=dict)
-    retrievers: Mapping[str, Retriever] = attrs.field(factory=dict)
+    stores: Mapping[str, Retriever] = attrs.field(factory=dict)
     _made_for: Call | None = attrs.field(default=None, repr=False)
 
     @property
@@ -447,7 +448,7 @@ class ToolContext:
             raise RuntimeError("this ToolContext was not made for a call: there is no other tool it could call")
         return await self._made_for.runner.run(self._made_for.child(name, arguments))
 
-    def cite(self, service: str, hits: RetrievalHits) -> None:
+    def cite(self, store: str, hits: RetrievalHits) -> None:
         """Say what was found in a document store: the turn names it among its citations.
 
         Raises:
@@ -457,7 +458,7 @@ class ToolContext:
             raise ValueError("every document that is cited needs a distance, a finite number")
         turn = current_turn.get()
         if turn is not None:
-            turn.found.append(Found(self.tool.name, service, hits))
+            turn.found.append(Cited(self.tool.name, store, hits))
 
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:
         """Run a handler where it belongs: on the event loop if it is async, else in a thread."""
@@ -475,7 +476,7 @@ class ImplementationType:
         settings_class: attrs class for the rest of the implementation table.
         run: async (settings, params, context) -> JSON data. What it raises becomes the error the model reads.
         check: (settings, tool, handlers) -> what is wrong with them, at load; None if nothing.
-        stores: settings -> names in rag_services that a tool with these settings needs; one that is not configured is
+        stores: settings -> names in stores that a tool with these settings needs; one that is not configured is
             an error at load.
         summary: One line for ``flexchat plugins``.
     """

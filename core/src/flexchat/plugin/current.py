@@ -11,11 +11,11 @@ from ..domain import RetrievalHits, TurnInfo
 
 
 @attrs.frozen
-class Found:
+class Cited:
     """Passages that a tool has found."""
 
     tool: str
-    service: str
+    store: str
     hits: RetrievalHits
 
 
@@ -27,7 +27,7 @@ class RunningTurn(Protocol):
     """
 
     info: TurnInfo
-    found: list[Found]
+    found: list[Cited]
 
 
 current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
         ConfigCheck,
         ConfigTable,
         ConversationStoreType,
+        DocumentStoreType,
         ImplementationType,
         ProviderType,
         RerankerType,
-        RetrieverType,
         ToolHandler,
     )
     from .hooks import AppInfo, ModelRequest
@@ -74,13 +74,13 @@ def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  #
 
 
 @hookspec
-def flexchat_register_retrievers() -> Iterable[RetrieverType]:  # type: ignore[empty-body]
-    """Offer kinds of document store: what `provider` in a rag_services entry may say."""
+def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:  # type: ignore[empty-body]
+    """Offer kinds of document store: what `provider` in a stores entry may say."""
 
 
 @hookspec
 def flexchat_register_rerankers() -> Iterable[RerankerType]:  # type: ignore[empty-body]
-    """Offer kinds of reranker: what `rerank` in a rag_services entry may say."""
+    """Offer kinds of reranker: what `rerank` in a stores entry may say."""
 
 
 @hookspec

@@ -23,10 +23,10 @@ from .contracts import (
     ConfigCheck,
     ConfigTable,
     ConversationStoreType,
+    DocumentStoreType,
     ImplementationType,
     ProviderType,
     RerankerType,
-    RetrieverType,
     ToolHandler,
 )
 from .foreign import ForeignError, contained, named
@@ -54,7 +54,7 @@ CORE_TABLES = frozenset(
         "limits",
         "llms",
         "plugins",
-        "rag_services",
+        "stores",
         "responses",
         "tools",
         "topic",
@@ -113,7 +113,7 @@ class PluginHost:
         self.handlers = Records("tool handler", self._reports)
         self.tools = Records("tool", self._reports)
         self.tool_formats = Records("tool format", self._reports)
-        self.retrievers = Records("retriever", self._reports)
+        self.document_stores = Records("document store", self._reports)
         self.rerankers = Records("reranker", self._reports)
         self.conversation_stores = Records("conversation store", self._reports)
         self.config_tables = Records("config table", self._reports)
@@ -384,7 +384,7 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
     "flexchat_register_implementation_types": ("implementation_types", lambda r: r.name, ImplementationType),
     "flexchat_register_tool_handlers": ("handlers", lambda r: (r.kind, r.name), ToolHandler),
     "flexchat_register_tools": ("tools", lambda r: r.name, ToolDefinition),
-    "flexchat_register_retrievers": ("retrievers", lambda r: r.name, RetrieverType),
+    "flexchat_register_document_stores": ("document_stores", lambda r: r.name, DocumentStoreType),
     "flexchat_register_rerankers": ("rerankers", lambda r: r.name, RerankerType),
     "flexchat_register_conversation_stores": ("conversation_stores", lambda r: r.name, ConversationStoreType),
     "flexchat_register_steps": ("steps", lambda r: r.name, Step),

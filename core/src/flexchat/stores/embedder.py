@@ -15,7 +15,7 @@ QUESTIONS_KEPT = 256
 """Vectors of questions that are remembered: one message asks several collections the same."""
 
 
-class _Question:
+class _PendingVector:
     """A question whose vector is asked for or known, and how many wait for it."""
 
     def __init__(self, task: asyncio.Task[Sequence[float]]) -> None:
@@ -29,7 +29,7 @@ class StoreEmbedder:
     def __init__(self, llm: LLM, model: str) -> None:
         self._llm = llm
         self._model = model
-        self._questions: OrderedDict[str, _Question] = OrderedDict()
+        self._questions: OrderedDict[str, _PendingVector] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -45,7 +45,7 @@ class StoreEmbedder:
     async def _question(self, text: str) -> Sequence[float]:
         question = self._questions.get(text)
         if question is None or question.task.get_loop() is not asyncio.get_running_loop():
-            question = self._questions[text] = _Question(asyncio.ensure_future(self._one(text)))
+            question = self._questions[text] = _PendingVector(asyncio.ensure_future(self._one(text)))
             question.task.add_done_callback(lambda done: self._forget_failed(text, done))
             while len(self._questions) > QUESTIONS_KEPT:
                 self._questions.popitem(last=False)

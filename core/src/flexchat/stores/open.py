@@ -1,4 +1,4 @@
-"""From the entries of rag_services to open document stores, each with what makes its vectors and reads its hits."""
+"""From the entries of stores to open document stores, each with what makes its vectors and reads its hits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import did_you_mean
 from ..llms.llm import LLM, Llms
 from ..llms.local_models import LocalModels
 from ..llms.open import Configured
-from ..plugin.contracts import Reranker, Retriever, RetrieverContext
+from ..plugin.contracts import DocumentStoreContext, Reranker, Retriever
 from ..plugin.host import PluginHost
 from .embedder import StoreEmbedder
 
@@ -30,7 +30,7 @@ class StoreOpener:
         held: What was opened for the stores alone, to be closed with them.
     """
 
-    draft: ReadConfig
+    reading: ReadConfig
     config: Config
     host: PluginHost
     llms: Llms
@@ -39,24 +39,24 @@ class StoreOpener:
     _embedders: dict[tuple[str, str], StoreEmbedder] = attrs.field(factory=dict)
 
     def open(self, stores: Mapping[str, Configured]) -> dict[str, Retriever]:
-        """Return the stores by name; what is wrong with their entries is added to the draft's problems."""
+        """Return the stores by name; what is wrong with their entries is added to the reading's problems."""
         opened = {}
         common = self.config.embedding
         if common is not None and common.llm not in self.llms:  # said also where no store needs it
             self._embedder(common, ("embedding",))
         for name, store in stores.items():
-            entry = self.config.rag_services[name]
-            place = ("rag_services", name)
+            entry = self.config.stores[name]
+            place = ("stores", name)
             choice = entry.embedding or self.config.embedding
             at = (*place, "embedding") if entry.embedding else ("embedding",)
-            embedder = self._embedder(choice, at) if choice else self.draft.attempt(place, self._local_embedder)
-            context = RetrieverContext(
+            embedder = self._embedder(choice, at) if choice else self.reading.attempt(place, self._local_embedder)
+            context = DocumentStoreContext(
                 name=name,
-                folder=self.draft.document.folder if self.draft.document.source else None,
+                folder=self.reading.document.folder if self.reading.document.source else None,
                 embedder=embedder,
                 reranker=self._reranker(entry.rerank, (*place, "rerank")) if entry.rerank else None,
             )
-            retriever = self.draft.attempt(place, functools.partial(store.type.create, store.settings, context))
+            retriever = self.reading.attempt(place, functools.partial(store.type.create, store.settings, context))
             if retriever is not None:
                 opened[name] = retriever
         return opened
@@ -66,25 +66,25 @@ class StoreOpener:
             if choice.llm in self.config.llms:
                 return None  # its entry has a problem, which is said there
             if choice.llm in self.host.providers.conflicts:
-                self.draft.problem((*place, "llm"), self.host.providers.missing(choice.llm))
+                self.reading.problem((*place, "llm"), self.host.providers.missing(choice.llm))
                 return None
             if choice.llm not in self.local:
                 known = [*self.llms, *self.local]
                 hint = did_you_mean(choice.llm, known)
                 listed = ", ".join(known) or "none"
-                self.draft.problem(
+                self.reading.problem(
                     (*place, "llm"), f"nothing makes embeddings as '{choice.llm}'{hint}; there is {listed}"
                 )
                 return None
         resolve = functools.partial(self.llms.resolve, choice.llm, choice.model, beside=self.local)
-        resolved = self.draft.attempt(place, resolve)
+        resolved = self.reading.attempt(place, resolve)
         if resolved is None:
             return None
         llm, model = resolved
         if not hasattr(llm.provider, "embed"):
-            self.draft.problem((*place, "llm"), f"{llm.name} (provider {llm.provider.name}) makes no embeddings")
+            self.reading.problem((*place, "llm"), f"{llm.name} (provider {llm.provider.name}) makes no embeddings")
         elif not model:
-            self.draft.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{llm.name}")
+            self.reading.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{llm.name}")
         else:
             return self._shared(llm, model)
         return None
@@ -101,9 +101,9 @@ class StoreOpener:
     def _reranker(self, name: str, place: tuple[str, ...]) -> Reranker | None:
         type_ = self.host.rerankers.by_name.get(name)
         if type_ is None:
-            self.draft.problem(place, self.host.rerankers.missing(name))
+            self.reading.problem(place, self.host.rerankers.missing(name))
             return None
-        reranker: Reranker | None = self.draft.attempt(place, type_.create)
+        reranker: Reranker | None = self.reading.attempt(place, type_.create)
         if reranker is not None:
             self.held.append(reranker)
         return reranker

@@ -9,7 +9,7 @@ import attrs
 
 from ..domain import RewrittenSchema, SchemaDialect, SchemaNote, ToolDefinition
 from ..schema.rewrite import rewrite
-from .wire_names import portable_names
+from .wire_names import wire_names
 
 Outcome = Literal["accepted", "rewritten", "refused"]
 
@@ -57,7 +57,7 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
         dialects: By name, as in ProviderType.schema_dialects.
     """
     tools = [*tools]
-    sent = portable_names(tool.name for tool in tools)
+    sent = wire_names(tool.name for tool in tools)
     found = []
     for tool in tools:
         renamed = _renamed(tool.name, sent[tool.name])

@@ -11,10 +11,10 @@ import attrs
 
 from ..domain import ToolDefinition
 from ..domain.copies import copied, with_own_tables
-from ..errors import DuplicateToolError, ToolDefinitionError, UnknownProviderError
+from ..errors import DuplicateToolError, ToolDefinitionError, UnknownToolFormatError
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
-from .wire_names import portable_names
+from .wire_names import wire_names
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +68,15 @@ class ToolRegistry:
         """Return the names of the tools on an allow-list, in order; None or empty means all of them."""
         return tuple(name for name in self._tools if not allowed or name in allowed)
 
-    def sent_name(self, name: str) -> str:
-        """Return the name a model knows a tool by; see portable_names."""
+    def wire_name(self, name: str) -> str:
+        """Return the name a model knows a tool by; see wire_names."""
         return self._sent_names().get(name, name)
 
-    def name_of(self, sent_name: str) -> str:
-        """Return the name of the tool that a model knows by sent_name; sent_name itself if there is none."""
+    def name_of(self, wire_name: str) -> str:
+        """Return the name of the tool that a model knows by wire_name; wire_name itself if there is none."""
         if self._sent is None:
             self._sent_names()
-        return self._by_sent.get(sent_name, sent_name)
+        return self._by_sent.get(wire_name, wire_name)
 
     def to_provider_format(
         self, provider: str, allowed_tools: Collection[str] | None = None
@@ -88,7 +88,7 @@ class ToolRegistry:
             allowed_tools: Names to keep; None or empty keeps all (TC-32).
 
         Raises:
-            UnknownProviderError: No installed plugin offers that format.
+            UnknownToolFormatError: No installed plugin offers that format.
         """
         return [*self.wire_tools(provider, self.names(allowed_tools))]
 
@@ -96,23 +96,23 @@ class ToolRegistry:
         """Return the named tools in a provider's words: the same tuple for the same names, so that it is encoded once.
 
         Raises:
-            UnknownProviderError: As to_provider_format.
+            UnknownToolFormatError: As to_provider_format.
         """
         found = self._encoded.get((provider, names))
         if found is None:
             encode = self._formats.get(provider)
             if encode is None:
-                raise UnknownProviderError(provider, known=sorted(self._formats))
+                raise UnknownToolFormatError(provider, known=sorted(self._formats))
             found = tuple(encode([self._as_sent(name) for name in names]))
             self._encoded[provider, names] = found
         return found
 
     def _as_sent(self, name: str) -> ToolDefinition:
-        tool, sent = self._tools[name], self.sent_name(name)
+        tool, sent = self._tools[name], self.wire_name(name)
         return tool if sent == name else attrs.evolve(tool, name=sent)
 
     def _sent_names(self) -> dict[str, str]:
         if self._sent is None:
-            self._sent = portable_names(self._tools)
+            self._sent = wire_names(self._tools)
             self._by_sent = {sent: name for name, sent in self._sent.items()}
         return self._sent

@@ -39,17 +39,17 @@ class ToolSettings:
     left_out: dict[int, str] = attrs.field(factory=dict)
 
 
-def read_tool_settings(draft: ReadConfig, host: PluginHost) -> ToolSettings:
+def read_tool_settings(reading: ReadConfig, host: PluginHost) -> ToolSettings:
     """Return what the entries of tools.registry say of their implementations.
 
     A tool that cannot be used (its definition, an implementation type or a handler that is not installed, a name that
-    no plugin offers) is a problem of the draft or, with tools.on_error = "leave out", a note.
+    no plugin offers) is a problem of the reading or, with tools.on_error = "leave out", a note.
     """
-    tools = draft.document.data.get("tools")
+    tools = reading.document.data.get("tools")
     leave_out = isinstance(tools, Mapping) and tools.get("on_error") == "leave out"
     read = ToolSettings()
-    for place, table in draft.tables("tools", "registry"):
-        trouble = _entry_trouble(draft, host, place, table, read.structured)
+    for place, table in reading.tables("tools", "registry"):
+        trouble = _entry_trouble(reading, host, place, table, read.structured)
         if trouble is None:
             continue
         where, text = trouble
@@ -57,11 +57,11 @@ def read_tool_settings(draft: ReadConfig, host: PluginHost) -> ToolSettings:
         if leave_out:
             read.left_out[int(place[-1])] = name
             log.warning("tool %s is left out: %s", name, text)
-            draft.note(place, f"tool '{name}' is left out: {text}")
+            reading.note(place, f"tool '{name}' is left out: {text}")
         else:
-            draft.problem(where, f"tool '{name}': {text}" if where == place and f"'{name}'" not in text else text)
-    for place, rule in draft.tables("responses"):
-        _note_left_out(draft, place, rule, read.left_out.values())
+            reading.problem(where, f"tool '{name}': {text}" if where == place and f"'{name}'" not in text else text)
+    for place, rule in reading.tables("responses"):
+        _note_left_out(reading, place, rule, read.left_out.values())
     return read
 
 
@@ -81,7 +81,7 @@ def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
 
 
 def _entry_trouble(
-    draft: ReadConfig, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Any]
+    reading: ReadConfig, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Any]
 ) -> tuple[Place, str] | None:
     """Return where and why an entry cannot be used; None if it can, or if core's or the type's keys are wrong."""
     implementation, name = table.get("implementation"), table.get("name")
@@ -97,7 +97,7 @@ def _entry_trouble(
     kind = _type(implementation["type"], host)
     if kind is None:
         return (*inside, "type"), host.implementation_types.missing(implementation["type"])
-    settings = draft.settings(inside, own_keys(ImplementationEntry), kind.settings_class)
+    settings = reading.settings(inside, own_keys(ImplementationEntry), kind.settings_class)
     if settings is None:
         return None
     structured[int(place[-1])] = settings
@@ -112,7 +112,7 @@ def _entry_trouble(
         ToolRegistry().register(tool)
     except FlexChatError as error:
         return place, str(error)
-    refusal = _refusal(kind, settings, tool, host) or _missing_store(kind, settings, draft)
+    refusal = _refusal(kind, settings, tool, host) or _missing_store(kind, settings, reading)
     return None if refusal is None else (inside, refusal)
 
 
@@ -149,21 +149,21 @@ def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host
     return refusal
 
 
-def _missing_store(kind: ImplementationType, settings: Any, draft: ReadConfig) -> str | None:
+def _missing_store(kind: ImplementationType, settings: Any, reading: ReadConfig) -> str | None:
     """Return that a tool looks into a document store that is not configured; None if it does not."""
-    configured = draft.document.data.get("rag_services", {})
+    configured = reading.document.data.get("stores", {})
     if kind.stores is None or not isinstance(configured, Mapping):
         return None
     for name in kind.stores(settings):
         if name not in configured:
             known = ", ".join(sorted(configured)) or "none"
-            return f"no document store is called '{name}'{did_you_mean(name, configured)} (rag_services: {known})"
+            return f"no document store is called '{name}'{did_you_mean(name, configured)} (stores: {known})"
     return None
 
 
-def _note_left_out(draft: ReadConfig, place: Place, rule: Mapping[str, Any], left_out: Any) -> None:
+def _note_left_out(reading: ReadConfig, place: Place, rule: Mapping[str, Any], left_out: Any) -> None:
     tools = rule.get("tools")
     allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
     for index, name in enumerate(allowed if isinstance(allowed, list) else ()):
         if name in left_out:
-            draft.note((*place, "tools", "allowed_tools", index), f"tool '{name}' is left out, so it is not offered")
+            reading.note((*place, "tools", "allowed_tools", index), f"tool '{name}' is left out, so it is not offered")

@@ -12,7 +12,7 @@ LONGEST = 64
 _PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-def portable_names(names: Iterable[str]) -> dict[str, str]:
+def wire_names(names: Iterable[str]) -> dict[str, str]:
     """Return the name each tool is sent under: its own where every provider takes that, else one much like it.
 
     ``weather.get`` becomes ``weather_get``. No two tools are sent under one name, whatever the case of its letters; the

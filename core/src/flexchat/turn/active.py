@@ -28,8 +28,8 @@ from ..domain import (
 from ..errors import NestedTurnError
 from ..events.sink import Sink
 from ..plugin.call import Origin
-from ..plugin.current import Found, current_turn
-from ..schema.answer_form import AnswerForm
+from ..plugin.current import Cited, current_turn
+from ..schema.answer_format import AnswerFormat
 from .clock import Clock
 from .phase_log import PhaseLog
 
@@ -88,12 +88,12 @@ class ActiveTurn:
     sink: Sink
     outer: ActiveTurn | None = None
     origin: Origin = "model"
-    form: AnswerForm | None = None
+    form: AnswerFormat | None = None
     log: PhaseLog = attrs.field(factory=PhaseLog)
     profile: Profile
     rag: RagResults = attrs.field(factory=RagResults)
     rule: tuple[int, ResponseRule] | None = None
-    found: list[Found] = attrs.field(factory=list)
+    found: list[Cited] = attrs.field(factory=list)
     who: Candidates | None = None
     messages: tuple[Message, ...] = ()
     kept: int = 0
@@ -134,7 +134,7 @@ class ActiveTurn:
         thought = [part.text for part in result.message.parts if type(part) is ReasoningPart]
         self.rounds.append(
             Round(
-                service=self.who.llm,
+                llm=self.who.llm,
                 model=self.who.model or "",
                 elapsed_ms=elapsed_ms,
                 finish_reason=result.finish_reason,

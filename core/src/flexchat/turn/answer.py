@@ -39,7 +39,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     """Answer the user as the turn's rule says.
 
     Raises:
-        UnknownServiceError: The rule names an LLM the config does not have.
+        UnknownLLMError: The rule names an LLM the config does not have.
         TurnTimeoutError: limits.turn_timeout_ms is over.
         ProviderError: The provider did not answer. Tool trouble never raises.
         ResponseFormatError: The answer does not have the form that was asked for.
@@ -98,7 +98,7 @@ def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
     """Put together what the model is sent."""
     request = turn.request
     earlier, repairs = repair_history(request.history)
-    asked, more_repairs = repair_history((UserMessage(content=request.user_message), *request.so_far))
+    asked, more_repairs = repair_history((UserMessage(content=request.user_message), *request.continuation))
     prompt = substitute_variables(rule.prompt, turn.profile, request.variables)
     start = (SystemMessage(content=prompt), *earlier) if prompt else tuple(earlier)
     turn.messages, turn.kept = (*start, *asked), len(start)
@@ -151,7 +151,7 @@ def _response(
     own = turn.messages[turn.kept :]
     return ChatResponse(
         content=content,
-        service=turn.who.llm,
+        llm=turn.who.llm,
         model=turn.who.model or "",
         tool_calls=None if turn.records is None else tuple(turn.records),
         max_iterations_reached=max_iterations_reached,

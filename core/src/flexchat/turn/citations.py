@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..domain import Citation, Document, RagResults
-from ..plugin.current import Found
+from ..plugin.current import Cited
 
 _SHORTEST_NAME = 4
 """Characters of a title that can be recognised in a text."""
 
 
-def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Found]) -> tuple[Citation, ...]:
+def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Cited]) -> tuple[Citation, ...]:
     """Return the citations of a turn, those of the prompt first, each passage's title and source once.
 
     Args:
@@ -22,14 +22,14 @@ def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Foun
         return ()
     folded = answer.casefold()
     citations: dict[tuple[str, str | None, str | None], Citation] = {}
-    for document, service, distance, via in (*(_of_prompt(rag) if shown else ()), *_of_tools(found)):
+    for document, store, distance, via in (*(_of_prompt(rag) if shown else ()), *_of_tools(found)):
         key = (document.title, document.source, document.collection)
         if key not in citations:
             citations[key] = Citation(
                 title=document.title,
                 source=document.source,
                 collection=document.collection,
-                service=service,
+                store=store,
                 distance=round(distance, 6),
                 named=any(_stands_in(name, folded) for name in (document.title, document.source)),
                 via=via,
@@ -40,13 +40,13 @@ def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Foun
 def _of_prompt(rag: RagResults) -> Iterable[tuple[Document, str, float, str]]:
     for hit in rag.hits:
         for document, distance in zip(hit.documents, hit.distances, strict=True):
-            yield document, hit.service, distance, "prompt"
+            yield document, hit.store, distance, "prompt"
 
 
-def _of_tools(found: Sequence[Found]) -> Iterable[tuple[Document, str, float, str]]:
+def _of_tools(found: Sequence[Cited]) -> Iterable[tuple[Document, str, float, str]]:
     for each in found:
         for document, distance in zip(each.hits.documents, each.hits.distances, strict=True):
-            yield document, each.service, distance, each.tool
+            yield document, each.store, distance, each.tool
 
 
 def _stands_in(name: str | None, folded: str) -> bool:

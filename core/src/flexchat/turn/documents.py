@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from ..config.model import RagServiceEntry
+from ..config.model import StoreEntry
 from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, RetrievalHits
-from ..errors import FlexChatError, RetrievalError, UnknownServiceError
+from ..errors import FlexChatError, RetrievalError
 from ..plugin.contracts import Retriever
 from ..plugin.foreign import named
 from .asking import in_time
@@ -22,7 +22,7 @@ from .topic import Topic, reason
 log = logging.getLogger(__name__)
 
 USUAL = (0.25, 0.5)
-"""Distances below which a hit is a match or a partial one, where nobody says otherwise: collection, service, embedder.
+"""Distances below which a hit is a match or a partial one, where nobody says otherwise: collection, store, embedder.
 
 Source: what the original documents."""
 
@@ -31,7 +31,7 @@ class DocumentCollector:
     """Asks the document stores.
 
     Args:
-        stores: By their name in rag_services, in the order of the config.
+        stores: By their name in stores, in the order of the config.
         entries: Their entries.
         usual: Thresholds (match, partial) that suit an embedder, by its name.
         timeout_s: Seconds all stores together may take.
@@ -40,7 +40,7 @@ class DocumentCollector:
     def __init__(
         self,
         stores: Mapping[str, Retriever],
-        entries: Mapping[str, RagServiceEntry],
+        entries: Mapping[str, StoreEntry],
         usual: Mapping[str, tuple[float, float]] | None = None,
         *,
         timeout_s: float,
@@ -69,48 +69,49 @@ class DocumentCollector:
     async def _chosen(
         self, wanted: Sequence[CollectionChoice] | None, until: float, notes: PhaseNotes
     ) -> list[CollectionChoice]:
-        """Return the collections to ask, each once: those of a choice, or all; a service may be pinned to one."""
+        """Return the collections to ask, each once: those of a choice, or all; a store may be pinned to one."""
         if wanted is None:
-            wanted = [CollectionChoice(service=name) for name in self._stores]
+            wanted = [CollectionChoice(store=name) for name in self._stores]
         lists = await asyncio.gather(*(self._collections(choice, until, notes) for choice in wanted))
         return [*dict.fromkeys(choice for choices in lists for choice in choices)]
 
     async def _collections(
         self, choice: CollectionChoice, until: float, notes: PhaseNotes
     ) -> Iterable[CollectionChoice]:
-        service = choice.service
-        if service not in self._stores:
-            notes.warn(f"retrieval: {UnknownServiceError(service, known=tuple(self._stores))}")
+        store = choice.store
+        if store not in self._stores:
+            configured = ", ".join(self._stores)
+            notes.warn(f"retrieval: no document store is called '{store}' (configured: {configured})")
             return []
-        pinned = self._entry(service).collection
+        pinned = self._entry(store).collection
         if pinned is not None and choice.collection not in (None, pinned):
-            notes.warn(f"retrieval: {_spoken(choice)} was left out: of {service} only '{pinned}' is used")
+            notes.warn(f"retrieval: {_spoken(choice)} was left out: of {store} only '{pinned}' is used")
             return []
         if choice.collection is not None:
             return [choice]
         if pinned is not None:
-            return [CollectionChoice(service=service, collection=pinned)]
+            return [CollectionChoice(store=store, collection=pinned)]
         try:
-            known = await in_time(until - time.perf_counter(), self._stores[service].collections())
+            known = await in_time(until - time.perf_counter(), self._stores[store].collections())
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
-            self._failed(service, error, notes)
+            self._failed(store, error, notes)
             return []
-        return [CollectionChoice(service=service, collection=each.name) for each in known]
+        return [CollectionChoice(store=store, collection=each.name) for each in known]
 
     async def _ask(
         self, choice: CollectionChoice, question: str, until: float, notes: PhaseNotes
     ) -> CollectionHits | None:
-        entry = self._entry(choice.service)
+        entry = self._entry(choice.store)
         try:
-            query = self._stores[choice.service].query(question, collection=choice.collection, top_k=entry.top_k)
+            query = self._stores[choice.store].query(question, collection=choice.collection, top_k=entry.top_k)
             found = await in_time(until - time.perf_counter(), query)
             return judged(found, choice, entry, self._usual.get(found.embedding or "", USUAL))
         except Exception as error:  # noqa: BLE001  a plugin's fault must not end the turn
             self._failed(_spoken(choice), error, notes)
             return None
 
-    def _entry(self, service: str) -> RagServiceEntry:
-        return self._entries.get(service) or RagServiceEntry(provider="")
+    def _entry(self, store: str) -> StoreEntry:
+        return self._entries.get(store) or StoreEntry(provider="")
 
     def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
         known = isinstance(error, FlexChatError | TimeoutError)
@@ -133,11 +134,11 @@ def search_text(message: str, topic: Topic) -> str:
 
 
 def judged(
-    found: RetrievalHits, choice: CollectionChoice, entry: RagServiceEntry, usual: tuple[float, float] = USUAL
+    found: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = USUAL
 ) -> CollectionHits | None:
     """Return what one collection's hits amount to; None if even the nearest is too far away.
 
-    The collection's own thresholds go before the service's, and 0 is a threshold: nothing is below it. Of its
+    The collection's own thresholds go before the store's, and 0 is a threshold: nothing is below it. Of its
     documents those count that would be a match or a partial one by themselves.
 
     Raises:
@@ -154,10 +155,10 @@ def judged(
     if not near:
         return None
     collection = choice.collection
-    about = found.description or entry.description or f"Information about {collection or choice.service}"
+    about = found.description or entry.description or f"Information about {collection or choice.store}"
     return CollectionHits(
         result="match" if nearest < match else "partial",
-        service=choice.service,
+        store=choice.store,
         collection=collection,
         documents=tuple(attrs.evolve(d, collection=d.collection or collection) for d, _ in near),
         distances=tuple(distance for _, distance in near),
@@ -170,4 +171,4 @@ def _first(*values: float | None) -> float:
 
 
 def _spoken(choice: CollectionChoice) -> str:
-    return f"{choice.service}/{choice.collection}" if choice.collection else choice.service
+    return f"{choice.store}/{choice.collection}" if choice.collection else choice.store

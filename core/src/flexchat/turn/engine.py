@@ -16,7 +16,7 @@ from ..events.sink import Listener, Sink
 from ..llms.llm import Llms
 from ..plugin.contracts import Retriever
 from ..plugin.hooks import Hooks
-from ..schema.answer_form import AnswerForm, answer_form
+from ..schema.answer_format import AnswerFormat, answer_format
 from .active import ActiveTurn, new_turn_id, outer_turn
 from .clock import Clock
 from .keeping import Keeper
@@ -42,7 +42,7 @@ class Engine:
         tools: ToolManager,
         *,
         hooks: Hooks | None = None,
-        retrievers: Mapping[str, Retriever] | None = None,
+        stores: Mapping[str, Retriever] | None = None,
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         keeper: Keeper | None = None,
         mask: Mask | None = None,
@@ -54,9 +54,9 @@ class Engine:
         self.mask = mask or Mask()
         self.limits: LimitsTable = config.limits
         self.phase_timeout_s = config.limits.phase_timeout_ms / 1000
-        self.router = Router(config, retrievers or {}, usual_thresholds, mask)
+        self.router = Router(config, stores or {}, usual_thresholds, mask)
         self.explaining = asyncio.Lock()
-        self._forms: dict[int, tuple[ResponseFormatTable, AnswerForm]] = {}
+        self._forms: dict[int, tuple[ResponseFormatTable, AnswerFormat]] = {}
 
     def begin(
         self, request: ChatRequest, *, feed: Feed | None = None, listeners: Sequence[Listener] = ()
@@ -87,7 +87,7 @@ class Engine:
             clock=Clock(self.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
             sink=Sink(info, self.hooks, feed, listeners),
             outer=outer,
-            form=None if request.response_format is None else answer_form(request.response_format),
+            form=None if request.response_format is None else answer_format(request.response_format),
             profile=Profile(topic=request.topic or "", user_message=request.user_message),
         )
 
@@ -98,12 +98,12 @@ class Engine:
             log.warning("no tool is available to this rule; answering without tools")
         return names
 
-    def form_of(self, rule: ResponseRule) -> AnswerForm | None:
+    def form_of(self, rule: ResponseRule) -> AnswerFormat | None:
         """Return what the answers of a rule must be; None for any text."""
         table = rule.response_format
         if table is None:
             return None
         found = self._forms.get(id(table))
         if found is None:
-            found = self._forms[id(table)] = (table, answer_form(table.wanted()))
+            found = self._forms[id(table)] = (table, answer_format(table.wanted()))
         return found[1]

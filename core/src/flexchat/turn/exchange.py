@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..domain import ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, StreamEnd, TextDelta
+from ..domain import AnswerEnd, ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, TextDelta
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, named
 from ..plugin.hooks import ModelRequest
-from ..schema.answer_form import AnswerForm
+from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, Candidates
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def exchange(
     options: ChatOptions,
     *,
     offered: tuple[str, ...] = (),
-    form: AnswerForm | None = None,
+    form: AnswerFormat | None = None,
     is_answer: bool = False,
     at_most_s: float | None = None,
 ) -> tuple[ChatResult, float]:
@@ -52,7 +52,7 @@ async def exchange(
 
     Raises:
         TurnTimeoutError: The turn's time is over; TimeoutError: at_most_s are.
-        UnknownServiceError: There is no such entry in llms.
+        UnknownLLMError: There is no such entry in llms.
         RequestRefusedError: A plugin refuses the request.
         ProviderError: No service has answered; ProviderProtocolError: one does not keep its contract.
     """
@@ -103,7 +103,7 @@ def _asked(
     model: str,
     options: ChatOptions,
     offered: tuple[str, ...],
-    form: AnswerForm | None,
+    form: AnswerFormat | None,
     left: float,
 ) -> ChatOptions:
     changes: dict[str, Any] = {"timeout_s": left}
@@ -150,7 +150,7 @@ async def _answered(
             if streams and not llm.streams:
                 if result.content and not is_quiet:
                     turn.sink.delta(TextDelta(0, result.content))
-                turn.sink.delta(StreamEnd(result))
+                turn.sink.delta(AnswerEnd(result))
             return result
 
 
@@ -166,8 +166,8 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
         async for piece in pieces:
             attempts.began = True
             if ended:
-                raise _BrokenContractError("its stream goes on after StreamEnd")
-            if type(piece) is StreamEnd:
+                raise _BrokenContractError("its stream goes on after AnswerEnd")
+            if type(piece) is AnswerEnd:
                 result, ended = piece.result, True
                 if not isinstance(result, ChatResult):
                     return result

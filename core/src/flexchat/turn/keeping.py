@@ -88,7 +88,7 @@ def _conversation_turn(turn: Turn) -> ConversationTurn:
         id=turn.id,
         messages=response.messages,
         topic=turn.profile.topic,
-        service=response.service,
+        llm=response.llm,
         model=response.model,
         usage=response.usage,
         citations=turn.citations,

@@ -9,7 +9,7 @@ from .topic import Topic
 def build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: str | None) -> Profile:
     """Return the profile the rules are matched against.
 
-    It has a service and a collection if a document matches, or if the intent is that of a partial result.
+    It has a store and a collection if a document matches, or if the intent is that of a partial result.
 
     Source: the original's profile building; requirement C21.
     """
@@ -23,7 +23,7 @@ def build_profile(request: ChatRequest, topic: Topic, rag: RagResults, intent: s
         user_message=request.user_message,
         rag_results=rag.result,
         intent=intent,
-        service=named.service if named else None,
+        service=named.store if named else None,
         collection=named.collection if named else None,
         documents=tuple(document for hit in rag.hits for document in hit.documents),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..domain import ChatOptions, UserMessage
 from ..errors import ResponseFormatError
-from ..schema.answer_form import AnswerForm, without_fence
+from ..schema.answer_format import AnswerFormat, without_fence
 from .active import ActiveTurn
 from .exchange import exchange
 from .next_step import NextStep, next_step, why_no_answer
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 COMPLAINT = "That answer does not have the required form: {problem}. Write it again, as one JSON object only{schema}."
 
 
-async def ensure_form(turn: ActiveTurn, form: AnswerForm, options: ChatOptions) -> None:
+async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions) -> None:
     """Ask again if the last answer does not have the form: once, told what is wrong.
 
     Where tools forbade to ask for the form so far, it is asked for first, without them. What was said on the way is
@@ -38,7 +38,7 @@ async def ensure_form(turn: ActiveTurn, form: AnswerForm, options: ChatOptions) 
         turn.take(*await exchange(turn, turn.who, messages, options, form=form, is_answer=True))
 
 
-def read_answer(turn: ActiveTurn, form: AnswerForm) -> tuple[str, Any, Any]:
+def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
     """Return the last answer: its text without a fence around it, the JSON data it says, and that in its class.
 
     Raises:
@@ -54,14 +54,14 @@ def read_answer(turn: ActiveTurn, form: AnswerForm) -> tuple[str, Any, Any]:
         raise ResponseFormatError(why, content) from None
 
 
-def _told(form: AnswerForm) -> str:
+def _told(form: AnswerFormat) -> str:
     """Return the schema for the complaint: not every service tells its model of it."""
     if form.format.schema is None:
         return ""
     return f", which fits this JSON Schema: {json.dumps(form.format.schema, ensure_ascii=False)}"
 
 
-def _problem(turn: ActiveTurn, form: AnswerForm) -> str | None:
+def _problem(turn: ActiveTurn, form: AnswerFormat) -> str | None:
     try:
         form.read(turn.answer)
     except ValueError as error:

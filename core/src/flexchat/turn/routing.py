@@ -33,16 +33,16 @@ class Router:
     def __init__(
         self,
         config: Config,
-        retrievers: Mapping[str, Retriever],
+        stores: Mapping[str, Retriever],
         usual_thresholds: Mapping[str, tuple[float, float]] | None = None,
         mask: Mask | None = None,
     ) -> None:
         self._mask = mask or Mask()
         self.rules = config.responses
-        self._needs = needs_of(config, retrievers)
+        self._needs = needs_of(config, stores)
         timeout_s = config.limits.phase_timeout_ms / 1000
         self._topics = TopicDetector(topic_model(config), config.topic.prompt, config.topic.max_tokens)
-        self._documents = DocumentCollector(retrievers, config.rag_services, usual_thresholds, timeout_s=timeout_s)
+        self._documents = DocumentCollector(stores, config.stores, usual_thresholds, timeout_s=timeout_s)
         self._intents = IntentDetector(config.intent.provider, config.intent.detection, config.intent.max_tokens)
 
     async def route(self, turn: ActiveTurn) -> None:
@@ -127,7 +127,7 @@ def _rag(rag: RagResults) -> Mapping[str, Any]:
     hits = [
         {
             "result": hit.result,
-            "service": hit.service,
+            "service": hit.store,
             "collection": hit.collection,
             "distance": round(hit.distance, 4),
             "documents": [document.title for document in hit.documents],

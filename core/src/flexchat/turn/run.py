@@ -75,7 +75,7 @@ async def run(turn: ActiveTurn) -> Turn:
     Turns of one conversation follow each other: waiting for those before it does not take of its time.
 
     Raises:
-        NoMatchingRuleError, UnknownServiceError, TurnTimeoutError, RequestRefusedError, ProviderError,
+        NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, RequestRefusedError, ProviderError,
         ResponseFormatError, StorageError: It failed. Their ``turn`` is what there was by then, as is that of the
         CancelledError of a turn that is stopped.
     """
@@ -136,7 +136,7 @@ async def _answered(turn: ActiveTurn) -> ChatResponse:
     if log_.warnings:
         response = attrs.evolve(response, warnings=(*log_.warnings, *response.warnings))
     printable = {
-        "service": response.service,
+        "llm": response.llm,
         "model": response.model,
         "tool_calls": len(response.tool_calls or ()),
     }

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import attrs
 
 from ..domain import (
+    AnswerEnd,
     AssistantMessage,
     ChatEvent,
     ChatResponse,
     ReasoningDelta,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     UserMessage,
@@ -28,8 +28,8 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
     Calls of an answer that was still being written never ran and are left out.
     """
     if turn.who is None:  # phase 6 has not begun
-        asked = (UserMessage(content=turn.request.user_message), *turn.request.so_far)
-        return ChatResponse(content="", service="", model="", messages=asked, warnings=turn.log.warnings)
+        asked = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
+        return ChatResponse(content="", llm="", model="", messages=asked, warnings=turn.log.warnings)
     messages, records = turn.messages[turn.kept :], turn.records
     said = message_so_far(turn.pieces) if turn.pieces else turn.said
     if turn.calling is not None and turn.said is not None:
@@ -40,7 +40,7 @@ def unfinished_response(turn: ActiveTurn) -> ChatResponse:
         messages = (*messages, said)
     return ChatResponse(
         content=turn.paused + ((said.content if said is not None else None) or ""),
-        service=turn.who.llm,
+        llm=turn.who.llm,
         model=turn.who.model or "",
         tool_calls=None if records is None else tuple(records),
         messages=messages,
@@ -54,7 +54,7 @@ def message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:
     """Return the text and the thoughts of an answer that broke off."""
     texts: dict[tuple[type, int], list[str]] = {}
     for piece in pieces:
-        if isinstance(piece, StreamEnd):
+        if isinstance(piece, AnswerEnd):
             return piece.result.message
         if isinstance(piece, TextDelta | ReasoningDelta):
             texts.setdefault((type(piece), piece.index), []).append(piece.text)

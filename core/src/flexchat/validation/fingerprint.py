@@ -85,7 +85,7 @@ async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, Mode
     """Return what results of models are valid for now, by "SERVICE/MODEL". Their services are asked what they list."""
     wanted = tuple(dict.fromkeys(model_ids))
     services = {id.partition("/")[0] for id in wanted}
-    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, services=services) if wanted else None)
+    keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, llms=services) if wanted else None)
     return {id: keys(id) for id in wanted}
 
 

@@ -18,6 +18,7 @@ from flexchat.http.answer_shape import (
 )
 from flexchat.http.wire_json import finite, from_bytes, to_text, utf8
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     AssistantPart,
     ChatEvent,
@@ -27,7 +28,6 @@ from flexchat.plugin import (
     ReasoningDelta,
     ReasoningPart,
     RefusalPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -200,7 +200,7 @@ class AnswerDraft:
             yield from self._stop(block)
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left and, last, StreamEnd with the result."""
+        """Yield what is left and, last, AnswerEnd with the result."""
         for block in [*self._open]:
             yield from self._stop(block)
         is_last = self._ending is not None and self._ending.at == len(self._parts) - 1
@@ -215,7 +215,7 @@ class AnswerDraft:
             self._warn(text)
         if finish == "refusal" and not has_text and isinstance(self._details, Mapping):
             parts += [RefusalPart(text=said) for said in [known_text(self._details.get("explanation"))] if said]
-        yield StreamEnd(
+        yield AnswerEnd(
             ChatResult(
                 message=AssistantMessage(parts=tuple(parts), provider_data=self._of_message()),
                 finish_reason=finish,

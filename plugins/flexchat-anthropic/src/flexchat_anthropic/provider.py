@@ -14,6 +14,7 @@ from flexchat.http.refusal import parsed
 from flexchat.http.time_left import TimeLeft
 from flexchat.http.wire_json import from_bytes
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -21,7 +22,6 @@ from flexchat.plugin import (
     ModelInfo,
     ProviderAuthError,
     ProviderError,
-    StreamEnd,
     result_of,
 )
 
@@ -171,7 +171,7 @@ class AnthropicProvider:
                         await answer.finish()
                         break
             for event in stream.end():
-                yield StreamEnd(event.result.warned(sent.warnings)) if type(event) is StreamEnd else event
+                yield AnswerEnd(event.result.warned(sent.warnings)) if type(event) is AnswerEnd else event
             return
 
     async def _max_tokens(self, model: str, options: ChatOptions, left: TimeLeft) -> int:

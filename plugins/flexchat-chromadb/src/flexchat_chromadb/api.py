@@ -108,7 +108,7 @@ class WrapperApi:
         # What the shared client calls base_url and timeout_s has the original's names here.
         for shared, own in (("base_url", "url"), ("timeout_s", "timeout")):
             text = text.replace(shared, own)
-        return WrapperError(f"rag_services.{self._name}: {text}", status)
+        return WrapperError(f"stores.{self._name}: {text}", status)
 
 
 def quoted(name: str) -> str:

@@ -57,7 +57,7 @@ class Retry:
 
 @attrs.frozen(kw_only=True)
 class WrapperConfig:
-    """A rag_services entry with ``provider = "chromadb-wrapper"``."""
+    """A stores entry with ``provider = "chromadb-wrapper"``."""
 
     url: str = setting("Address of the wrapper: http://localhost:5006.", validator=web_address)
     collection: str | None = setting("The only collection used; absent for all it has.", default=None)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import RetrieverType, hookimpl
+from flexchat.plugin import DocumentStoreType, hookimpl
 
 from .config import WrapperConfig
 from .store import WrapperStore
 
 
 @hookimpl
-def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
     """Offer the wrapper of the Node original."""
-    yield RetrieverType(
+    yield DocumentStoreType(
         name="chromadb-wrapper",
         config_class=WrapperConfig,
         create=WrapperStore,

@@ -19,9 +19,9 @@ import attrs
 from flexchat.plugin import (
     Collection,
     Document,
+    DocumentStoreContext,
     RetrievalError,
     RetrievalHits,
-    RetrieverContext,
     Source,
     UnknownCollectionError,
     Where,
@@ -58,10 +58,10 @@ _RERANKED = 30
 
 
 class WrapperStore:
-    """One rag_services entry."""
+    """One stores entry."""
 
-    def __init__(self, config: WrapperConfig, context: RetrieverContext | None = None) -> None:
-        context = context or RetrieverContext()
+    def __init__(self, config: WrapperConfig, context: DocumentStoreContext | None = None) -> None:
+        context = context or DocumentStoreContext()
         self._config = config
         self._name = context.name
         self._reranker = context.reranker

@@ -51,7 +51,7 @@ class RagQuery(HandlerConformance):
     good = ({"query": "water"}, {"query": "water", "collection": "plants", "max_results": 1}, {"query": "nothing fits"})
     bad = ({}, {"query": "  "}, {"query": "water", "max_results": 0}, {"query": "water", "max_results": "many"})
 
-    def retrievers(self) -> Mapping[str, Retriever]:
+    def stores(self) -> Mapping[str, Retriever]:
         """Return the store."""
         return {"docs": MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))}
 
@@ -72,6 +72,6 @@ class Internal(ImplementationConformance):
         """Return the handler."""
         return {("internal", "rag_query"): RAG_QUERY}
 
-    def retrievers(self) -> Mapping[str, Retriever]:
+    def stores(self) -> Mapping[str, Retriever]:
         """Return a store."""
         return {"docs": MemoryRetriever(MemoryConfig(documents=_DOCUMENTS))}

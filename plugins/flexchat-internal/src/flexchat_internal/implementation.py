@@ -18,7 +18,7 @@ class InternalSettings:
 
     Attributes:
         handler: Name of the handler; absent for the tool's own ``handler``, else its name.
-        service: The only entry of rag_services the handler sees; absent for all of them.
+        service: The only entry of stores the handler sees; absent for all of them.
     """
 
     handler: str | None = None
@@ -40,16 +40,16 @@ async def run(settings: InternalSettings, params: Mapping[str, Any], context: To
     if handler is None:
         raise _not_found(name, context.handlers)
     if settings.service is not None:
-        context = attrs.evolve(context, retrievers=_only(settings.service, context))
+        context = attrs.evolve(context, stores=_only(settings.service, context))
     return await context.call(handler, params)
 
 
 def _only(service: str, context: ToolContext) -> dict[str, Any]:
-    if service not in context.retrievers:
+    if service not in context.stores:
         raise InternalToolError(
-            f"no document store is called '{service}' (configured in rag_services: {_listed(context.retrievers)})"
+            f"no document store is called '{service}' (configured in stores: {_listed(context.stores)})"
         )
-    return {service: context.retrievers[service]}
+    return {service: context.stores[service]}
 
 
 def check(

@@ -19,9 +19,9 @@ from flexchat.files import located, open_file
 from flexchat.plugin import (
     Collection,
     Document,
+    DocumentStoreContext,
     RetrievalError,
     RetrievalHits,
-    RetrieverContext,
     UnknownCollectionError,
     Where,
     holds,
@@ -50,7 +50,7 @@ class MemoryStoreError(RetrievalError):
 
 @attrs.frozen(kw_only=True)
 class MemoryConfig:
-    """A rag_services entry with provider = "memory".
+    """A stores entry with provider = "memory".
 
     Attributes:
         documents: Documents, as they are.
@@ -69,7 +69,7 @@ class MemoryConfig:
 class MemoryRetriever:
     """Ranks documents by the words they share with a query."""
 
-    def __init__(self, config: MemoryConfig, context: RetrieverContext | None = None) -> None:
+    def __init__(self, config: MemoryConfig, context: DocumentStoreContext | None = None) -> None:
         self._config = config
         folder = context.folder if context is not None else None
         self._places = [located(name, folder) for name in config.paths]

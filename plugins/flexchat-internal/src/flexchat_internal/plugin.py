@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import ImplementationType, RetrieverType, ToolDefinition, ToolHandler, hookimpl
+from flexchat.plugin import DocumentStoreType, ImplementationType, ToolDefinition, ToolHandler, hookimpl
 
 from .implementation import INTERNAL
 from .memory_retriever import MemoryConfig, MemoryRetriever
@@ -32,9 +32,9 @@ def flexchat_register_tools() -> Iterable[ToolDefinition]:
 
 
 @hookimpl
-def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
     """Offer a document store that needs no service."""
-    yield RetrieverType(
+    yield DocumentStoreType(
         name="memory",
         config_class=MemoryConfig,
         create=MemoryRetriever,

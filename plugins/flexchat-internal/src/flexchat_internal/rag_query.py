@@ -33,11 +33,11 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
         RagQueryError: No store, no query, a max_results that is not 1 to 20, or every store failed.
     """
     query, collection, count = _query(params), params.get("collection"), _count(params)
-    if not context.retrievers:
+    if not context.stores:
         raise RagQueryError(
-            "no document store is configured, so nothing can be searched: add an entry to rag_services in the config"
+            "no document store is configured, so nothing can be searched: add an entry to stores in the config"
         )
-    stores = list(context.retrievers.items())
+    stores = list(context.stores.items())
     found = await asyncio.gather(
         *(_ask(store, query, collection or None, count) for _, store in stores), return_exceptions=True
     )
@@ -47,7 +47,7 @@ async def rag_query(params: Mapping[str, Any], context: ToolContext) -> dict[str
     named = {name: hits for (name, _), hits in zip(stores, found, strict=True) if isinstance(hits, RetrievalHits)}
     results = merged(named)[:count]
     for name, hits in named.items():
-        used = [result for result in results if result.service == name]
+        used = [result for result in results if result.store == name]
         if used:
             documents, distances = tuple(r.document for r in used), tuple(r.distance for r in used)
             context.cite(name, attrs.evolve(hits, documents=documents, distances=distances))
@@ -60,11 +60,11 @@ class Result:
     """A passage that was found.
 
     Attributes:
-        service: The store that found it.
+        store: The store that found it.
         rank: Its place among what that store found, from 0.
     """
 
-    service: str
+    store: str
     rank: int
     document: Document
     distance: float
@@ -73,8 +73,8 @@ class Result:
 def merged(found: Mapping[str, RetrievalHits]) -> list[Result]:
     """Return what several stores found in one order: by rank, then by distance."""
     results = [
-        Result(service=service, rank=rank, document=document, distance=distance)
-        for service, hits in found.items()
+        Result(store=store, rank=rank, document=document, distance=distance)
+        for store, hits in found.items()
         for rank, (document, distance) in enumerate(zip(hits.documents, hits.distances, strict=True))
     ]
     return sorted(results, key=lambda result: (result.rank, result.distance))

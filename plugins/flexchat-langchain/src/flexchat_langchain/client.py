@@ -189,7 +189,7 @@ class LangChainClient:
         if offered not in self._bound:
             registry = self.tools.get_registry()
             tools = [tool for name in offered if (tool := registry.get(name)) is not None]
-            sent = [attrs.evolve(tool, name=registry.sent_name(tool.name)) for tool in tools]
+            sent = [attrs.evolve(tool, name=registry.wire_name(tool.name)) for tool in tools]
             self._bound[offered] = self.chat_model.bind_tools(encode_tools(sent)) if sent else self.chat_model
         return self._bound[offered]
 

@@ -12,6 +12,7 @@ from flexchat.domain.masking import Mask
 from flexchat.http.answer_shape import known_text
 from flexchat.http.deadline import Deadline
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatResult,
@@ -21,7 +22,6 @@ from flexchat.plugin import (
     ProviderProtocolError,
     ProviderRequestError,
     ProviderTimeoutError,
-    StreamEnd,
 )
 from flexchat.plugin.threads import run_in_thread
 from langchain_core.language_models import BaseChatModel
@@ -75,7 +75,7 @@ class LangChainProvider:
         return self.name
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return whether the class takes both in one request; see SplittingProvider."""
+        """Return whether the class takes both in one request; see ToolsOrFormatProvider."""
         return combines_tools_and_format(self._class)
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
@@ -135,7 +135,7 @@ class LangChainProvider:
         for event in draft.end(message):
             yield event
         unfinished = () if raw_finish(draft.answer) else (_UNFINISHED,)
-        yield StreamEnd(self._result(draft.answer, message, (*ready.warnings, *draft.warnings, *unfinished)))
+        yield AnswerEnd(self._result(draft.answer, message, (*ready.warnings, *draft.warnings, *unfinished)))
 
     async def list_models(self) -> Sequence[ModelInfo]:
         """Return the models that are known: LangChain cannot ask a service which it has."""

@@ -28,11 +28,11 @@ _READ = (*RULE_OPTIONS, "tools", "tool_choice", "parallel_tool_calls", "response
 
 
 @attrs.frozen(kw_only=True)
-class Question:
+class TurnInput:
     """What a chat is asked.
 
     Attributes:
-        so_far: What followed the message: calls and the results of the caller's tools.
+        continuation: What followed the message: calls and the results of the caller's tools.
         options: Those of RULE_OPTIONS that are given.
         bound: The tools whose calls the caller runs.
         choice: "auto", "required", or "none".
@@ -42,7 +42,7 @@ class Question:
     message: str
     history: tuple[Message, ...]
     topic: str | None
-    so_far: tuple[Message, ...]
+    continuation: tuple[Message, ...]
     options: Mapping[str, Any]
     bound: tuple[ToolDefinition, ...]
     choice: str
@@ -51,7 +51,7 @@ class Question:
     warnings: tuple[str, ...]
 
 
-def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> Question:
+def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -> TurnInput:
     """Return what is asked.
 
     Raises:
@@ -68,11 +68,11 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
     history = [*read[:asked], question] if question.media else read[:asked]  # a turn's own message has no pictures
     unused = [name for name in options if name not in _READ]
     bound, choice = _bound(options.get("tools") or (), options.get("tool_choice"))
-    return Question(
+    return TurnInput(
         message=question.content,
         history=tuple(history),
         topic=_topic(messages),
-        so_far=shown[1:],
+        continuation=shown[1:],
         options={key: options[key] for key in RULE_OPTIONS if options.get(key) not in (None, ())},
         bound=bound,
         choice=choice,

@@ -52,7 +52,7 @@ def langchain_tools(source: Source, names: Collection[str] | None = None) -> lis
                 f"no tool is called '{name}'{did_you_mean(name, known)} (there are: {', '.join(known) or 'none'})"
             )
     wanted = [tool for tool in registry.list() if names is None or tool.name in names]
-    return [_exported(tool, registry.sent_name(tool.name), running, calls) for tool in wanted]
+    return [_exported(tool, registry.wire_name(tool.name), running, calls) for tool in wanted]
 
 
 class FlexChatTool(BaseTool):
@@ -96,9 +96,9 @@ class FlexChatTool(BaseTool):
         return message.content, message.artifact
 
 
-def _exported(tool: ToolDefinition, sent_name: str, running: Running, calls: SideBySide) -> FlexChatTool:
+def _exported(tool: ToolDefinition, wire_name: str, running: Running, calls: SideBySide) -> FlexChatTool:
     exported = FlexChatTool(
-        name=sent_name,  # models' services take fewer names than FlexChat
+        name=wire_name,  # models' services take fewer names than FlexChat
         description=tool.description,
         args_schema=json.loads(json.dumps(dict(tool.parameters))),
         metadata={"flexchat_tool": tool.name, "effect": tool.effect},

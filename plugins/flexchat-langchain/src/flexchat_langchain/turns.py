@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 from flexchat import (
+    AnswerEnd,
     AssistantMessage,
     ChatRequest,
     FlexChat,
     Message,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     ToolCall,
@@ -31,7 +31,7 @@ from flexchat.tools.results import for_the_model
 from flexchat.turn.template import substitute_variables
 
 from .messages import CARRIED
-from .questions import INSIDE, METADATA, Question
+from .questions import INSIDE, METADATA, TurnInput
 
 
 @attrs.frozen(kw_only=True)
@@ -72,7 +72,7 @@ class Answer:
         }
 
 
-async def answer(chat: FlexChat, question: Question) -> Answer:
+async def answer(chat: FlexChat, question: TurnInput) -> Answer:
     """Ask, and return what comes of it. Raises as FlexChat.respond."""
     if _is_plain(question):
         turn = await chat.respond(_request(question), response_format=question.response_format)
@@ -84,7 +84,7 @@ async def answer(chat: FlexChat, question: Question) -> Answer:
     raise AssertionError("a turn ends with an answer")
 
 
-async def pieces(chat: FlexChat, question: Question) -> AsyncGenerator[str | Answer, None]:
+async def pieces(chat: FlexChat, question: TurnInput) -> AsyncGenerator[str | Answer, None]:
     """Ask, and yield the text as it comes and, last, what came of it. Raises as FlexChat.stream.
 
     The texts of several answers of one turn are set apart by an empty line. An answer that must have a form comes
@@ -112,10 +112,10 @@ async def pieces(chat: FlexChat, question: Question) -> AsyncGenerator[str | Ans
 
 
 async def _asked(
-    chat: FlexChat, question: Question, known: Mapping[str, Any] | None = None
+    chat: FlexChat, question: TurnInput, known: Mapping[str, Any] | None = None
 ) -> AsyncGenerator[str | Answer, None]:
     said = between = False
-    so_far = _SoFar(chat, question, known or {})
+    progress = _Progress(chat, question, known or {})
     events = chat.stream(_request(question), response_format=question.response_format)
     async with aclosing(events):
         async for event in events:
@@ -123,22 +123,22 @@ async def _asked(
                 case TextDelta(text=text) if text and question.response_format is None:
                     yield f"\n\n{text}" if between else text
                     said, between = True, False
-                case StreamEnd():
+                case AnswerEnd():
                     between = said and not event.result.is_paused
-                    found = so_far.add(event)
+                    found = progress.add(event)
                     if found is not None:
                         yield found
-                        return  # nothing has run: a turn's tools run behind its StreamEnd
+                        return  # nothing has run: a turn's tools run behind its AnswerEnd
                 case ToolFinished(record=record):
-                    so_far.records.append(record)
+                    progress.records.append(record)
                 case TurnFinished(turn=turn):
                     yield _ended(turn, question, known)
 
 
-class _SoFar:
+class _Progress:
     """What a turn has come to before its end."""
 
-    def __init__(self, chat: FlexChat, question: Question, known: Mapping[str, Any]) -> None:
+    def __init__(self, chat: FlexChat, question: TurnInput, known: Mapping[str, Any]) -> None:
         self._chat, self._question, self._known = chat, question, known
         self._names = {tool.name for tool in question.bound}
         self._last: AssistantMessage | None = None
@@ -147,7 +147,7 @@ class _SoFar:
         self._before: list[ToolCallRecord] = []
         self.records: list[ToolCallRecord] = []
 
-    def add(self, end: StreamEnd) -> Answer | None:
+    def add(self, end: AnswerEnd) -> Answer | None:
         """Take an answer of the model; return the turn's, if there are calls in it that the caller runs."""
         result = end.result
         self._inside += self._round()
@@ -203,17 +203,20 @@ class _SoFar:
         return [self._last, *answers]
 
 
-def _is_plain(question: Question) -> bool:
+def _is_plain(question: TurnInput) -> bool:
     return not (question.options or question.bound or question.parallel is not None)
 
 
-def _request(question: Question) -> ChatRequest:
+def _request(question: TurnInput) -> ChatRequest:
     return ChatRequest(
-        user_message=question.message, history=question.history, topic=question.topic, so_far=question.so_far
+        user_message=question.message,
+        history=question.history,
+        topic=question.topic,
+        continuation=question.continuation,
     )
 
 
-def _rule(rule: ResponseRule, question: Question) -> ResponseRule:
+def _rule(rule: ResponseRule, question: TurnInput) -> ResponseRule:
     own = rule.tools or RuleTools()
     tools = attrs.evolve(
         own,
@@ -228,18 +231,18 @@ def _rule(rule: ResponseRule, question: Question) -> ResponseRule:
     return attrs.evolve(rule, match={}, prompt="", tools=tools, **options)
 
 
-def _own(chat: FlexChat, rule: ResponseRule, question: Question) -> list[ToolDefinition]:
+def _own(chat: FlexChat, rule: ResponseRule, question: TurnInput) -> list[ToolDefinition]:
     """Return the configuration's tools that this rule offers; the caller's go before one of the same name."""
     if question.choice == "required":
         return []
     registry, names = chat.tools.get_registry(), chat.tools.offered_to(rule)
     taken = {tool.name for tool in question.bound}
-    return [tool for tool in registry.list() if tool.name in names and registry.sent_name(tool.name) not in taken]
+    return [tool for tool in registry.list() if tool.name in names and registry.wire_name(tool.name) not in taken]
 
 
-def _ended(turn: Turn, question: Question, known: Mapping[str, Any] | None = None) -> Answer:
+def _ended(turn: Turn, question: TurnInput, known: Mapping[str, Any] | None = None) -> Answer:
     response = turn.response
-    inside = list(response.messages[1 + len(question.so_far) :])
+    inside = list(response.messages[1 + len(question.continuation) :])
     last = inside.pop() if inside and isinstance(inside[-1], AssistantMessage) else None
     said = last if isinstance(last, AssistantMessage) and (last.content or "") == turn.content else None
     return Answer(
@@ -254,7 +257,7 @@ def _ended(turn: Turn, question: Question, known: Mapping[str, Any] | None = Non
             "topic": turn.profile.topic,
             "intent": turn.profile.intent,
             "rule": turn.rule,
-            "service": response.service,
+            "service": response.llm,
             "tool_calls": [record.to_dict() for record in response.tool_calls or ()],
             "citations": [citation.to_dict() for citation in turn.citations],
             "warnings": [*response.warnings, *question.warnings],

@@ -9,9 +9,9 @@ from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
 from flexchat.cli.zero_config import zero_config
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
-    StreamEnd,
     SystemMessage,
     TextDelta,
     TextPart,
@@ -159,7 +159,7 @@ async def test_a_stream_is_the_unstreamed_answer_in_pieces(message):
     whole = await provider.generate_chat(asked, "m", options)
     events = [event async for event in provider.stream_chat(asked, "m", options)]
 
-    assert isinstance(events[-1], StreamEnd)
+    assert isinstance(events[-1], AnswerEnd)
     result = events[-1].result
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == (whole.content or "")
     assert [e.call for e in events if isinstance(e, ToolCallEnd)] == [*result.tool_calls]
@@ -228,7 +228,7 @@ async def test_what_a_follow_up_asks_is_what_the_documents_are_searched_for(plug
     ]
     tables = {
         "llms": {"trial": {"provider": "rehearsal", "default_model": "rehearsal"}},
-        "rag_services": {
+        "stores": {
             "guide": {"provider": "memory", "collection": "guide", "documents": documents, "partial_threshold": 1.1}
         },
         "intent": {"provider": {"llm": "trial"}, "detection": {"money": "prices and fees"}},

@@ -1,4 +1,4 @@
-"""What a config may say of PostgreSQL: in a rag_services entry, and in the table conversations."""
+"""What a config may say of PostgreSQL: in a stores entry, and in the table conversations."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PostgresConfig:
 
 @attrs.frozen(kw_only=True)
 class PgvectorConfig(PostgresConfig):
-    """A rag_services entry with ``provider = "pgvector"``."""
+    """A stores entry with ``provider = "pgvector"``."""
 
     search: Literal["hybrid", "vector", "keyword"] = _key("By words and vectors, or one of them.", default="hybrid")
     index: Literal["exact", "hnsw"] = _key(

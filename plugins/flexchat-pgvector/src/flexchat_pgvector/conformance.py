@@ -12,7 +12,7 @@ import os
 import unittest
 from pathlib import Path
 
-from flexchat.plugin import ConversationStore, DocumentStore, RetrieverContext
+from flexchat.plugin import ConversationStore, DocumentStore, DocumentStoreContext
 from flexchat_testing import ConversationStoreConformance, DocumentStoreConformance
 
 from .config import PgvectorConfig, PostgresqlConfig
@@ -28,7 +28,7 @@ class Pgvector(DocumentStoreConformance):
     supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "metadata_fields", "sources"})
     plugin = "flexchat_pgvector.plugin"
 
-    def make_store(self, context: RetrieverContext) -> DocumentStore:
+    def make_store(self, context: DocumentStoreContext) -> DocumentStore:
         """Return a store with a schema of its own for each folder."""
         dsn, schema = _place(context.folder)
         return create_documents(PgvectorConfig(dsn=dsn, schema=schema, pool_size=3), context)

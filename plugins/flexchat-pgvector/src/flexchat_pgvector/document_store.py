@@ -9,9 +9,9 @@ import attrs
 from flexchat.plugin import (
     Collection,
     Document,
+    DocumentStoreContext,
     RetrievalError,
     RetrievalHits,
-    RetrieverContext,
     Source,
     Where,
     fused,
@@ -27,7 +27,7 @@ from .config import PgvectorConfig
 from .connections import Connection, Connections
 from .filters import condition_sql
 from .rows import document_of, metadata_text, read_as, rows_of, stored_name
-from .searching import DEPTH, Question, Ranking, by_vector, by_words, hits_of, question_vector
+from .searching import DEPTH, Ranking, SearchQuery, by_vector, by_words, hits_of, question_vector
 from .tables import DOCUMENTS
 
 _LOG = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ RERANKED = 30
 class PgvectorStore:
     """Documents in PostgreSQL; see DocumentStore. Opens the database at the first use."""
 
-    def __init__(self, config: PgvectorConfig, context: RetrieverContext) -> None:
+    def __init__(self, config: PgvectorConfig, context: DocumentStoreContext) -> None:
         self._config, self._name, self._reranker = config, context.name, context.reranker
         self._embedder = context.embedder if config.search != "keyword" else None
         self._connections = Connections(
@@ -68,7 +68,7 @@ class PgvectorStore:
         vector, compared = None, list[int]()
         if not is_keyword:  # outside of any transaction: it may take long
             vector, compared = await question_vector(self._embedder, text, among, required=is_vector)
-        question = Question(
+        question = SearchQuery(
             text=text,
             vector=vector,
             compared=compared,

@@ -9,16 +9,16 @@ from flexchat.plugin import (
     ConversationStore,
     ConversationStoreType,
     DocumentStore,
-    RetrieverContext,
-    RetrieverType,
+    DocumentStoreContext,
+    DocumentStoreType,
     hookimpl,
 )
 
 from .config import PgvectorConfig, PostgresqlConfig
 
 
-def create_documents(config: PgvectorConfig, context: RetrieverContext) -> DocumentStore:
-    """Return the store of a rag_services entry."""
+def create_documents(config: PgvectorConfig, context: DocumentStoreContext) -> DocumentStore:
+    """Return the store of a stores entry."""
     from .document_store import PgvectorStore
 
     return PgvectorStore(config, context)
@@ -32,9 +32,9 @@ def create_conversations(config: PostgresqlConfig, folder: Path | None) -> Conve
 
 
 @hookimpl
-def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
     """Offer the document store."""
-    yield RetrieverType(
+    yield DocumentStoreType(
         name="pgvector",
         config_class=PgvectorConfig,
         create=create_documents,

@@ -30,7 +30,7 @@ Filter = tuple[sql.Composable, Sequence[Any]]
 
 
 @attrs.frozen(kw_only=True)
-class Question:
+class SearchQuery:
     """What is searched for, and where.
 
     Attributes:
@@ -94,7 +94,9 @@ async def question_vector(
     return vector, [c.id for c in fit if c.about.dimensions == dimensions]
 
 
-async def by_vector(connections: Connections, connection: Connection, question: Question, *, indexed: bool) -> Ranking:
+async def by_vector(
+    connections: Connections, connection: Connection, question: SearchQuery, *, indexed: bool
+) -> Ranking:
     """Return the nearest documents."""
     if question.vector is None or not question.compared:
         return Ranking(keys=())
@@ -124,7 +126,7 @@ async def by_vector(connections: Connections, connection: Connection, question: 
     return Ranking(keys=[*distances], distances=distances)
 
 
-async def by_words(connections: Connections, connection: Connection, question: Question) -> Ranking:
+async def by_words(connections: Connections, connection: Connection, question: SearchQuery) -> Ranking:
     """Return the documents that share words with the question, ranked by BM25.
 
     A distance is how much of the question a document lacks: 0 where it has all of its words, 1 where none. A word
@@ -153,7 +155,7 @@ async def by_words(connections: Connections, connection: Connection, question: Q
 
 
 async def hits_of(
-    connections: Connections, connection: Connection, question: Question, keys: Sequence[int]
+    connections: Connections, connection: Connection, question: SearchQuery, keys: Sequence[int]
 ) -> dict[int, tuple[Any, ...]]:
     """Return documents by key: cosine distance, or None, and the fields that document_of takes."""
     given = ([*question.compared], question.vector, [*keys])

@@ -1,4 +1,4 @@
-"""What a rag_services entry with provider = "sqlite" may say."""
+"""What a stores entry with provider = "sqlite" may say."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class SqliteConfig:
-    """A rag_services entry with provider = "sqlite".
+    """A stores entry with provider = "sqlite".
 
     Attributes:
         path: The database's file, relative to the config's folder; absent: documents.db among this user's data.

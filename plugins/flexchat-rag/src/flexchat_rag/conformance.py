@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flexchat.plugin import DocumentStore, RetrieverContext
+from flexchat.plugin import DocumentStore, DocumentStoreContext
 from flexchat_testing import DocumentStoreConformance
 
 from .config import SqliteConfig
@@ -15,6 +15,6 @@ class Sqlite(DocumentStoreConformance):
     supports = frozenset({"collections", "embeddings", "durable", "json_metadata", "metadata_fields", "sources"})
     plugin = "flexchat_rag.plugin"
 
-    def make_store(self, context: RetrieverContext) -> DocumentStore:
+    def make_store(self, context: DocumentStoreContext) -> DocumentStore:
         """Return a store in a file of the context's folder."""
         return SqliteStore(SqliteConfig(path="documents.db"), context)

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, Retriever, RetrieverContext, RetrieverType, hookimpl
+from flexchat.plugin import Command, DocumentStoreContext, DocumentStoreType, Retriever, hookimpl
 
 from . import commands
 from .config import SqliteConfig
 
 
-def create(config: SqliteConfig, context: RetrieverContext) -> Retriever:
-    """Return the store of a rag_services entry."""
+def create(config: SqliteConfig, context: DocumentStoreContext) -> Retriever:
+    """Return the store of a stores entry."""
     from .retriever import SqliteStore
 
     return SqliteStore(config, context)
 
 
 @hookimpl
-def flexchat_register_retrievers() -> Iterable[RetrieverType]:
+def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:
     """Offer the store."""
-    yield RetrieverType(
+    yield DocumentStoreType(
         name="sqlite",
         config_class=SqliteConfig,
         create=create,

@@ -13,9 +13,9 @@ from flexchat.files import located
 from flexchat.plugin import (
     Collection,
     Document,
+    DocumentStoreContext,
     RetrievalError,
     RetrievalHits,
-    RetrieverContext,
     Source,
     Where,
     read_filter,
@@ -38,7 +38,7 @@ from .store.filling import (
 from .store.filters import filter_sql
 from .store.reading import list_documents, list_sources, metadata_fields, read_collections
 from .store.rows import checked_name, metadata_json, read_as, row_of
-from .store.search import Found, Question, search
+from .store.search import Candidates, SearchQuery, search
 from .store.tables import open_database
 from .store.words import terms_of
 
@@ -67,7 +67,7 @@ class SqliteStore:
     embedder, it stays one that is searched by words until it is emptied.
     """
 
-    def __init__(self, config: SqliteConfig, context: RetrieverContext) -> None:
+    def __init__(self, config: SqliteConfig, context: DocumentStoreContext) -> None:
         path = located(config.path, context.folder) if config.path else data_folder() / "documents.db"
         self._database = open_database(path)
         self._config = config
@@ -94,7 +94,7 @@ class SqliteStore:
         vector = await self._vector_of(text)
         if vector is not None and self._matrices is None:
             self._matrices = await asyncio.to_thread(_new_matrices)
-        question = Question(
+        question = SearchQuery(
             text=text,
             collection=None if collection is None else storable(collection),
             top_k=max(top_k, RERANKED if self._reranker is not None else 0),
@@ -249,7 +249,7 @@ class SqliteStore:
         vector: Floats = rows[0]
         return vector
 
-    def _check_vectors(self, found: Found, question: Question) -> None:
+    def _check_vectors(self, found: Candidates, question: SearchQuery) -> None:
         """Say once which collections have vectors that do not compare with the question's."""
         if question.vector is None:
             return

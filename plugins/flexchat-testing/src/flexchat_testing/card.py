@@ -26,7 +26,7 @@ _KITS = {
     "providers": "ProviderConformance",
     "handlers": "HandlerConformance",
     "implementation_types": "ImplementationConformance",
-    "retrievers": "RetrieverConformance",
+    "document_stores": "RetrieverConformance",
     "conversation_stores": "ConversationStoreConformance",
 }
 _OF_THE_EXTRA = ("aiohttp", "httpx", "hypothesis", "pytest", "yarl")

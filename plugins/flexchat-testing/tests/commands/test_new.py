@@ -91,7 +91,7 @@ def test_a_name_that_cannot_be_used_is_told_with_one_that_can(run, tmp_path, nam
         ("handler", "math-eval", "a tool handler called 'math_eval'"),
         ("handler", "calculator", "a tool called 'calculator'"),
         ("implementation", "mock", "a implementation type called 'mock'"),
-        ("retriever", "memory", "a retriever called 'memory'"),
+        ("retriever", "memory", "a document store called 'memory'"),
     ],
 )
 def test_a_name_that_another_plugin_offers_is_refused(run, kind, name, told):

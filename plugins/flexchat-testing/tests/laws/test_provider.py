@@ -10,6 +10,7 @@ import attrs
 import httpx
 import pytest
 from flexchat.plugin import (
+    AnswerEnd,
     AssistantMessage,
     ChatOptions,
     Embeddings,
@@ -19,7 +20,6 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ReasoningPart,
-    StreamEnd,
     TextDelta,
     TextPart,
     ToolCall,
@@ -52,7 +52,7 @@ class Wrapped:
             stream = self.inner.stream_chat(self.messages(messages), model, self.options(options))
             async with contextlib.aclosing(stream):
                 async for event in stream:
-                    yield StreamEnd(self.result(event.result)) if isinstance(event, StreamEnd) else self.event(event)
+                    yield AnswerEnd(self.result(event.result)) if isinstance(event, AnswerEnd) else self.event(event)
         except ProviderError as error:
             raise self.error(error) from None
 
@@ -213,7 +213,7 @@ class DropsBrokenCalls(Wrapped):
 class ForgetsTheModelInStreams(Wrapped):
     async def stream_chat(self, messages, model, options):
         async for event in super().stream_chat(messages, model, options):
-            yield StreamEnd(attrs.evolve(event.result, model=None)) if isinstance(event, StreamEnd) else event
+            yield AnswerEnd(attrs.evolve(event.result, model=None)) if isinstance(event, AnswerEnd) else event
 
 
 class CountsPartsFromOne(Wrapped):
@@ -244,7 +244,7 @@ class TakesHalfAnAnswer(Wrapped):
             async for event in self.inner.stream_chat(messages, model, options):
                 yield event
         except ProviderConnectionError:
-            yield StreamEnd(says("half an answ"))
+            yield AnswerEnd(says("half an answ"))
 
 
 class OneError(Wrapped):

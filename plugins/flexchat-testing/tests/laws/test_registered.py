@@ -11,11 +11,11 @@ import pytest
 from flexchat.http.settings import HttpSettings, key, secret_key
 from flexchat.plugin import (
     ChatResult,
+    DocumentStoreType,
     Implementation,
     ImplementationType,
     ProviderConnectionError,
     ProviderType,
-    RetrieverType,
     ToolDefinition,
     ToolHandler,
     hookimpl,
@@ -89,7 +89,7 @@ PROVIDER = ProviderType(
 )
 IMPLEMENTATION = ImplementationType(name="own", settings_class=Settings, run=run, summary="Own way.")
 HANDLER = ToolHandler(kind="own", name="own", call=lambda params, context: 1)
-RETRIEVER = RetrieverType(name="own", config_class=Settings, create=Store, summary="Own store.")
+RETRIEVER = DocumentStoreType(name="own", config_class=Settings, create=Store, summary="Own store.")
 TOOL = ToolDefinition(
     name="own", description="Own tool", parameters=OBJECT, implementation=Implementation(type="own", settings={})
 )
@@ -118,7 +118,7 @@ class Plugin:
         yield self.given.get("tool", TOOL)
 
     @hookimpl
-    def flexchat_register_retrievers(self):
+    def flexchat_register_document_stores(self):
         yield self.given.get("retriever", RETRIEVER)
 
 

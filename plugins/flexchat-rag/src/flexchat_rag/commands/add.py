@@ -55,7 +55,7 @@ def run(args: Any) -> int:
     options, progress = _options(args), Progress(args.terminal)
 
     async def work(chat: Any) -> tuple[IngestReport, str]:
-        chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+        chosen = await choose_store(chat, args.store, args.collection, fillable=True)
         store = chosen.fillable()
         name = args.collection or getattr(chosen.entry, "collection", None) or DEFAULT_COLLECTION
         await _describe(store, name, args)

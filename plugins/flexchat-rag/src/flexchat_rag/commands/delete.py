@@ -47,7 +47,7 @@ def run(args: Any) -> int:
 
 
 async def _delete(chat: Any, args: Any, where: Any) -> int | None:
-    chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
     store, collection = chosen.fillable(), await chosen.collection(args.collection)
     count = collection.documents if args.all else await _count(chosen, args, where)
     if not args.yes and not _agrees(args, count):

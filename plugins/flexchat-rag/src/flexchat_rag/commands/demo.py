@@ -19,7 +19,7 @@ from .opening import spoken_count, spoken_seconds
 from .progress import Progress
 
 QUESTION = "How do I limit how long a turn may take?"
-SERVICE = COLLECTION = "demo"
+STORE = COLLECTION = "demo"
 NEXT_STEP = (
     "The search ran for real, the answer is quoted by a rehearsal model. Yours: flexchat rag add PATH … fills a store "
     "that stays, flexchat init openai (or: ollama, gemini, local) connects a real model"
@@ -56,7 +56,7 @@ def _config(folder: Path) -> Path:
     # All that is found is shown to the model; in a real service thresholds keep out what hardly fits.
     store = {"provider": "sqlite", "path": "documents.db", "collection": COLLECTION, "top_k": _TOP_K}
     config = {
-        "rag_services": {SERVICE: {**store, "match_threshold": 2.0}},
+        "stores": {STORE: {**store, "match_threshold": 2.0}},
         "llms": {"rehearsal": {"provider": "rehearsal"}},
         "responses": [{"llm": "rehearsal", "model": "rehearsal", "prompt": _PROMPT}],
     }
@@ -66,7 +66,7 @@ def _config(folder: Path) -> Path:
 
 async def _show(args: Any, paths: list[str], question: str) -> int:
     async with args.open_chat() as chat:
-        store: DocumentStore = chat.retrievers[SERVICE]
+        store: DocumentStore = chat.stores[STORE]
         report = await Progress(args.terminal).ingest(store, paths, collection=COLLECTION)
         if not report.passages:
             _tell_files(args.terminal.say, report, None)

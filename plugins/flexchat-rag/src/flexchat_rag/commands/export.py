@@ -38,7 +38,7 @@ def run(args: Any) -> int:
 
 
 async def _export(chat: Any, args: Any, write: Callable[[str], Any]) -> tuple[str, int]:
-    chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
     store, collection = chosen.fillable(), await chosen.collection(args.collection)
     count = 0
     async for document in all_documents(store, collection.name):

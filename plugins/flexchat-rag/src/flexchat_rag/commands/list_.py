@@ -25,10 +25,10 @@ def run(args: Any) -> int:
 
 
 async def _collections(chat: Any, args: Any) -> int:
-    if args.service is not None or not chat.retrievers:
-        stores = {args.service: (await choose_store(chat, args.service, None)).store}
+    if args.store is not None or not chat.stores:
+        stores = {args.store: (await choose_store(chat, args.store, None)).store}
     else:
-        stores = dict(chat.retrievers)
+        stores = dict(chat.stores)
     found = {name: await store.collections() for name, store in sorted(stores.items())}
     if args.json:
         args.terminal.json({name: [attrs.asdict(collection) for collection in there] for name, there in found.items()})
@@ -46,7 +46,7 @@ async def _collections(chat: Any, args: Any) -> int:
 async def _sources(chat: Any, args: Any) -> int:
     from ..ingest.pipeline import all_sources
 
-    chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
     store, collection = chosen.fillable(), await chosen.collection(args.collection)
     sources = [source async for source in all_sources(store, collection.name)]
     if args.json:

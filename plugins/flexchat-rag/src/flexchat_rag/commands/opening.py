@@ -87,7 +87,7 @@ def with_chat(args: Any, work: Callable[[Any], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-async def choose_store(chat: Any, service: str | None, collection: str | None, *, fillable: bool = False) -> OpenStore:
+async def choose_store(chat: Any, named: str | None, collection: str | None, *, fillable: bool = False) -> OpenStore:
     """Return the store that is meant: that of the name, else the only one, else the only one with the collection.
 
     Args:
@@ -96,25 +96,25 @@ async def choose_store(chat: Any, service: str | None, collection: str | None, *
     Raises:
         RagCommandError: There is none, or it is not clear which, or a name is empty.
     """
-    for option, name in (("--service", service), ("--collection", collection)):
+    for option, name in (("--store", named), ("--collection", collection)):
         if name is not None and not name.strip():  # most often a variable that is not set
             raise RagCommandError(f"{option} is empty: name one, or leave the option out")
-    stores: dict[str, Retriever] = dict(chat.retrievers)
+    stores: dict[str, Retriever] = dict(chat.stores)
     listed = ", ".join(sorted(stores))
-    if service is not None and service not in stores:
-        raise RagCommandError(f"no document store is called '{service}' (there are: {listed or 'none'})")
+    if named is not None and named not in stores:
+        raise RagCommandError(f"no document store is called '{named}' (there are: {listed or 'none'})")
     if not stores:
         raise RagCommandError(
-            'no document store is configured: write [rag_services.documents] with provider = "sqlite" into the config'
+            'no document store is configured: write [stores.documents] with provider = "sqlite" into the config'
         )
-    names = [service] if service is not None else list(stores)
+    names = [named] if named is not None else list(stores)
     if len(names) > 1 and fillable:
         names = [name for name in names if _is_fillable(stores[name])] or names
     if len(names) > 1 and collection is not None:
         names = [name for name in names if await _has(stores[name], collection)] or names
     if len(names) > 1:
-        raise RagCommandError(f"which document store? --service NAME says it (there are: {listed})")
-    return OpenStore(name=names[0], store=stores[names[0]], entry=chat.config.rag_services.get(names[0]))
+        raise RagCommandError(f"which document store? --store NAME says it (there are: {listed})")
+    return OpenStore(name=names[0], store=stores[names[0]], entry=chat.config.stores.get(names[0]))
 
 
 async def all_documents(store: DocumentStore, collection: str, where: Any = None) -> AsyncIterator[Document]:
@@ -164,7 +164,7 @@ def place_of(document: Document) -> str:
 
 def add_store_arguments(parser: Any, collection_help: str) -> None:
     """Say how a store and a collection are named."""
-    parser.add_argument("--service", metavar="NAME", help="the document store: its name in rag_services")
+    parser.add_argument("--store", metavar="NAME", help="the document store: its name in stores")
     parser.add_argument("--collection", metavar="NAME", help=collection_help)
     parser.set_defaults(refuse=parser.error)
 

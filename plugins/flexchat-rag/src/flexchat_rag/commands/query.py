@@ -28,7 +28,7 @@ def run(args: Any) -> int:
     where = where_of(args)
 
     async def work(chat: Any) -> tuple[RetrievalHits, str]:
-        chosen = await choose_store(chat, args.service, args.collection)
+        chosen = await choose_store(chat, args.store, args.collection)
         collection = args.collection or getattr(chosen.entry, "collection", None)
         hits = await chosen.store.query(args.text, collection=collection, top_k=args.top_k, where=where)
         empty = not hits.documents and not any(there.documents for there in await chosen.store.collections())

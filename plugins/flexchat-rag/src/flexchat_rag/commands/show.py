@@ -31,7 +31,7 @@ def run(args: Any) -> int:
 
 
 async def _find(chat: Any, args: Any) -> list[Document]:
-    chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
     store = chosen.fillable()
     there = [await chosen.collection(args.collection)] if args.collection is not None else await store.collections()
     found = []

@@ -31,7 +31,7 @@ def run(args: Any) -> int:
 
 
 async def _count(chat: Any, args: Any) -> tuple[dict[str, dict[str, Any]], str]:
-    chosen = await choose_store(chat, args.service, args.collection, fillable=True)
+    chosen = await choose_store(chat, args.store, args.collection, fillable=True)
     store = chosen.fillable()
     there = [await chosen.collection(args.collection)] if args.collection is not None else await store.collections()
     return {collection.name: await _figures(store, collection) for collection in there}, chosen.emptiness

@@ -24,7 +24,7 @@ DEPTH = 100
 
 
 @attrs.frozen(kw_only=True)
-class Question:
+class SearchQuery:
     """What is asked.
 
     Attributes:
@@ -44,7 +44,7 @@ class Question:
 
 
 @attrs.frozen(kw_only=True)
-class Found:
+class Candidates:
     """What a question has found, best first."""
 
     collections: tuple[Collection, ...]
@@ -52,7 +52,7 @@ class Found:
     distances: tuple[float, ...] = ()
 
 
-def search(connection: sqlite3.Connection, matrices: Matrices | None, question: Question) -> Found:
+def search(connection: sqlite3.Connection, matrices: Matrices | None, question: SearchQuery) -> Candidates:
     """Return the best documents and their distances.
 
     A distance is the cosine distance where the document has a vector that compares with the question's, else how much
@@ -87,7 +87,7 @@ def search(connection: sqlite3.Connection, matrices: Matrices | None, question: 
         if number in documents:  # not if it is newer than this view
             distance = 1 - cosines[number] if number in cosines else lacking[number]
             hits.append((documents[number], min(2.0, max(0.0, distance))))
-    return Found(
+    return Candidates(
         collections=tuple(collections.values()),
         documents=tuple(document for document, _ in hits),
         distances=tuple(distance for _, distance in hits),

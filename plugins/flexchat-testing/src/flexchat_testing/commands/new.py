@@ -62,7 +62,7 @@ KINDS: Mapping[str, Kind] = {
     "retriever": Kind(
         summary="a kind of document store",
         description="finds documents of the config by the words they share with a question",
-        registers=(("retrievers", False),),
+        registers=(("document_stores", False),),
     ),
     "observer": Kind(
         summary="watches turns: a log, a measurement",

@@ -14,11 +14,11 @@ from flexchat.plugin import (
     Collection,
     Document,
     DocumentStore,
+    DocumentStoreContext,
     Embedder,
     FilterError,
     FlexChatError,
     RetrievalError,
-    RetrieverContext,
     Source,
     UnknownCollectionError,
     holds,
@@ -87,7 +87,7 @@ class DocumentStoreConformance(RetrieverConformance):
     question: ClassVar[str] = QUESTION
     collection: ClassVar[str] = "plants"
 
-    def make_store(self, context: RetrieverContext) -> DocumentStore:
+    def make_store(self, context: DocumentStoreContext) -> DocumentStore:
         """Return a store; an empty one for every context.folder, which is new and empty itself."""
         raise NotImplementedError(f"{type(self).__name__} must write make_store")
 
@@ -569,8 +569,8 @@ class DocumentStoreConformance(RetrieverConformance):
                 await store.aclose()
 
 
-def _context(folder: str, embedder: Embedder | None = None) -> RetrieverContext:
-    return RetrieverContext(name="kit", folder=Path(folder), embedder=embedder or HashingEmbedder())
+def _context(folder: str, embedder: Embedder | None = None) -> DocumentStoreContext:
+    return DocumentStoreContext(name="kit", folder=Path(folder), embedder=embedder or HashingEmbedder())
 
 
 async def _texts(store: DocumentStore) -> set[str]:

@@ -36,13 +36,13 @@ class HandlerConformance(Conformance):
     plugin: ClassVar[str] = ""
     deadline_s: ClassVar[float] = 5.0
 
-    def retrievers(self) -> Mapping[str, Retriever]:
+    def stores(self) -> Mapping[str, Retriever]:
         """Return the document stores the handler finds in its context."""
         return {}
 
     async def call(self, params: Mapping[str, Any]) -> Any:
         """Run the handler as FlexChat does."""
-        context = ToolContext(tool=self.tool or FIRST, retrievers=self.retrievers())
+        context = ToolContext(tool=self.tool or FIRST, stores=self.stores())
         return await context.call(self.handler, params)
 
     async def _bounded(self, params: Mapping[str, Any]) -> Any:

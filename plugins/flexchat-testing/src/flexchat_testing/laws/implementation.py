@@ -50,7 +50,7 @@ class ImplementationConformance(Conformance):
         """Return the installed handlers, by kind and name."""
         return {}
 
-    def retrievers(self) -> Mapping[str, Retriever]:
+    def stores(self) -> Mapping[str, Retriever]:
         """Return the configured document stores."""
         return {}
 
@@ -71,7 +71,7 @@ class ImplementationConformance(Conformance):
 
     async def call(self, table: Mapping[str, Any], params: Mapping[str, Any] | None = None) -> Any:
         """Run the tool as FlexChat does."""
-        context = ToolContext(tool=self.defined(table), handlers=self.handlers(), retrievers=self.retrievers())
+        context = ToolContext(tool=self.defined(table), handlers=self.handlers(), stores=self.stores())
         given = copy.deepcopy(dict(self.params)) if params is None else params
         return await self.implementation.run(self.structured(table), given, context)
 
@@ -154,7 +154,7 @@ class ImplementationConformance(Conformance):
             require(settings == table, f"the call changed its settings from {shown(table)} to {shown(settings)}")
             if isinstance(first, dict | list):
                 value = self.structured(table)
-                context = ToolContext(tool=self.defined(table), handlers=self.handlers(), retrievers=self.retrievers())
+                context = ToolContext(tool=self.defined(table), handlers=self.handlers(), stores=self.stores())
                 made = await self.implementation.run(value, dict(given), context)
                 before = repr(value)
                 made.clear()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 import attrs
 from flexchat.host import ArgumentChecker, PluginHost, is_secret_name, structure_mapping
-from flexchat.plugin import ChatOptions, ProviderError, RetrieverContext, SchemaDialect, UserMessage
+from flexchat.plugin import ChatOptions, DocumentStoreContext, ProviderError, SchemaDialect, UserMessage
 
 from .encoding import check_encoder
 from .implementation import STRANGE_VALUES
@@ -188,11 +188,11 @@ class RegisteredConformance(Conformance):
     @law()
     async def test_retrievers_are_made_and_closed(self) -> None:
         """A store is made without a network, can be asked, and gives back what it holds."""
-        for type_ in self._records("retrievers"):
-            store = type_.create(_some_settings(type_.config_class), RetrieverContext())
+        for type_ in self._records("document_stores"):
+            store = type_.create(_some_settings(type_.config_class), DocumentStoreContext())
             for method in ("query", "collections", "aclose"):
                 is_async = inspect.iscoroutinefunction(getattr(store, method, None))
-                require(is_async, f"retriever {type_.name}: {method} must be an async def")
+                require(is_async, f"document store {type_.name}: {method} must be an async def")
             await store.aclose()
 
     def _records(self, kind: str) -> tuple[Any, ...]:
@@ -206,7 +206,7 @@ class RegisteredConformance(Conformance):
         for records in (
             host.providers,
             host.implementation_types,
-            host.retrievers,
+            host.document_stores,
             host.rerankers,
             host.conversation_stores,
             host.commands,
@@ -217,7 +217,7 @@ class RegisteredConformance(Conformance):
         """Return what is configured, the class of its settings, and what looks at them once they are read."""
         host = self.plugin.alone
         found: list[tuple[str, type, _Check | None]] = []
-        for records in (host.providers, host.retrievers):
+        for records in (host.providers, host.document_stores):
             found += [(f"{records.kind} {name}", r.config_class, None) for name, r in records.by_name.items()]
         for name, type_ in host.implementation_types.by_name.items():
             found.append((f"{host.implementation_types.kind} {name}", type_.settings_class, type_.check))
@@ -238,7 +238,7 @@ async def _expect_trouble(what: str, ask: Callable[[], Awaitable[Any]]) -> None:
 
 
 def _all_records(host: PluginHost) -> tuple[Any, ...]:
-    return (host.providers, host.implementation_types, host.handlers, host.tools, host.retrievers, host.commands)
+    return (host.providers, host.implementation_types, host.handlers, host.tools, host.document_stores, host.commands)
 
 
 def _try(what: str, cls: type, table: Mapping[str, Any], check: _Check | None) -> None:

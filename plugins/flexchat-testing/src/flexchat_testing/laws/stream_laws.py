@@ -41,7 +41,7 @@ class StreamLaws(ProviderKit):
 
     @law("streaming")
     async def test_a_streamed_answer_is_the_whole_answer(self) -> None:
-        """The StreamEnd's result is what generate_chat returns for the same answer."""
+        """The AnswerEnd's result is what generate_chat returns for the same answer."""
         for reply in self._replies():
             whole, streamed = await self.said(reply), await self.said(reply, stream=True)
             require(

@@ -86,10 +86,10 @@ def hard_turns() -> list[ConversationTurn]:
             AssistantMessage(),
         ),
         topic="\0topic \ud83d",
-        service="main",
+        llm="main",
         model="small\0",
         usage=Usage(input_tokens=10, output_tokens=0, raw={"details": _HARD_DATA}),
-        citations=(Citation(title="A\0", source=None, collection="c", service="docs", distance=0.1, via="prompt"),),
+        citations=(Citation(title="A\0", source=None, collection="c", store="docs", distance=0.1, via="prompt"),),
         at="2026-01-02T03:04:05.678+00:00",
         intent="\0intent",
         rule=3,
@@ -106,8 +106,8 @@ def hard_turns() -> list[ConversationTurn]:
             ),
         ),
         rounds=(
-            Round(service="main", model="small\0", elapsed_ms=10.5, finish_reason="tool_calls", reasoning="h\0m"),
-            Round(service="main", model="small", elapsed_ms=0, usage=Usage(input_tokens=10, output_tokens=0)),
+            Round(llm="main", model="small\0", elapsed_ms=10.5, finish_reason="tool_calls", reasoning="h\0m"),
+            Round(llm="main", model="small", elapsed_ms=0, usage=Usage(input_tokens=10, output_tokens=0)),
         ),
         tool_calls=(
             ToolCallRecord(

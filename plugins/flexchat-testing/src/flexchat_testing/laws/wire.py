@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import httpx
 from flexchat.plugin import (
+    AnswerEnd,
     ChatEvent,
     ChatOptions,
     ChatProvider,
     ChatResult,
     Message,
-    StreamEnd,
     ToolCall,
     ToolDefinition,
     ToolEncoder,
@@ -177,13 +177,13 @@ class ProviderKit(Conformance):
     async def events(
         self, provider: Any, messages: Sequence[Message] = HELLO, options: ChatOptions | None = None
     ) -> list[ChatEvent]:
-        """Ask for a stream and return all of its events; the last one is the StreamEnd."""
+        """Ask for a stream and return all of its events; the last one is the AnswerEnd."""
         stream = provider.stream_chat(messages, self.model, options or ChatOptions())
         events = [event async for event in stream]
-        ends = [event for event in events if type(event) is StreamEnd]
+        ends = [event for event in events if type(event) is AnswerEnd]
         require(
             len(ends) == 1 and events[-1] is ends[0],
-            f"a stream's last event, and no other, is a StreamEnd; got {shown(events[-3:])}",
+            f"a stream's last event, and no other, is a AnswerEnd; got {shown(events[-3:])}",
         )
         return events
 

@@ -45,7 +45,7 @@ async def _chat(call: Call) -> Reply:
     async with call.serving.chat() as chat:
         turn = await chat.respond(**_asked(call.body), **_kept(call))
     answer = {"response": turn.content, "status": "success", "topic": turn.profile.topic}
-    return Json({**answer, "service": turn.response.service, "model": turn.response.model, "turn": turn.to_dict()})
+    return Json({**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn.to_dict()})
 
 
 async def _explain(call: Call) -> Reply:
@@ -90,7 +90,7 @@ def _asked(body: dict[str, Any]) -> dict[str, Any]:
         "variables": body.get("variables"),
         "collections": None
         if chosen is None
-        else [CollectionChoice(service=item["service"], collection=item.get("name") or None) for item in chosen],
+        else [CollectionChoice(store=item["service"], collection=item.get("name") or None) for item in chosen],
     }
 
 

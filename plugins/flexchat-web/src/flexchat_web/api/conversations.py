@@ -133,7 +133,7 @@ def _turn(turn: ConversationTurn) -> dict[str, Any]:
         "intent": turn.intent,
         "rule": turn.rule,
         "rule_name": turn.rule_name,
-        "service": turn.service,
+        "service": turn.llm,
         "model": turn.model,
         "finish_reason": turn.finish_reason,
         "max_iterations_reached": turn.max_iterations_reached,

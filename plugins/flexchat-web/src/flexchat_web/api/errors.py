@@ -37,9 +37,9 @@ from flexchat.errors import (
     ToolDefinitionError,
     ToolError,
     UnknownCollectionError,
+    UnknownLLMError,
     UnknownNameError,
-    UnknownProviderError,
-    UnknownServiceError,
+    UnknownToolFormatError,
 )
 
 from ..operations import Call, Event, Operation, Reply, Stream
@@ -55,8 +55,8 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (UnknownConversationError, 404, "unknown-conversation"),
     (UnknownCollectionError, 404, "unknown-collection"),
     (NoMatchingRuleError, 422, "no-matching-rule"),
-    (UnknownServiceError, 404, "unknown-service"),
-    (UnknownProviderError, 422, "unknown-provider"),
+    (UnknownLLMError, 404, "unknown-llm"),
+    (UnknownToolFormatError, 422, "unknown-tool-format"),
     (ConfigError, 422, "config"),
     (ContentFilterError, 422, "content-filter"),
     (ContextLengthError, 413, "context-length"),

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
 from flexchat import (
+    AnswerEnd,
     ModelRequestFinished,
     ModelRequestStarted,
     PhaseStarted,
     ReasoningDelta,
-    StreamEnd,
     StreamEvent,
     TextDelta,
     ToolFinished,
@@ -78,6 +78,6 @@ def _piece(happened: StreamEvent) -> Event | None:
             return Event("tool_started", {"call_id": call.id, "name": call.name, "arguments": arguments})
         case ToolFinished():
             return Event("tool_finished", {"call_id": happened.record.call_id, **happened.record.to_dict()})
-        case StreamEnd(result=result) if not result.is_paused:
+        case AnswerEnd(result=result) if not result.is_paused:
             return Event("answer_end", {})
     return None  # a call is complete: tool_started says so; an answer that paused goes on

@@ -21,34 +21,34 @@ async def _list(call: Call) -> Reply:
         known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
         named = named_models(chat)
         offered: dict[str, tuple[str, ModelInfo]] = {
-            f"{service}/{model.id}": (service, model)
-            for service, models in lists.items()
+            f"{llm}/{model.id}": (llm, model)
+            for llm, models in lists.items()
             if not isinstance(models, ProviderError)
             for model in models
         }
-        # One that a rule names may be tried also where its service lists none.
-        for model_id, (service, model) in named.items():
-            offered.setdefault(model_id, (service, ModelInfo(id=model)))
+        # One that a rule names may be tried also where its LLM lists none.
+        for model_id, (llm, model) in named.items():
+            offered.setdefault(model_id, (llm, ModelInfo(id=model)))
         entries = [
-            _entry(model_id, service, model, default=model_id in named)
+            _entry(model_id, llm, model, default=model_id in named)
             | {"validation": shown_status(known.get(model_id) or ValidationRecord(model_id=model_id))}
-            for model_id, (service, model) in offered.items()
+            for model_id, (llm, model) in offered.items()
         ]
         errors = [
-            {"service": service, "error": call.serving.mask(str(error))}
-            for service, error in lists.items()
+            {"llm": llm, "error": call.serving.mask(str(error))}
+            for llm, error in lists.items()
             if isinstance(error, ProviderError)
         ]
     return Json({"models": entries, "errors": errors})
 
 
-def _entry(model_id: str, service: str, model: ModelInfo, *, default: bool) -> dict[str, Any]:
+def _entry(model_id: str, llm: str, model: ModelInfo, *, default: bool) -> dict[str, Any]:
     told = sorted(model.capabilities)
     may_call = "tools" in told or not told
     return {
         "id": model_id,
         "name": model.name or model.id,
-        "service": service,
+        "llm": llm,
         "model": model.id,
         "capabilities": [*(["function-calling"] if may_call else []), *told],
         "context_length": model.context_length,
@@ -62,7 +62,7 @@ OPERATIONS = (
         method="GET",
         path="/api/models/list",
         name="list_models",
-        summary="List the models of all services, and those that the configuration names; a minute old at most.",
+        summary="List the models of all LLMs, and those that the configuration names; a minute old at most.",
         tag="tools",
         handle=_list,
         query={"refresh": {"type": "boolean", "default": False}},
@@ -74,7 +74,7 @@ OPERATIONS = (
                             {
                                 "id": TEXT,
                                 "name": TEXT,
-                                "service": TEXT,
+                                "llm": TEXT,
                                 "model": TEXT,
                                 "capabilities": TEXTS,
                                 "context_length": {"type": ["integer", "null"]},
@@ -84,7 +84,7 @@ OPERATIONS = (
                             }
                         )
                     ),
-                    "errors": listed(record({"service": TEXT, "error": TEXT})),
+                    "errors": listed(record({"llm": TEXT, "error": TEXT})),
                 }
             )
         },

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import Any
 
 import attrs
-from flexchat import ReasoningDelta, StreamEnd, StreamEvent, TextDelta, Turn, TurnFinished, Usage
+from flexchat import AnswerEnd, ReasoningDelta, StreamEvent, TextDelta, Turn, TurnFinished, Usage
 from flexchat.domain import Happening
 
 from ..operations import Event
@@ -68,7 +68,7 @@ async def chunks(
                     said, between = True, False
                 case ReasoningDelta(text=text) if text:
                     yield chunk({"reasoning_content": text})
-                case StreamEnd(result=result):
+                case AnswerEnd(result=result):
                     between = said and not result.is_paused
                 case TurnFinished(turn=ended):
                     yield chunk({}, _finish_reason(ended), flexchat=_whole(ended, warnings))

@@ -28,7 +28,7 @@ async def _health(call: Call) -> Reply:
                 "version": flexchat.__version__,
                 "config_loaded": not call.serving.config_problems,
                 "ai_providers": sorted({entry.provider for entry in chat.config.llms.values()}),
-                "rag_providers": sorted({entry.provider for entry in chat.config.rag_services.values()}),
+                "rag_providers": sorted({entry.provider for entry in chat.config.stores.values()}),
             }
         )
 
@@ -48,7 +48,7 @@ async def _ui_config(call: Call) -> Reply:
                     "name": source.name if source is not None else "demo",
                     "format": source.suffix.removeprefix(".") if source is not None else None,
                 },
-                "services": [
+                "llms": [
                     {"name": name, "provider": entry.provider, "default_model": entry.default_model}
                     for name, entry in chat.config.llms.items()
                 ],
@@ -68,17 +68,17 @@ async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
     async def of(service: str) -> list[dict[str, Any]]:
         try:
             async with asyncio.timeout(_COLLECTIONS_S):
-                found = await chat.retrievers[service].collections()
+                found = await chat.stores[service].collections()
         except (RetrievalError, TimeoutError):
             return []
-        only = chat.config.rag_services[service].collection
+        only = chat.config.stores[service].collection
         return [
             {"service": service, "name": c.name, "count": c.documents, "description": c.description}
             for c in found
             if only is None or c.name == only
         ]
 
-    return [entry for entries in await asyncio.gather(*map(of, chat.retrievers)) for entry in entries]
+    return [entry for entries in await asyncio.gather(*map(of, chat.stores)) for entry in entries]
 
 
 async def _markdown(call: Call) -> Reply:
@@ -124,7 +124,7 @@ OPERATIONS = (
                     "read_only": SWITCH,
                     "asks_for_token": SWITCH,
                     "config": record({"name": TEXT, "format": NULLABLE_TEXT}),
-                    "services": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
+                    "llms": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
                     "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
                     "keeps_conversations": SWITCH,
                     "has_tools": SWITCH,

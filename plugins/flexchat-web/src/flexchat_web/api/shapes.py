@@ -46,7 +46,7 @@ TOOL_CALL = record({"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "itera
 TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
 ROUND = record(
     {
-        "service": TEXT,
+        "llm": TEXT,
         "model": TEXT,
         "elapsed_ms": NUMBER,
         "finish_reason": NULLABLE_TEXT,

@@ -45,4 +45,4 @@ def flaws_as_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 def status_of(chat: FlexChat) -> dict[str, Any]:
     """Return what a configuration in force has: the names of its services."""
     config = chat.config
-    return {"config_loaded": True, "ai_providers": [*config.llms], "rag_providers": [*config.rag_services]}
+    return {"config_loaded": True, "ai_providers": [*config.llms], "rag_providers": [*config.stores]}

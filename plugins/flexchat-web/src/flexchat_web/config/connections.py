@@ -12,13 +12,13 @@ from typing import Any, Literal
 import attrs
 from flexchat.assembly import config_schema
 from flexchat.config.document import document_of
-from flexchat.config.model import LLMEntry, RagServiceEntry, own_keys
+from flexchat.config.model import LLMEntry, StoreEntry, own_keys
 from flexchat.config.structure import structure_mapping
 from flexchat.config.variables import expand_variables
 from flexchat.domain import ModelInfo
 from flexchat.domain.masking import Mask, secrets_of_environment
 from flexchat.errors import ConfigError, FlexChatError
-from flexchat.plugin import ChatProvider, Retriever, RetrieverContext
+from flexchat.plugin import ChatProvider, DocumentStoreContext, Retriever
 
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError
@@ -29,7 +29,7 @@ from .secrets import MASKED
 TEST_SECONDS = 10.0
 
 Kind = Literal["llm", "rag"]
-_SECTIONS = {"llm": "llms", "rag": "rag_services"}
+_SECTIONS = {"llm": "llms", "rag": "stores"}
 
 
 async def providers(call: Call) -> Reply:
@@ -42,7 +42,7 @@ async def provider_schema(call: Call) -> Reply:
     kind: Kind = call.query["type"]
     found = _type_of(call, kind, call.path["name"])
     whole = config_schema(call.serving.plugins)
-    entry = whole["$defs"]["LLMEntry" if kind == "llm" else "RagServiceEntry"]
+    entry = whole["$defs"]["LLMEntry" if kind == "llm" else "StoreEntry"]
     branch = next(b["then"] for b in entry["allOf"] if b["if"]["properties"]["provider"]["const"] == call.path["name"])
     secret = {field.name for field in attrs.fields(found.config_class) if field.metadata.get("secret")}
     properties = {
@@ -118,11 +118,11 @@ async def _tested(call: Call) -> dict[str, Any]:
 
 async def _tested_by_name(call: Call, name: str) -> dict[str, Any]:
     async with call.serving.chat() as chat:
-        if name in chat.retrievers:
-            count = len(await chat.retrievers[name].collections())
+        if name in chat.stores:
+            count = len(await chat.stores[name].collections())
             return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
         if name not in chat.config.llms:
-            known = ", ".join([*chat.config.llms, *chat.retrievers])
+            known = ", ".join([*chat.config.llms, *chat.stores])
             raise ApiError(404, f"no service of the configuration is called {name[:80]!r} (there is {known})")
         answer = (await chat.list_models())[name]
     if isinstance(answer, FlexChatError):
@@ -145,7 +145,7 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
     """
     found = _type_of(call, kind, name)
     entry = {**_expanded(call, kind, name, config), "provider": name}
-    own = own_keys(LLMEntry if kind == "llm" else RagServiceEntry)
+    own = own_keys(LLMEntry if kind == "llm" else StoreEntry)
     fields = {field.name for field in attrs.fields(found.config_class)}
     settings = {key: value for key, value in entry.items() if key not in own - (fields - {"provider"})}
     made, problems = structure_mapping(settings, found.config_class)
@@ -157,7 +157,7 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
             return provider
         source = call.serving.source
         store: Retriever = found.create(
-            made, RetrieverContext(folder=source.parent if isinstance(source, Path) else None)
+            made, DocumentStoreContext(folder=source.parent if isinstance(source, Path) else None)
         )
         return store
     except (FlexChatError, TypeError, ValueError) as error:
@@ -195,7 +195,7 @@ def _masked(call: Call, text: str) -> str:
 
 
 def _kinds(call: Call, kind: Kind) -> list[dict[str, Any]]:
-    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.retrievers
+    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.document_stores
     return [
         {"name": name, "summary": records.by_name[name].summary, "package": records.package(name)}
         for name in sorted(records.by_name)
@@ -203,7 +203,7 @@ def _kinds(call: Call, kind: Kind) -> list[dict[str, Any]]:
 
 
 def _type_of(call: Call, kind: Kind, name: str) -> Any:
-    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.retrievers
+    records = call.serving.plugins.providers if kind == "llm" else call.serving.plugins.document_stores
     if name not in records.by_name:
         raise ApiError(404, records.missing(name[:80]))
     return records.by_name[name]
@@ -247,7 +247,7 @@ OPERATIONS = (
         method="GET",
         path="/api/connections/providers",
         name="listProviders",
-        summary="The kinds of model service and document store that are installed.",
+        summary="The kinds of LLM and document store that are installed.",
         tag="configuration",
         handle=providers,
         answers={200: an_object({"llm": _LISTED, "rag": _LISTED})},

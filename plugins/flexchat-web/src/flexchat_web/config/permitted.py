@@ -151,7 +151,7 @@ def _databases(posted: Document, file: Mapping[str, Any], allow_env: Collection[
 def _names_file(place: Place) -> bool:
     if place[0] == "validation":
         return place[1:] in (("files",), ("store",))
-    if place[0] not in ("rag_services", "conversations", "llms"):
+    if place[0] not in ("stores", "conversations", "llms"):
         return False
     names = place[1:] if place[0] == "conversations" else place[2:]
     words = _FILE_WORDS - {"path"} if place[0] == "llms" else _FILE_WORDS  # there it is part of an address

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 from flexchat import ConfigError, Problem
 from flexchat.config.document import Document, walk
-from flexchat.config.model import ConversationsTable, LLMEntry, RagServiceEntry, own_keys
+from flexchat.config.model import ConversationsTable, LLMEntry, StoreEntry, own_keys
 from flexchat.config.positions import Place
 from flexchat.config.wording import is_secret_name, is_secret_place
 from flexchat.domain.masking import secrets_of_environment
@@ -25,8 +25,8 @@ from .editing import set_values
 
 MASKED = "********"
 
-SERVICES = {"llms": LLMEntry, "rag_services": RagServiceEntry}
-_ELSEWHERE = own_keys(LLMEntry) | own_keys(RagServiceEntry) | own_keys(ConversationsTable)
+SERVICES = {"llms": LLMEntry, "stores": StoreEntry}
+_ELSEWHERE = own_keys(LLMEntry) | own_keys(StoreEntry) | own_keys(ConversationsTable)
 _SAID_TO_ANY = ("topic", "intent", "validation")
 """Tables whose texts are said to models that other tables choose."""
 _PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
@@ -202,7 +202,7 @@ def _marked(data: Mapping[str, Any], place: Place, plugins: PluginHost) -> Colle
     entry = at(data, place)
     records = {
         "llms": plugins.providers,
-        "rag_services": plugins.retrievers,
+        "stores": plugins.document_stores,
         "conversations": plugins.conversation_stores,
     }[str(place[0])]
     name = entry.get("provider") if isinstance(entry, dict) else None

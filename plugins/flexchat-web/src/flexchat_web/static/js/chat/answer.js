@@ -261,7 +261,7 @@ function sources(citations) {
           h("strong", {}, one.title),
           one.source && one.source !== one.title && h("span", { class: "muted" }, ` ${one.source}`),
           " ",
-          (one.service || one.collection) && badge([one.service, one.collection].filter(Boolean).join("/")),
+          (one.store || one.collection) && badge([one.store, one.collection].filter(Boolean).join("/")),
           " ",
           one.named && badge("named in the answer", "ok", "check"),
         ),

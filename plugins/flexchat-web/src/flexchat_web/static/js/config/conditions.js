@@ -105,7 +105,7 @@ function matchProperties(draft) {
 
 function suggestions(draft, field) {
   if (field === "intent") return Object.keys(draft.at(["intent", "detection"]) || {});
-  if (field === "service") return Object.keys(draft.at(["rag_services"]) || {});
-  if (field === "collection") return Object.values(draft.at(["rag_services"]) || {}).map((one) => one?.collection).filter(Boolean);
+  if (field === "service") return Object.keys(draft.at(["stores"]) || {});
+  if (field === "collection") return Object.values(draft.at(["stores"]) || {}).map((one) => one?.collection).filter(Boolean);
   return [];
 }

@@ -7,7 +7,7 @@ import { pageHead, button, badge, alert, spinner, copyButton, busy } from "../el
 import { confirmed, toast } from "../dialog.js";
 import { openDraft } from "../config/draft.js";
 import { textEditor } from "../config/text_editor.js";
-import { servicesSection } from "../config/services.js";
+import { entriesSection } from "../config/entries.js";
 import { rulesSection } from "../config/rules.js";
 import { toolsSection } from "../config/tools.js";
 import { topicSection, intentSection, restSection } from "../config/tables.js";
@@ -19,12 +19,12 @@ export const title = "Config";
 const LOOK_MS = 4000;
 
 const SECTIONS = [
-  ["llms", "Model services", (draft) => servicesSection(draft, "llms"), (data) => count(data.llms)],
+  ["llms", "LLMs", (draft) => entriesSection(draft, "llms"), (data) => count(data.llms)],
   ["responses", "Rules", rulesSection, (data) => count(data.responses)],
   ["tools", "Tools", toolsSection, (data) => count(data.tools?.registry)],
   ["topic", "Topic", topicSection, () => null],
   ["intent", "Intent", intentSection, (data) => count(data.intent?.detection)],
-  ["rag_services", "Document services", (draft) => servicesSection(draft, "rag_services"), (data) => count(data.rag_services)],
+  ["stores", "Document stores", (draft) => entriesSection(draft, "stores"), (data) => count(data.stores)],
   ["", "More", restSection, () => null],
 ];
 

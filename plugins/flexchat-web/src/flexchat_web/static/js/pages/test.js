@@ -88,7 +88,7 @@ export async function mount(root, { query }) {
     select.disabled = false;
     select.value = models.some((model) => model.id === chosen) ? chosen : models.length === 1 ? models[0].id : "";
     tellModel();
-    if (errors?.length) known.append(alert("warn", ...errors.map((one) => h("p", {}, h("strong", {}, one.service), ` ${one.error}`))));
+    if (errors?.length) known.append(alert("warn", ...errors.map((one) => h("p", {}, h("strong", {}, one.llm), ` ${one.error}`))));
   }
 
   function tellModel() {
@@ -261,6 +261,6 @@ function countOf(status) {
 
 function grouped(list) {
   const groups = new Map();
-  for (const one of list) groups.set(one.service, [...(groups.get(one.service) || []), one]);
+  for (const one of list) groups.set(one.llm, [...(groups.get(one.llm) || []), one]);
   return groups;
 }

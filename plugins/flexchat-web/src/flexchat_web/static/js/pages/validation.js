@@ -63,7 +63,7 @@ export async function mount(root, { query }) {
 
   function show(whole, runs) {
     const known = new Map(cases.cases.map((one) => [one.name, one]));
-    const { own: matrix, others } = split(whole, server.services);
+    const { own: matrix, others } = split(whole, server.llms);
     const attempts = (model, name) => showAttempts({ model, name, known: known.get(name) });
     const foreign = others.models.length > 0 && otherModels(others, matrixTable(others, known, attempts, "Results of other models"));
     const problems = (cases.problems || []).length > 0 && alert("warn", h("p", {}, h("strong", {}, "Some cases cannot be used")), h("ul", { class: "problems" }, cases.problems.map((one) => h("li", {}, one.path && h("code", {}, one.path), " ", one.text, one.line ? ` (line ${one.line})` : ""))));

@@ -1,4 +1,4 @@
-// The sections Model services and Document services: services by name, each with its settings and a test of the connection.
+// The sections LLMs and Document stores: entries by name, each with its settings and a test of the connection.
 
 import { h, keyed, replace, uid } from "../dom.js";
 import { button, iconButton, alert, busy } from "../elements.js";
@@ -11,20 +11,20 @@ import { at, same } from "./paths.js";
 
 const FIRST = {
   llms: ["provider", "default_model", "base_url", "api_key", "description"],
-  rag_services: ["provider", "description", "path", "url", "dsn", "collection", "embedding"],
+  stores: ["provider", "description", "path", "url", "dsn", "collection", "embedding"],
 };
 const KINDS = {
-  llms: { type: "llm", noun: "model service", schema: "LLMEntry", lead: "Services that run models (LLMs). In the text: ", none: "No model service yet: without one nothing can answer." },
-  rag_services: { type: "rag", noun: "document service", schema: "RagServiceEntry", lead: "Where documents are searched (RAG). In the text: ", none: "No document service: answers come from the model alone." },
+  llms: { type: "llm", article: "an", noun: "LLM", schema: "LLMEntry", lead: "What runs the models. In the text: ", none: "No LLM yet: without one, nothing can answer." },
+  stores: { type: "rag", article: "a", noun: "document store", schema: "StoreEntry", lead: "Where documents are searched (RAG). In the text: ", none: "No document store: answers come from the model alone." },
 };
 
-/** Return a section: { node, update }. place: "llms" or "rag_services". */
-export function servicesSection(draft, place) {
+/** Return a section: { node, update }. place: "llms" or "stores". */
+export function entriesSection(draft, place) {
   const kind = KINDS[place];
   const cards = new Map();
   const list = h("div", { class: "stack tight" });
   const none = h("p", { class: "muted" }, kind.none);
-  const add = button(`Add a ${kind.noun}`, { icon: "plus", disabled: !draft.editable, onClick: () => addService(draft, place, kind, cards) });
+  const add = button(`Add ${kind.article} ${kind.noun}`, { icon: "plus", disabled: !draft.editable, onClick: () => addEntry(draft, place, kind, cards) });
   const node = h("div", { class: "stack" }, h("p", { class: "muted" }, kind.lead, h("code", {}, place), "."), list, none, h("div", {}, add));
 
   function update(what) {
@@ -44,7 +44,7 @@ export function servicesSection(draft, place) {
   }
 
   function make(name) {
-    const remove = iconButton("trash", `Delete ${name}`, () => removeService(draft, place, name), { disabled: !draft.editable });
+    const remove = iconButton("trash", `Delete ${name}`, () => removeEntry(draft, place, name), { disabled: !draft.editable });
     const card = foldCard({ ...head(name), actions: [remove], body: () => body(name) });
     cards.set(name, card);
     return card;
@@ -90,7 +90,7 @@ async function tryOut(draft, place, name, kind, node, outcome) {
 
 async function models(draft, place, name) {
   try {
-    const found = (await get("api/models/list")).models.filter((one) => one.service === name);
+    const found = (await get("api/models/list")).models.filter((one) => one.llm === name);
     if (!found.length || !draft.editable) return null;
     const id = uid("models");
     const select = h("select", { id, class: "input", value: draft.at([place, name, "default_model"]) || "", onChange: () => draft.change([{ path: [place, name, "default_model"], value: select.value }]) }, h("option", { value: "", disabled: true }, "choose…"), found.map((one) => h("option", { value: one.model }, one.name || one.model)));
@@ -100,7 +100,7 @@ async function models(draft, place, name) {
   }
 }
 
-async function removeService(draft, place, name) {
+async function removeEntry(draft, place, name) {
   const users = place === "llms" ? (draft.at(["responses"]) || []).filter((rule) => rule?.llm === name).length : 0;
   const sure = !users || (await confirmed({ title: `Delete ${name}?`, text: `${users === 1 ? "A rule uses" : `${users} rules use`} it and will not work without it.`, action: "Delete", danger: true }));
   if (!sure) return;
@@ -108,7 +108,7 @@ async function removeService(draft, place, name) {
   if (await draft.change([{ path: [place, name], remove: true }])) toast(`${name} is deleted from the text.`, { action: ["Undo", () => draft.restore(before)], seconds: 8 });
 }
 
-async function addService(draft, place, kind, cards) {
+async function addEntry(draft, place, kind, cards) {
   let offered = [];
   try {
     offered = (await get("api/connections/providers"))[kind.type];
@@ -144,6 +144,6 @@ async function addService(draft, place, kind, cards) {
       card?.toggle.focus();
     }
   });
-  const dialog = openDialog({ title: `Add a ${kind.noun}`, content: form, actions: [button("Cancel", { onClick: () => dialog.close() }), button("Add", { kind: "primary", type: "submit", form: form.id })] });
+  const dialog = openDialog({ title: `Add ${kind.article} ${kind.noun}`, content: form, actions: [button("Cancel", { onClick: () => dialog.close() }), button("Add", { kind: "primary", type: "submit", form: form.id })] });
   select.focus();
 }

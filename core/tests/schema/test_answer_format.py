@@ -9,7 +9,7 @@ import attrs
 import pytest
 from flexchat.domain import ResponseFormat
 from flexchat.errors import ChatRequestError
-from flexchat.schema.answer_form import answer_form
+from flexchat.schema.answer_format import answer_format
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 def test_a_class_goes_in_and_an_instance_comes_out():
     """attrs class in, instance out; defaults and enums included."""
-    form = answer_form(Weather)
+    form = answer_format(Weather)
 
     assert form.format.name == "Weather"
     assert form.format.schema["required"] == ["city", "celsius"]
@@ -48,12 +48,12 @@ def test_classes_within_classes_are_read():
     """A dataclass of attrs classes."""
     text = '{"days": [{"city": "Rome", "celsius": 18.5}]}'
 
-    assert answer_form(Trip).read(text) == Trip(days=[Weather("Rome", 18.5)])
+    assert answer_format(Trip).read(text) == Trip(days=[Weather("Rome", 18.5)])
 
 
 def test_what_is_no_object_travels_inside_one():
     """Services take only objects at the root."""
-    form = answer_form(list[int])
+    form = answer_format(list[int])
 
     assert form.format.schema["type"] == "object"
     assert form.read('{"result": [1, 2]}') == form.read("[1, 2]") == [1, 2]
@@ -61,7 +61,7 @@ def test_what_is_no_object_travels_inside_one():
 
 def test_a_schema_gives_plain_data():
     """A JSON Schema as it is; a text that is a number is read as one, as with tools."""
-    form = answer_form(SCHEMA)
+    form = answer_format(SCHEMA)
 
     assert form.read('{"n": 3}') == {"n": 3}
     assert form.read('{"n": "3"}') == {"n": 3}
@@ -76,12 +76,12 @@ def test_a_schema_gives_plain_data():
 )
 def test_openai_s_own_form_is_understood(wanted):
     """Who comes from there brings it along."""
-    assert answer_form(wanted).format == ResponseFormat(name="n", schema=SCHEMA, strict=True)
+    assert answer_format(wanted).format == ResponseFormat(name="n", schema=SCHEMA, strict=True)
 
 
 def test_any_object_may_be_asked_for():
     """json_object has no schema."""
-    form = answer_form({"type": "json_object"})
+    form = answer_format({"type": "json_object"})
 
     assert form.format.type == "json_object"
     assert form.read('{"a": [1]}') == {"a": [1]}
@@ -91,7 +91,7 @@ def test_a_pydantic_model_is_asked_for_its_own_schema():
     """No pydantic in core: a model says and reads itself."""
     pydantic = pytest.importorskip("pydantic")
     model = pydantic.create_model("City", name=(str, ...), people=(int, pydantic.Field(gt=0)))
-    form = answer_form(model)
+    form = answer_format(model)
 
     assert form.read('{"name": "Rome", "people": 3}') == model(name="Rome", people=3)
     with pytest.raises(ValueError, match="greater than"):
@@ -100,7 +100,7 @@ def test_a_pydantic_model_is_asked_for_its_own_schema():
 
 def test_a_code_fence_around_the_answer_is_seen_through():
     """Small models cannot leave it out."""
-    assert answer_form(SCHEMA).read('```json\n{"n": 1}\n```\n') == {"n": 1}
+    assert answer_format(SCHEMA).read('```json\n{"n": 1}\n```\n') == {"n": 1}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_code_fence_around_the_answer_is_seen_through():
 def test_what_is_wrong_is_said_in_words_for_the_model(text, words):
     """The model reads the sentence and can act on it."""
     with pytest.raises(ValueError, match=words):
-        answer_form(SCHEMA).read(text)
+        answer_format(SCHEMA).read(text)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +135,13 @@ def test_what_is_wrong_is_said_in_words_for_the_model(text, words):
 def test_what_can_be_no_form_is_refused(wanted, words):
     """Before anything is sent, with the reason."""
     with pytest.raises(ChatRequestError, match=words):
-        answer_form(wanted)
+        answer_format(wanted)
 
 
 @given(st.text(max_size=50))
 def test_no_text_breaks_the_reader(text):
     """A value, or a ValueError."""
-    form = answer_form({"type": "json_object"})
+    form = answer_format({"type": "json_object"})
     try:
         value: Any = form.read(text)
     except ValueError:
@@ -154,4 +154,4 @@ def test_what_is_written_is_read_back(weather):
     """From the instance to JSON and back."""
     text = json.dumps({"city": weather.city, "celsius": weather.celsius, "sky": weather.sky.value})
 
-    assert answer_form(Weather).read(text) == weather
+    assert answer_format(Weather).read(text) == weather

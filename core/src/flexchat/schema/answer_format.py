@@ -21,7 +21,7 @@ _FENCE = re.compile(r"\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 @attrs.frozen(kw_only=True)
-class AnswerForm:
+class AnswerFormat:
     """What an answer must be.
 
     Attributes:
@@ -73,7 +73,7 @@ def without_fence(text: str) -> str:
     return fenced[1] if fenced else text
 
 
-def answer_form(wanted: Any) -> AnswerForm:
+def answer_format(wanted: Any) -> AnswerFormat:
     """Return the form for what a caller wants.
 
     Args:
@@ -84,7 +84,7 @@ def answer_form(wanted: Any) -> AnswerForm:
     Raises:
         ChatRequestError: It can be no answer's form; the text says why.
     """
-    if isinstance(wanted, AnswerForm):
+    if isinstance(wanted, AnswerFormat):
         return wanted
     if isinstance(wanted, ResponseFormat | Mapping):
         try:
@@ -109,14 +109,14 @@ def _format_of(table: Mapping[str, Any]) -> ResponseFormat:
     return ResponseFormat(name=title or "response", schema=table)
 
 
-def _of_format(wanted: ResponseFormat) -> AnswerForm:
+def _of_format(wanted: ResponseFormat) -> AnswerFormat:
     if wanted.type == "json_object":
-        return AnswerForm(format=wanted)
+        return AnswerFormat(format=wanted)
     problem = format_problem(wanted)
     if problem:
         raise ChatRequestError(f"response_format: {problem}")
     assert wanted.schema is not None
-    return AnswerForm(format=wanted, checker=ArgumentChecker(wanted.schema))
+    return AnswerFormat(format=wanted, checker=ArgumentChecker(wanted.schema))
 
 
 def format_problem(wanted: ResponseFormat) -> str | None:
@@ -132,11 +132,11 @@ def format_problem(wanted: ResponseFormat) -> str | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _of_class(wanted: Any) -> AnswerForm:
+def _of_class(wanted: Any) -> AnswerFormat:
     return _class_form(wanted)
 
 
-def _class_form(wanted: Any) -> AnswerForm:
+def _class_form(wanted: Any) -> AnswerFormat:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", getattr(wanted, "__name__", "response"))[:64] or "response"
     if hasattr(wanted, "model_json_schema") and hasattr(wanted, "model_validate"):  # pydantic's way to say it
         form = _of_format(ResponseFormat(name=name, schema=wanted.model_json_schema()))
