@@ -121,7 +121,7 @@ def assemble(
     config = reading.finish()
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values()]))
     own = with_hooks(host.hooks(), hooks)
-    manager = _manager(config, host, mask, own, stores)
+    manager = ToolManager.from_plugins(host, config.tools, stores=stores, hooks=own, mask=mask)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
         reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
     reading.finish()
@@ -195,7 +195,7 @@ def assemble_rule(
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
     own = with_hooks(host.hooks(), hooks)
     mask = Mask(secret_values([service]))
-    manager = _manager(config, host, mask, own, {})
+    manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask)
     _add_given(manager, tools, host)
     local = LocalModels(host.providers.by_name.values())
     return Parts(
@@ -374,21 +374,6 @@ def _conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore |
     from .conversations.opening import open_conversations  # imports sqlite3: only where they are kept
 
     return open_conversations(reading, host)
-
-
-def _manager(
-    config: Config, host: PluginHost, mask: Mask, hooks: Hooks, stores: Mapping[str, Retriever]
-) -> ToolManager:
-    return ToolManager(
-        config.tools,
-        formats=host.tool_formats.by_name,
-        implementation_types=host.implementation_types.by_name,
-        handlers=host.handlers.by_name,
-        offered=host.tools.by_name,
-        stores=stores,
-        hooks=hooks,
-        mask=mask,
-    )
 
 
 def _check_forms(reading: ReadConfig, config: Config) -> None:

@@ -6,7 +6,7 @@ Re-exports only. What an app needs is in ``flexchat``, what a plugin needs in ``
 from typing import TYPE_CHECKING, Any
 
 from .assembly import installed_plugins
-from .calls.manager import ToolLike
+from .calls.manager import ToolLike, ToolManager
 from .config.wording import is_secret_name
 from .errors import did_you_mean
 from .plugin.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost
@@ -22,6 +22,7 @@ __all__ = [
     "ArgumentChecker",
     "PluginHost",
     "ToolLike",
+    "ToolManager",
     "as_json",
     "did_you_mean",
     "installed_plugins",

@@ -14,6 +14,7 @@ from ..domain.masking import Mask
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.hooks import Hooks
+from ..plugin.host import PluginHost
 from ..tools.python_function import PYTHON, FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from .calls import Calls
@@ -72,6 +73,33 @@ class ToolManager:
             error_detail=self.table.error_detail,
         )
         self._executor = ToolExecutor(self.calls)
+
+    @classmethod
+    def from_plugins(
+        cls,
+        host: PluginHost,
+        table: ToolsTable | None = None,
+        *,
+        stores: Mapping[str, Retriever] | None = None,
+        hooks: Hooks | None = None,
+        mask: Mask | None = None,
+    ) -> ToolManager:
+        """Return a manager that knows what plugins bring, without a tool yet: ``add`` and ``load_tools`` register some.
+
+        Args:
+            table: Limits, and what load_tools registers.
+            hooks: Who is told and asked of calls; None for the plugins.
+        """
+        return cls(
+            table,
+            formats=host.tool_formats.by_name,
+            implementation_types=host.implementation_types.by_name,
+            handlers=host.handlers.by_name,
+            offered=host.tools.by_name,
+            stores=stores,
+            hooks=host.hooks() if hooks is None else hooks,
+            mask=mask,
+        )
 
     def load_tools(self, structured: Mapping[int, Any] | None = None, left_out: Collection[int] = ()) -> dict[int, str]:
         """Register the tools of the config; return what is wrong with those that were left out, by their index.

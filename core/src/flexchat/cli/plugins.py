@@ -24,6 +24,8 @@ _KINDS = (
     "reranker",
     "conversation store",
     "step",
+    "config table",
+    "config check",
     "command",
 )
 

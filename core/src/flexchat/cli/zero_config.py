@@ -76,13 +76,7 @@ def without_model(host: PluginHost) -> FlexChat:
 
     require_gates(host)
     table = ToolsTable(registry=tuple(ToolEntry(name=name) for name in _usable_tools(host)))
-    tools = ToolManager(
-        table,
-        implementation_types=host.implementation_types.by_name,
-        handlers=host.handlers.by_name,
-        offered=host.tools.by_name,
-        hooks=host.hooks(),
-    )
+    tools = ToolManager.from_plugins(host, table)
     tools.load_tools()
     return FlexChat(Parts(config=Config(tools=table), llms=Llms(), tools=tools))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import attrs
@@ -80,6 +80,73 @@ class ToolDefinition:
                 object.__setattr__(self, "timeout_ms", settings["timeout_ms"])
         if self.timeout_ms is not None and (type(self.timeout_ms) is not int or self.timeout_ms < 1):
             raise ToolDefinitionError(f"Tool {self.name}: timeout_ms must be a whole number from 1")
+
+    @classmethod
+    def from_dict(
+        cls, table: Mapping[str, Any], implementation: Implementation | Callable[[Mapping[str, Any]], Any] | None = None
+    ) -> ToolDefinition:
+        """Read a tool as others write it: OpenAI's (around "function", or flat), Anthropic's, MCP's, or this config's.
+
+        Where the schema stands (parameters, input_schema, inputSchema) and an envelope make no difference; of MCP's
+        annotations readOnlyHint and idempotentHint give the effect. What is not a tool's here is left out.
+
+        Args:
+            implementation: How it is run, or a function of the arguments as one mapping: a plain def runs in a thread,
+                an async def on the event loop. None where the table says it, as a config does.
+
+        Raises:
+            ToolDefinitionError: As ToolDefinition; or nothing says how the tool is run.
+
+        Source: platform.openai.com/docs/guides/function-calling, docs.anthropic.com (tool use), MCP 2025-06-18.
+        """
+        if not isinstance(table, Mapping):
+            raise ToolDefinitionError(f"A tool must be an object, not {type(table).__name__}")
+        inner = table.get("function")
+        tool = inner if isinstance(inner, Mapping) else table
+        schemas = (tool.get(key) for key in ("parameters", "input_schema", "inputSchema"))
+        given = {key: _read(tool, key) for key in _OPTIONAL if tool.get(key) is not None}
+        if "effect" not in given and isinstance(hints := tool.get("annotations"), Mapping):
+            given["effect"] = _effect(hints)
+        return cls(
+            name=_read(tool, "name") or "",
+            description=_read(tool, "description") or "",
+            parameters=next((schema for schema in schemas if schema is not None), {"type": "object", "properties": {}}),
+            implementation=_implementation(tool, implementation),
+            **given,
+        )
+
+
+_OPTIONAL = ("handler", "timeout_ms", "exclusive", "repeatable", "effect", "strict")
+_EFFECTS = ("read", "idempotent", "write")
+
+
+def _read(tool: Mapping[str, Any], key: str) -> Any:
+    value = tool.get(key)
+    if key == "effect":
+        fits, wanted = value in _EFFECTS, f"one of {', '.join(_EFFECTS)}"
+    elif key in ("exclusive", "repeatable", "strict"):
+        fits, wanted = isinstance(value, bool), "true or false"
+    else:
+        fits, wanted = isinstance(value, str) or key == "timeout_ms", "text"
+    if value is not None and not fits:
+        raise ToolDefinitionError(f"Tool {tool.get('name') or '?'}: {key} must be {wanted}, got {value!r:.60}")
+    return value
+
+
+def _effect(hints: Mapping[str, Any]) -> str:
+    return "read" if hints.get("readOnlyHint") else "idempotent" if hints.get("idempotentHint") else "write"
+
+
+def _implementation(tool: Mapping[str, Any], given: Implementation | Callable[..., Any] | None) -> Implementation:
+    if isinstance(given, Implementation):
+        return given
+    if given is not None:
+        return Implementation(type="python", settings=given)
+    written = tool.get("implementation")
+    if not isinstance(written, Mapping) or not isinstance(written.get("type"), str):
+        name = tool.get("name") or "?"
+        raise ToolDefinitionError(f"Tool {name}: nothing says how it runs; give from_dict a function for it")
+    return Implementation(type=written["type"], settings={k: v for k, v in written.items() if k != "type"})
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

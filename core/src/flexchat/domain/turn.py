@@ -10,6 +10,7 @@ import attrs
 from .chat import ChatResponse, Usage
 from .messages import Message
 from .retrieval import Citation, Profile
+from .tools import ToolCallRecord
 
 DEFAULT_TENANT = "default"
 """Whose conversations are meant where nobody says."""
@@ -144,6 +145,19 @@ class Turn:
     def content(self) -> str:
         """The text for the user."""
         return self.response.content
+
+    @property
+    def failed_calls(self) -> tuple[ToolCallRecord, ...]:
+        """The tool calls that did not do their work, oldest first: refused, wrong arguments, an error of the tool."""
+        return tuple(record for record in self.response.tool_calls or () if not record.result.success)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has its answer and every tool that was called did its work.
+
+        A model may have got over a failed call: then this is False, and the answer may be good all the same.
+        """
+        return self.status == "done" and not self.failed_calls
 
     def to_dict(self) -> dict[str, Any]:
         """Return the whole turn as JSON data: the answer, and how it came about."""

@@ -136,13 +136,19 @@ def answered_by(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefi
 async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -> Any:
     if isinstance(settings, _StandIn):
         return settings.answer(params)
+    if callable(settings):
+        return await _called(functools.partial(settings, params), settings)
     bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
     kwargs = bind(bound.description, params)
     if bound.description.context_parameter is not None:
         kwargs[bound.description.context_parameter] = context
-    if inspect.iscoroutinefunction(bound.function):
-        return await bound.function(**kwargs)
-    value = await run_in_thread(functools.partial(bound.function, **kwargs))
+    return await _called(functools.partial(bound.function, **kwargs), bound.function)
+
+
+async def _called(call: Callable[[], Any], function: Callable[..., Any]) -> Any:
+    if inspect.iscoroutinefunction(function):
+        return await call()
+    value = await run_in_thread(call)
     return await value if inspect.isawaitable(value) else value  # a plain function around an async one
 
 
@@ -156,7 +162,7 @@ def _imported(reference: str) -> _Bound:
 
 
 def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str], ToolHandler]) -> str | None:
-    if isinstance(settings, (_Bound, _StandIn)):
+    if isinstance(settings, (_Bound, _StandIn)) or callable(settings):
         return None
     module, _, name = settings.function.partition(":")
     if not module or not name:

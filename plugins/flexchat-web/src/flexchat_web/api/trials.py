@@ -137,14 +137,13 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
     """
     response = turn.response
     made = response.tool_calls or ()
-    succeeded = bool(made) and all(entry.result.success for entry in made)
+    succeeded = bool(made) and turn.succeeded
     iterations = max((entry.iteration for entry in made), default=0)
-    failed = [entry for entry in made if not entry.result.success]
     details = {"tools_used": [entry.tool for entry in made], "iterations_used": iterations}
     if call.serving.settings.tokens:  # all tenants see the history, and none what another asked
-        why = f"failed: {', '.join(entry.tool for entry in failed)}"
+        why = f"failed: {', '.join(entry.tool for entry in turn.failed_calls)}"
     else:
-        why = "; ".join(entry.result.explained() for entry in failed)
+        why = "; ".join(entry.result.explained() for entry in turn.failed_calls)
         details["query"] = call.body["query"]
     why = why if made else "no tool was called"
     status = await _recorded(call, trial, succeeded=succeeded, details=details, error={**details, "error": why})
