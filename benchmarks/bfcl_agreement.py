@@ -29,9 +29,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flexchat.config.cases import Case
-from flexchat.validation.bfcl import read_bfcl
-from flexchat.validation.bfcl_rules import matches
+from flexchat_validation.bfcl_rules import matches
+from flexchat_validation.cases import Case
+from flexchat_validation.importers.bfcl import read_bfcl
 
 CATEGORIES = (
     *("simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance"),

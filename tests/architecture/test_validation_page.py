@@ -9,8 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 from flexchat.assembly import check_config
-from flexchat.config import cases
-from flexchat.validation.statistics import interval, verdict
+from flexchat_validation import cases
+from flexchat_validation.statistics import interval, verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "validation.md").read_text()

@@ -11,17 +11,17 @@ import pytest
 from flexchat import FlexChat, SyncFlexChat, tool
 from flexchat.calls.steps import STEPS
 from flexchat.cli.main import main
-from flexchat.config.cases import Case, ExpectedCall, ValidationTable
 from flexchat.domain import ToolResult
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.call import PLACES, Call, Origin
 from flexchat.plugin.host import PluginHost
-from flexchat.validation.attempts import ModelKey
-from flexchat.validation.trying import try_case
 from flexchat_langchain.client import LangChainClient
 from flexchat_langchain.model import FlexChatModel
 from flexchat_langchain.tools import langchain_tools
 from flexchat_testing import ScriptedProvider, calls, says
+from flexchat_validation.attempts import ModelKey
+from flexchat_validation.cases import Case, ExpectedCall, ValidationTable
+from flexchat_validation.trying import try_case
 from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
 from langchain_core.language_models import FakeMessagesListChatModel

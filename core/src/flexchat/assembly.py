@@ -15,11 +15,10 @@ from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
-from .errors import ConfigError, PathError, Problem, ProviderError, ToolDefinitionError, did_you_mean
-from .files import located
+from .errors import ConfigError, Problem, ProviderError, ToolDefinitionError, did_you_mean
 from .llms.llm import Llms
 from .llms.local_models import LocalModels
-from .plugin.contracts import ChatProvider, ConfigTable, ConversationStore, Reranker, Retriever
+from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
 from .plugin.foreign import contained, named
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
@@ -34,15 +33,6 @@ log = logging.getLogger(__name__)
 
 SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is named, since every command loads every plugin."""
-
-
-def _validation_table() -> type:
-    from .config.cases import ValidationTable  # its many classes are made only where they are needed
-
-    return ValidationTable
-
-
-VALIDATION = ConfigTable(name="validation", load=_validation_table, summary="Which models are tried with which cases.")
 
 Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore
 """What holds connections, and is closed with the chat."""
@@ -105,7 +95,6 @@ def assemble(
     store_entries = read_entries(reading, "stores", host.document_stores)
     read = read_tool_settings(reading, host)
     _read_tables(reading, host)
-    _check_store(reading)
     run_checks(reading, host, at_start=True)
     given = Llms.given(providers, reading.config.llms if reading.config is not None else {})
     opened = open_llms(reading, {name: entry for name, entry in entries.items() if name not in given})
@@ -303,7 +292,7 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
         {name: kind.config_class for name, kind in plugins.document_stores.by_name.items()},
         {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
-        {name: (table.load(), table.summary) for name, table in _config_tables(plugins).items()},
+        {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
         [*plugins.tools.by_name],
     )
 
@@ -334,13 +323,10 @@ def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
             (reading.problem if hint else reading.note)(("plugins", "block", index), text)
 
 
-def _config_tables(host: PluginHost) -> dict[str, ConfigTable]:
-    return {"validation": VALIDATION, **host.config_tables.by_name}
-
-
 def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
     """Have the tables of plugins read, and say why one is not; a key that nothing explains is left to the reading."""
-    kinds, tables = host.config_tables, _config_tables(host)
+    kinds = host.config_tables
+    tables = kinds.by_name
     reading.known_keys = sorted({*reading.known_keys, *tables})
     for name in [*reading.unread]:
         suspects = "; ".join(kinds.suspects(name))
@@ -357,15 +343,6 @@ def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
         ):
             del reading.unread[name]
             reading.problem((name,), f"nobody reads this table: {suspects}")
-
-
-def _check_store(reading: ReadConfig) -> None:
-    table = reading.config.tables.get("validation") if reading.config is not None else None
-    if table is not None and table.store:
-        try:
-            located(table.store)
-        except PathError as error:
-            reading.problem(("validation", "store"), str(error))
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:

@@ -2,13 +2,13 @@
 
 import pytest
 from flexchat import ChatRequest, ConfigError, FlexChat
-from flexchat.config.cases import AnswerCheck, Case, ValidationTable
 from flexchat.config.model import ResponseRule
 from flexchat.config.own_variables import OWN_NAMES
 from flexchat.errors import ChatRequestError
-from flexchat.validation.attempts import ModelKey
-from flexchat.validation.trying import try_case
 from flexchat_testing.scripted import ScriptedProvider
+from flexchat_validation.attempts import ModelKey
+from flexchat_validation.cases import AnswerCheck, Case, ValidationTable
+from flexchat_validation.trying import try_case
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},

@@ -12,7 +12,6 @@ from ..domain.text import counted
 from ..errors import ConfigError, Problem, did_you_mean
 from ..plugin.contracts import Command
 from ..plugin.host import PluginHost
-from .case_problems import cases_and_problems, in_order
 from .opening import config_file, prepare, the_config
 from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
@@ -61,8 +60,7 @@ def _check(args: argparse.Namespace) -> tuple[Config | None, list[Problem], list
         raise UsageError("there is nothing to check: no flexchat.toml or flexchat.json here; flexchat init writes one")
     host = prepare(args, read)
     problems, notes = check_config(read, host)
-    _, of_cases = cases_and_problems(read)
-    problems = in_order([*problems, *of_cases])
+    problems = [*ConfigError([*dict.fromkeys(problems)]).problems]  # by file and line, each once
     if problems or read.config is None:
         return None, problems, notes
     return read.config, [], [*notes, *_notes(read.config, read.document, host)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from . import (
     ask,
-    cases,
     chat,
     check,
     conversations,
@@ -13,12 +12,9 @@ from . import (
     init,
     models,
     plugins,
-    record,
     schema,
     tools,
     tools_lint,
-    validate,
-    validations,
 )
 
 OWN = {
@@ -32,13 +28,9 @@ OWN = {
         init,
         tools,
         tools_lint,
-        validate,
-        validations,
         models,
         plugins,
         check,
-        cases,
-        record,
         schema,
     )
     for command in module.COMMANDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat.validation.attempt_json import attempt_to_dict
-from flexchat.validation.attempts import Attempt
-from flexchat.validation.summary import stale_attempt
+from flexchat_validation.attempt_json import attempt_to_dict
+from flexchat_validation.attempts import Attempt
+from flexchat_validation.summary import stale_attempt
 
 from ..operations import Call, Json, Operation, Reply
 from .records import Records, Results

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 import attrs
 from flexchat import FlexChat
 from flexchat.plugin.foreign import named
-from flexchat.validation.attempts import Attempt
-from flexchat.validation.running import ValidationRun
-from flexchat.validation.store import Run, ValidationStore
+from flexchat_validation.attempts import Attempt
+from flexchat_validation.running import ValidationRun
+from flexchat_validation.store import Run, ValidationStore
 
 from ..problems import ApiError
 from ..serving import Serving

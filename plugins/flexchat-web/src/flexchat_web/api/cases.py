@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat.validation.fingerprint import case_hashes
+from flexchat_validation.fingerprint import case_hashes
 
 from ..problems import ApiError
 
 if TYPE_CHECKING:
-    from flexchat.config.cases import Case, ValidationTable
-    from flexchat.validation.reading import Cases
+    from flexchat_validation.cases import Case, ValidationTable
+    from flexchat_validation.reading import Cases
 
     from ..serving import Serving
 
 
 async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
     """Return the cases that can be used, and what is wrong with the others."""
-    from flexchat.validation.reading import usable_cases
+    from flexchat_validation.reading import usable_cases
 
     cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder)
     return cases, tuple(_from_the_folder(problem, f"{serving.folder}{os.sep}") for problem in problems)

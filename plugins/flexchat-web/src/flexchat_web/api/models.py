@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from flexchat import ModelInfo, ProviderError
-from flexchat.validation.tracker import ValidationRecord
+from flexchat_validation.tracker import ValidationRecord
 
 from ..operations import Call, Json, Operation, Reply
 from .records import Records, named_models, shown_status

@@ -12,12 +12,12 @@ from weakref import WeakKeyDictionary
 
 import attrs
 from flexchat import FlexChat, ModelInfo, ProviderError
-from flexchat.config.cases import table_of
 from flexchat.errors import UnknownNameError, did_you_mean
 from flexchat.files import located
-from flexchat.validation.fingerprint import Keys
-from flexchat.validation.store import ValidationStore
-from flexchat.validation.tracker import ModelValidationTracker
+from flexchat_validation.cases import table_of
+from flexchat_validation.fingerprint import Keys
+from flexchat_validation.store import ValidationStore
+from flexchat_validation.tracker import ModelValidationTracker
 
 from ..apart import Apart
 from ..operations import Written

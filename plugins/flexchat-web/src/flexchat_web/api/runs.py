@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat
-from flexchat.config.cases import table_of
-from flexchat.validation.attempt_json import attempt_to_dict
-from flexchat.validation.running import Plan, ValidationRun
-from flexchat.validation.store import Run, Tally, ValidationStore
+from flexchat_validation.attempt_json import attempt_to_dict
+from flexchat_validation.cases import table_of
+from flexchat_validation.running import Plan, ValidationRun
+from flexchat_validation.store import Run, Tally, ValidationStore
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
 from ..problems import ApiError

@@ -13,7 +13,7 @@ from flexchat import FlexChat, Turn
 from flexchat.config.document import document_of
 from flexchat.config.model import ResponseRule, RuleTools
 from flexchat.errors import ChatRequestError, ProviderRequestError
-from flexchat.validation.trying import is_the_models
+from flexchat_validation.trying import is_the_models
 
 from ..config.permitted import refused
 from ..operations import Call, Event, Json, Operation, Reply, Stream

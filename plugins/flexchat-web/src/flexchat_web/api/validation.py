@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.config.cases import table_of
-from flexchat.validation.fingerprint import case_hashes
-from flexchat.validation.store import Rows, ValidationStore, rows_of
-from flexchat.validation.summary import matrix, summarise
-from flexchat.validation.tracker import ModelValidationTracker
+from flexchat_validation.cases import table_of
+from flexchat_validation.fingerprint import case_hashes
+from flexchat_validation.store import Rows, ValidationStore, rows_of
+from flexchat_validation.summary import matrix, summarise
+from flexchat_validation.tracker import ModelValidationTracker
 
 from ..apart import Apart
 from ..checking import Unread
@@ -50,7 +50,7 @@ async def _validate(call: Call) -> Reply:
 
 
 async def _cases(call: Call) -> Reply:
-    from flexchat.validation.reading import aspects_of, expects, turns_of
+    from flexchat_validation.reading import aspects_of, expects, turns_of
 
     async with call.serving.chat() as chat:
         found, problems = await case_files.readable(call.serving, chat)

@@ -15,7 +15,7 @@ from flexchat.assembly import config_schema
 from flexchat.config.document import Document, document_of
 from flexchat.domain.copies import copied
 from flexchat.errors import PluginError
-from flexchat.validation.model_ids import wrong_models
+from flexchat_validation.model_ids import wrong_models
 
 from ..apart import Apart
 from ..operations import Call, Json, Operation, Reply, Text

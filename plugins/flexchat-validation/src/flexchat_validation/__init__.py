@@ -1,0 +1,22 @@
+"""Which models really call tools: cases, tries, and what they prove."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .store import ValidationStore
+    from .tracker import ModelValidationTracker, ValidationRecord
+
+__all__ = ["ModelValidationTracker", "ValidationRecord", "ValidationStore"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what opens a database when it is asked for: every start loads this plugin."""
+    if name == "ValidationStore":
+        from .store import ValidationStore
+
+        return ValidationStore
+    if name in __all__:
+        from . import tracker
+
+        return getattr(tracker, name)
+    raise AttributeError(f"module 'flexchat_validation' has no attribute {name!r}")

@@ -1,0 +1,121 @@
+"""What an argument and an answer must be, and what is wrong with those there are. Pure functions that never raise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .cases import AnswerCheck, ArgumentCheck, ExpectedCall
+from .wording import shown
+
+_LONGEST_SEARCH = 1_000_000
+
+
+def json_equal(a: Any, b: Any) -> bool:
+    """Return whether two values are the same JSON: 5 is 5.0, true is not 1, and the order of keys does not count."""
+    left = [(a, b)]
+    while left:
+        x, y = left.pop()
+        if isinstance(x, Mapping):
+            if not isinstance(y, Mapping) or x.keys() != y.keys():
+                return False
+            left += [(inner, y[name]) for name, inner in x.items()]
+        elif isinstance(x, (list, tuple)):
+            if not isinstance(y, (list, tuple)) or len(x) != len(y):
+                return False
+            left += zip(x, y, strict=True)
+        elif isinstance(x, bool) or isinstance(y, bool):
+            if x is not y:
+                return False
+        elif x != y:
+            return False
+    return True
+
+
+def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the arguments of a call, a sentence each without the tool's name."""
+    problems = []
+    for name, wanted in expected.arguments.items():
+        if name not in params:
+            problems.append(f"{name} is missing, expected {shown(wanted)}")
+        elif not json_equal(params[name], wanted):
+            problems.append(f"{name} is {shown(params[name])}, expected {shown(wanted)}")
+    for name, check in expected.check.items():
+        if name in params:
+            problems += _check_problems(name, params[name], check)
+        elif not check.optional:
+            problems.append(f"{name} is missing")
+    if not expected.other_arguments:
+        named = {*expected.arguments, *expected.check}
+        problems += [f"{name} was given, and is not expected" for name in params if name not in named]
+    return problems
+
+
+def answer_problems(check: AnswerCheck, content: str) -> list[str]:
+    """Return what is wrong with an answer, a sentence each."""
+    folded = content.casefold()
+    problems = [
+        f"the answer does not contain {shown(text)}" for text in check.contains if text.casefold() not in folded
+    ]
+    if check.regex is not None:
+        wrong = _pattern_problem(check.regex, content)
+        problems += [f"the answer is {shown(content)}, {wrong}"] if wrong else []
+    return problems
+
+
+def _check_problems(name: str, value: Any, check: ArgumentCheck) -> list[str]:
+    problems = []
+    if check.one_of is not None and not any(json_equal(value, wanted) for wanted in check.one_of):
+        options = ", ".join(shown(wanted, 40) for wanted in check.one_of[:10])
+        problems.append(f"{name} is {shown(value)}, expected one of {options}")
+    if check.regex is not None:
+        if not isinstance(value, str):
+            problems.append(f"{name} is {shown(value)}, expected a text")
+        else:
+            wrong = _pattern_problem(check.regex, value)
+            problems += [f"{name} is {shown(value)}, {wrong}"] if wrong else []
+    if check.near is not None and not _is_near(value, check.near, check.within):
+        most = f" (at most {check.within:g} away)" if check.within > 1e-6 else ""
+        problems.append(f"{name} is {shown(value)}, expected {check.near:g}{most}")
+    if check.schema is not None:
+        problems += value_problems(name, value, check.schema)
+    return problems
+
+
+def _is_near(value: Any, near: float, within: float) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return abs(value - near) <= within
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _pattern_problem(pattern: str, text: str) -> str | None:
+    from flexchat.host import PatternError, compile_pattern
+
+    try:
+        found = compile_pattern(pattern).found_in(text[:_LONGEST_SEARCH])
+    except PatternError as error:
+        return f"and its pattern cannot be used: {error}"
+    if found is None:
+        return "and searching it for the pattern took too long"
+    return None if found else f"expected a text with {shown(pattern)}"
+
+
+def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
+    """Return how the value of an argument does not fit a JSON Schema, a sentence each."""
+    from flexchat.host import Engine, TooMuchWorkError, not_finite, sentence, size_problems
+
+    try:
+        problems = size_problems({name: value}) or not_finite({name: value})
+        if problems:
+            return [*problems]
+        engine = Engine(schema)
+        engine.start()
+        errors = engine.errors(value)[:5]
+        for error in errors:
+            error.path.appendleft(name)
+        return [sentence(error) for error in errors]
+    except (TooMuchWorkError, RecursionError, ArithmeticError):
+        return [f"{name} is too large or too deep to be checked against its schema"]

@@ -1,0 +1,102 @@
+"""One try of one case at one model: what was done, and what the judge says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+from flexchat import Usage
+
+Outcome = Literal["passed", "failed", "error"]
+"""An error says nothing about the model (the service was away, refused a key): it is not counted, and tried again."""
+
+ASPECTS = ("right_tool", "right_arguments", "abstains", "parallel", "recovers")
+"""What a case can show of a model; each is judged where the case asks for it."""
+
+
+@attrs.frozen(kw_only=True)
+class ModelKey:
+    """What results are valid for. They go stale when any part of it changes.
+
+    Attributes:
+        model_id: "SERVICE/MODEL"; the model's own name may have slashes and colons.
+        digest: Of the model's weights, where its service tells.
+        package: Distribution and version of the provider's plugin: "flexchat-openai 0.1.0".
+        tools: SHA-256 of names, descriptions and parameters of the tools that were offered; None if not known.
+    """
+
+    model_id: str
+    digest: str | None = None
+    package: str = ""
+    tools: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class CallMade:
+    """A tool call as it happened.
+
+    Attributes:
+        raw_arguments: What the model wrote as arguments, if that could not be read; else None, and params say it.
+        turn: Which message of the case it answered, from 0.
+        iteration: Which answer of the model asked for it, from 1.
+        result: The specified envelope: success, result or error, tool_name, execution_time_ms.
+    """
+
+    tool: str
+    params: Mapping[str, Any]
+    result: Mapping[str, Any]
+    turn: int = 0
+    iteration: int = 1
+    raw_arguments: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Judgement:
+    """What the judge says of an attempt.
+
+    Attributes:
+        aspects: For each of ASPECTS that the case asks for, whether the model did it.
+        problems: What is wrong, a sentence each; empty if it passed.
+    """
+
+    passed: bool
+    aspects: Mapping[str, bool] = attrs.field(factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Attempt:
+    """A try, as it is kept.
+
+    Attributes:
+        id: 32 hexadecimal digits.
+        run: Id of the run it belongs to; None for a single test and for what was imported.
+        case: Name of the case; None for a test without one.
+        case_hash: SHA-256 of the case and the tools it was tried with: results of another text are stale.
+        repetition: Of the case in its run, from 0.
+        problems: Why it failed, or why it came to nothing.
+        content: The last answer.
+        cost: US dollars; None if the price is not known.
+        at: When it ended: ISO 8601, UTC.
+        tests, successes: How many tests it stands for: 1, or more in a summary that was imported.
+    """
+
+    id: str
+    key: ModelKey
+    outcome: Outcome
+    at: str
+    run: str | None = None
+    case: str | None = None
+    case_hash: str | None = None
+    repetition: int = 0
+    aspects: Mapping[str, bool] = attrs.field(factory=dict)
+    problems: tuple[str, ...] = ()
+    calls: tuple[CallMade, ...] = ()
+    content: str = ""
+    usage: Usage | None = None
+    cost: float | None = None
+    elapsed_ms: float = 0.0
+    details: Any = None
+    tests: int = 1
+    successes: int = 0

@@ -1,0 +1,213 @@
+"""Files of validation cases: where they are, what stands in them, and on which line."""
+
+from __future__ import annotations
+
+import glob
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from flexchat import ConfigError, Problem
+from flexchat.files import read_file
+from flexchat.host import said_of_json
+
+from .cases import Case, CaseFile
+from .checking import Flaw, Offered, Place, flaws_of
+
+if TYPE_CHECKING:
+    from flexchat.host import ConfigDocument
+
+SUFFIXES = (".toml", ".json", ".jsonl")
+"""What files of cases end in. A .jsonl has a case on each line, the others have them in a list ``cases``."""
+
+
+@attrs.frozen
+class Found:
+    """A case that could be read.
+
+    Attributes:
+        where: A problem without a text.
+        usable: Nothing is wrong with it.
+    """
+
+    case: Case
+    where: Problem
+    usable: bool
+
+
+def named_files(
+    patterns: Iterable[str], folder: Path, document: ConfigDocument | None = None
+) -> tuple[list[Path], list[Problem]]:
+    """Return the files that patterns from a folder name, and what is wrong with what they name.
+
+    Args:
+        document: The configuration whose validation.files they are, for its lines.
+    """
+    files: list[Path] = []
+    problems: list[Problem] = []
+    for index, pattern in enumerate(patterns):
+        try:
+            found = [Path(name) for name in sorted(glob.glob(str(folder / pattern), recursive=True))]
+        except ValueError:  # no file can have this name
+            found = []
+        texts = [text for path in found if (text := _no_file(path, pattern, alone=len(found) == 1))]
+        files += [path for path in found if path.is_file()]
+        if not found:
+            texts.append(f"there is no such file: {pattern}")
+        place: Place = ("validation", "files", index)
+        for text in texts:
+            path = f"validation.files[{index}]"
+            problems.append(document.problem(place, text) if document else Problem(path=path, text=text))
+    return files, problems
+
+
+def cases_in(file: Path, offered: Offered) -> tuple[list[Found], list[Problem]]:
+    """Return the cases of a file, and everything that is wrong with it."""
+    from flexchat.host import structure
+
+    try:
+        document = _document(file)
+    except ConfigError as error:
+        return [], list(error.problems)
+    problems = list(document.problems)
+    listed = isinstance(document.data.get("cases", []), list)
+    _, wrong = structure({**document.data, **({"cases": []} if listed else {})}, CaseFile)
+    problems += [document.problem(flaw.place, flaw.text, flaw.at) for flaw in wrong]
+    found, more = rows_of(document, ("cases",), offered)
+    return found, [*problems, *more]
+
+
+def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[list[Found], list[Problem]]:
+    """Return the cases that a list in a document has, and everything that is wrong with each."""
+    from flexchat.host import structure
+
+    rows: Any = document.data
+    for key in place:
+        rows = rows.get(key) if isinstance(rows, dict) else None
+    found: list[Found] = []
+    problems: list[Problem] = []
+    for index, row in enumerate(rows if isinstance(rows, list) else ()):
+        here = (*place, index)
+        case, flaws = structure(row, Case)
+        more = [*flaws_of(case, offered)] if case is not None else [*_more_flaws(row, flaws, offered)]
+        for flaw in flaws:
+            at = None if flaw.at is None else (*here, *flaw.at)
+            problems.append(document.problem((*here, *flaw.place), flaw.text, at))
+        problems += [document.problem((*here, *flaw.place), flaw.text) for flaw in more]
+        if case is not None:
+            found.append(Found(case, document.problem((*here, "name"), ""), usable=not more))
+    return found, problems
+
+
+def read_text(file: Path) -> str:
+    """Return a file's text.
+
+    Raises:
+        ConfigError: It is missing, unreadable, too large or no UTF-8.
+    """
+    from flexchat.host import MAX_BYTES
+
+    try:
+        return read_file(file, most=MAX_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _failed(file, "the file is not UTF-8") from None
+    except OSError as error:
+        raise _failed(file, f"{error.strerror}") from None
+
+
+def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
+    """Return the objects of a file with one JSON object on each line, each with its line; empty lines are left out.
+
+    Raises:
+        ConfigError: It cannot be read, with every line that is no JSON object.
+    """
+    from flexchat.host import document_of
+
+    rows: list[tuple[int, dict[str, Any]]] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(read_text(file).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("expected an object: {…}")
+            document = document_of(row)
+        except ConfigError as error:
+            problems += [attrs.evolve(p, source=str(file), line=number) for p in error.problems]
+        except (ValueError, RecursionError) as error:
+            text = "nested too deeply" if isinstance(error, RecursionError) else _json_problem(error)
+            problems.append(
+                Problem(path="", text=f"this line is not a JSON object: {text}", source=str(file), line=number)
+            )
+        else:
+            problems += [attrs.evolve(p, source=str(file), line=number) for p in document.problems]
+            rows.append((number, row))
+    if problems:
+        raise ConfigError(problems)
+    return rows
+
+
+def _json_problem(error: Exception) -> str:
+    return f"{said_of_json(error)} (column {error.colno})" if isinstance(error, json.JSONDecodeError) else str(error)
+
+
+def _failed(file: Path, text: str) -> ConfigError:
+    return ConfigError([Problem(path="", text=text, source=str(file))])
+
+
+def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[Flaw]:
+    """Yield what else is wrong with a case that cannot be read: what is, without the parts that keep it from that."""
+    from flexchat.host import copied, structure
+
+    rest = copied(row)
+    wrong = [flaw.at or flaw.place for flaw in flaws]
+    for place in wrong:
+        holder = rest
+        for key in place[:-1]:
+            holder = holder[key] if isinstance(holder, (dict, list)) else None
+        if not (place and isinstance(holder, dict) and place[-1] in holder):
+            return  # the whole case, an item of a list, or what is missing
+        del holder[place[-1]]
+    case, _ = structure(rest, Case)
+    for flaw in flaws_of(case, offered) if case is not None else ():
+        at = flaw.place
+        if not any(at[: len(place)] == place or place[: len(at)] == at for place in wrong):
+            yield flaw
+
+
+def _no_file(path: Path, pattern: str, *, alone: bool) -> str:
+    """Return what is wrong with something that a pattern has found; a folder among the files is none."""
+    if path.is_file():
+        return ""
+    if path.is_symlink() and not path.exists():
+        return f"{path.name} is a link to what is not there"
+    if alone or path.suffix in SUFFIXES:
+        name = pattern.rstrip("/") if alone else path.name
+        return f"{name} is a folder: {name}/* are its files" if path.is_dir() else f"{name} is no file"
+    return ""
+
+
+def _document(file: Path) -> ConfigDocument:
+    from flexchat.host import ConfigDocument, read_document
+
+    if file.suffix.lower() not in SUFFIXES:
+        raise _failed(file, f"a file of cases ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+    if file.suffix.lower() != ".jsonl":
+        try:
+            return read_document(file)
+        except ConfigError as error:
+            raise ConfigError([*map(_of_a_file_of_cases, error.problems)]) from None
+    rows = json_lines(file)
+    return ConfigDocument(
+        source=str(file),
+        data={"cases": [row for _, row in rows]},
+        lines={("cases", index): number for index, (number, _) in enumerate(rows)},
+    )
+
+
+def _of_a_file_of_cases(problem: Problem) -> Problem:
+    text = problem.text.replace("a configuration is one table: {…}", 'a file of cases is one table: {"cases": […]}')
+    return attrs.evolve(problem, text=text)

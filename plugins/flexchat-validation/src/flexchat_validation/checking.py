@@ -1,0 +1,250 @@
+"""What makes a case unusable: it expects nothing, names what is not there, holds a pattern or schema that is none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from flexchat import ToolDefinition
+from flexchat.host import ToolDefinitionError, did_you_mean
+from flexchat.plugin import Implementation
+
+from .arguments import value_problems
+from .cases import AnswerCheck, ArgumentCheck, Case, ExpectedCall, ExpectedTurn
+
+if TYPE_CHECKING:
+    from flexchat.host import Config
+
+NOTHING_EXPECTED = "a case that expects nothing proves nothing: say calls or no_call = true"
+
+Place = tuple[str | int, ...]
+
+
+@attrs.frozen
+class Flaw:
+    """Something wrong with a case: where below it, and what."""
+
+    place: Place
+    text: str
+
+    def sentence(self) -> str:
+        """Return both in one line."""
+        from flexchat.host import spoken_path
+
+        return ": ".join(part for part in (spoken_path(self.place), self.text) if part)
+
+
+@attrs.frozen(kw_only=True)
+class Offered:
+    """The tools a case may name.
+
+    Attributes:
+        parameters: Their schemas by name; None where the schema is a plugin's.
+    """
+
+    parameters: Mapping[str, Mapping[str, Any] | None] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(cls, config: Config, more: Collection[str] = ()) -> Offered:
+        """Return those of a configuration's registry, and more whose schemas are not known."""
+        own = {entry.name: entry.parameters for entry in config.tools.registry}
+        return cls(parameters={**dict.fromkeys(more), **own})
+
+    def to(self, case: Case) -> Offered:
+        """Return those that a case offers to the model."""
+        # Where a name of tools is wrong it is not known what is offered: one problem, and none for each call.
+        all_of_them = case.tools is None or not self.parameters.keys() >= {*case.tools}
+        chosen = {name: s for name, s in self.parameters.items() if all_of_them or name in (case.tools or ())}
+        return Offered(parameters={**chosen, **{tool.name: tool.parameters for tool in case.own_tools}})
+
+
+def flaws_of(case: Case, offered: Offered) -> Iterator[Flaw]:
+    """Yield everything that is wrong with a case.
+
+    Args:
+        offered: The tools of the configuration.
+    """
+    if not case.name.strip():
+        yield Flaw(("name",), "the name is empty")
+    yield from _expectation(case)
+    yield from _tools(case, offered)
+    names = offered.to(case).parameters
+    yield from _mocks(case, names)
+    for index, turn in enumerate(case.turns):
+        yield from _turn((("turns", index)), turn, names)
+    yield from _calls((), case, names)
+    if case.possible_answers is not None:
+        yield from _possible_answers(case, names)
+
+
+def _expectation(case: Case) -> Iterator[Flaw]:
+    if (case.message is None) == (not case.turns):
+        yield Flaw((), "say message, or turns for several messages" + ("" if case.turns else "; there is neither"))
+    if case.message is not None and not case.message.strip():
+        yield Flaw(("message",), "the message is empty")
+    answers = case.possible_answers is not None
+    if case.turns:
+        said = [key for key in ("calls", "no_call", "answer") if getattr(case, key)]
+        yield from (Flaw((key,), "with several messages, this is said in each of the turns") for key in said)
+        if answers:
+            yield Flaw(("possible_answers",), "the leaderboard's rules know one message, no turns")
+        return
+    if answers and case.calls is not None:
+        yield Flaw(("possible_answers",), "it stands in place of calls: say one of the two")
+    if answers and case.judge != "bfcl":
+        yield Flaw(("possible_answers",), 'it is for the leaderboard\'s rules: say judge = "bfcl" with it')
+    if case.judge == "bfcl" and not answers and not case.no_call:
+        yield Flaw(("judge",), "the leaderboard's rules need its ground truth: say possible_answers or no_call = true")
+    elif not case.calls and not case.no_call and not case.possible_answers:
+        yield Flaw((), NOTHING_EXPECTED)
+    if case.no_call and (case.calls or case.possible_answers):
+        yield Flaw(("no_call",), "calls and no_call contradict each other")
+
+
+def _turn(place: Place, turn: ExpectedTurn, names: Mapping[str, Any]) -> Iterator[Flaw]:
+    if not turn.message.strip():
+        yield Flaw((*place, "message"), "the message is empty")
+    if not turn.calls and not turn.no_call:
+        yield Flaw(place, NOTHING_EXPECTED)
+    if turn.calls and turn.no_call:
+        yield Flaw((*place, "no_call"), "calls and no_call contradict each other")
+    yield from _calls(place, turn, names)
+
+
+def _tools(case: Case, offered: Offered) -> Iterator[Flaw]:
+    known = offered.parameters
+    for index, name in enumerate(case.tools or ()):
+        if name not in known:
+            text = f"the config has no tool '{name}'{did_you_mean(name, known)}"
+            yield Flaw(("tools", index), f"{text}; one of the case's own stands in own_tools")
+    seen: set[str] = set()
+    for index, tool in enumerate(case.own_tools):
+        place: Place = ("own_tools", index)
+        if tool.name in seen:
+            yield Flaw(place, f"another of the case's own tools is called '{tool.name}' already")
+        seen.add(tool.name)
+        try:
+            ToolDefinition(
+                name=tool.name,
+                description=tool.description,
+                parameters=tool.parameters,
+                implementation=Implementation(type="mock"),
+            )
+        except ToolDefinitionError as error:
+            yield Flaw(place, str(error))
+        else:
+            yield from _schema((*place, "parameters"), tool.parameters)
+
+
+def _mocks(case: Case, names: Mapping[str, Any]) -> Iterator[Flaw]:
+    for name, mock in case.mocks.items():
+        place: Place = ("mocks", name)
+        if name not in names:
+            yield Flaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
+        if mock.times is not None and mock.error is None:
+            yield Flaw((*place, "times"), "it counts failures: say error with it")
+        if mock.error is not None and mock.times is None and mock.result is not None:
+            yield Flaw((*place, "result"), "the tool always fails, so this is never returned: say times with it")
+
+
+def _calls(place: Place, turn: ExpectedTurn | Case, names: Mapping[str, Any]) -> Iterator[Flaw]:
+    for index, call in enumerate(turn.calls or ()):
+        yield from _call((*place, "calls", index), call, names)
+    if turn.answer is not None:
+        yield from _answer((*place, "answer"), turn.answer)
+
+
+def _call(place: Place, call: ExpectedCall, names: Mapping[str, Any]) -> Iterator[Flaw]:
+    if call.tool not in names:
+        known = ", ".join(sorted(names)[:10]) or "none"
+        text = f"the case offers no tool '{call.tool}'{did_you_mean(call.tool, names)}"
+        yield Flaw((*place, "tool"), f"{text}; it offers: {known}")
+    schema = names.get(call.tool)
+    for key, given in (("arguments", call.arguments), ("check", call.check)):
+        for name in given:
+            if not _takes(schema, name):
+                known_names = schema.get("properties", {}) if schema else {}
+                text = f"{call.tool} has no parameter '{name}'{did_you_mean(name, known_names)}"
+                yield Flaw((*place, key, name), text)
+    for name, value in call.arguments.items():
+        for problem in _refusals(schema, name, value):
+            yield Flaw((*place, "arguments", name), f"{call.tool} would refuse it: {problem}")
+    for name, check in call.check.items():
+        here = (*place, "check", name)
+        if name in call.arguments:
+            yield Flaw(here, "arguments says already what it must be: say it in one of the two")
+        yield from _check(here, check)
+
+
+def _takes(schema: Mapping[str, Any] | None, name: str) -> bool:
+    if schema is None or not isinstance(schema.get("properties"), Mapping):
+        return True
+    elsewhere = ("additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if")
+    return name in schema["properties"] or any(schema.get(keyword) for keyword in elsewhere)
+
+
+def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[str]:
+    """Return why a tool does not take a value, which can therefore not be expected."""
+    from flexchat.host import schema_problems
+
+    properties = schema.get("properties") if schema else None
+    own = properties.get(name) if isinstance(properties, Mapping) else None
+    if not isinstance(own, Mapping) or "$ref" in str(own) or schema_problems(own):
+        return []
+    return value_problems(name, value, own)
+
+
+def _check(place: Place, check: ArgumentCheck) -> Iterator[Flaw]:
+    if check.one_of is not None and not check.one_of:
+        yield Flaw((*place, "one_of"), "it may have no value at all: name one")
+    if check.regex is not None:
+        yield from _pattern((*place, "regex"), check.regex)
+    if check.schema is not None:
+        yield from _schema((*place, "schema"), check.schema)
+    if check.near is None and check.within != attrs.fields(ArgumentCheck).within.default:
+        yield Flaw((*place, "within"), "it says how far from near: say near with it")
+
+
+def _answer(place: Place, answer: AnswerCheck) -> Iterator[Flaw]:
+    if not answer.contains and answer.regex is None:
+        yield Flaw(place, "it asks for nothing: say contains or regex")
+    if answer.regex is not None:
+        yield from _pattern((*place, "regex"), answer.regex)
+
+
+def _pattern(place: Place, pattern: str) -> Iterator[Flaw]:
+    from flexchat.host import MISSING, PatternError, compile_pattern
+
+    try:
+        compile_pattern(pattern)
+    except PatternError as error:
+        missing = str(error) == MISSING
+        yield Flaw(place, _NEEDS_ENGINE if missing else f"this is not a regular expression: {error}")
+
+
+_NEEDS_ENGINE = "regular expressions need their engine: pip install 'flexchat-core[regex]'"
+
+
+def _schema(place: Place, schema: Mapping[str, Any]) -> Iterator[Flaw]:
+    from flexchat.host import schema_problems
+
+    for problem in schema_problems(schema):
+        yield Flaw(place, problem)
+
+
+def _possible_answers(case: Case, names: Mapping[str, Any]) -> Iterator[Flaw]:
+    if not case.possible_answers:
+        yield Flaw(("possible_answers",), NOTHING_EXPECTED)
+    for index, answer in enumerate(case.possible_answers or ()):
+        place: Place = ("possible_answers", index)
+        arguments = next(iter(answer.values()), None)
+        if len(answer) != 1 or not isinstance(arguments, Mapping):
+            yield Flaw(place, "expected one tool's name with a table of its arguments")
+            continue
+        (name,) = answer
+        if name not in names:
+            yield Flaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
+        for argument, values in arguments.items():
+            if not isinstance(values, (list, tuple)) or not values:
+                yield Flaw((*place, name, argument), "expected a list of the values it may have")

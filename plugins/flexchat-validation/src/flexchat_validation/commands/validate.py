@@ -1,0 +1,300 @@
+"""flexchat validate: try models with cases, and say which can be trusted with tools."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+from flexchat import ChatRequestError, ConfigError, FlexChat
+from flexchat.files import located, refuse_other
+from flexchat.host import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    Terminal,
+    UsageError,
+    introduce,
+    one_note_for_each_service,
+    open_chat,
+    the_config,
+)
+from flexchat.plugin import Command
+
+if TYPE_CHECKING:
+    from flexchat.host import ReadConfig
+
+    from ..cases import Case, ValidationTable  # making these classes takes a while
+    from ..reading import Cases
+    from ..running import ValidationRun
+    from ..store import Run, ValidationStore
+    from .validate_report import Report
+
+FAIL_ON = ("undecided", "not-validated", "failure")
+
+NO_CASES = """there is no case to try. A case says what a model should do with a message:
+
+  [[validation.cases]]
+  name = "weather in Paris"
+  message = "What is the weather in Paris?"
+  calls = [{ tool = "get_weather", arguments = { location = "Paris" } }]
+
+It goes into the configuration, or into a file named in validation.files. flexchat record makes one of a conversation"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what validate takes."""
+    parser.add_argument(
+        "--model",
+        metavar="SERVICE/MODEL",
+        action="append",
+        default=[],
+        help="a model to try; repeatable; absent: validation.models, else those the rules name",
+    )
+    parser.add_argument("--runs", metavar="N", type=int, help="how often each case is tried; absent: validation.runs")
+    parser.add_argument(
+        "--cases",
+        metavar="FILE|NAME",
+        action="append",
+        default=[],
+        help="a file of cases, in place of the configuration's; or the name of one case; repeatable",
+    )
+    parser.add_argument("--tag", metavar="TAG", action="append", default=[], help="only cases with one of these tags")
+    parser.add_argument(
+        "--resume",
+        metavar="RUN",
+        nargs="?",
+        const="",
+        help="go on with a run that was not finished: the last one, or the one whose id begins so",
+    )
+    parser.add_argument(
+        "--run-tools", action="store_true", help="really run tools that change something; else they only say success"
+    )
+    parser.add_argument("--concurrency", metavar="N", type=int, help="attempts under way at once at one service")
+    parser.add_argument("--junit", metavar="FILE", help="write the attempts as JUnit XML")
+    parser.add_argument("--store", metavar="FILE", help="database of the results; absent: validation.store")
+    parser.add_argument(
+        "--fail-on",
+        choices=FAIL_ON,
+        default="undecided",
+        help="when the exit status is 1: unless every model is validated (undecided, the default), if one is not "
+        "validated, or if any attempt failed",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the attempts and print what they prove. Status 0 if --fail-on finds nothing, else 1; 130 if interrupted."""
+    _check(args)
+    terminal: Terminal = args.terminal
+    with contextlib.nullcontext() if terminal.verbose else one_note_for_each_service():
+        return asyncio.run(_validate(args))
+
+
+def store_path(named: str | None, table: ValidationTable, file: Path | None) -> Path | None:
+    """Return where results are kept: --store, else validation.store, from the configuration's folder; else None."""
+    if named is not None:
+        return located(named)
+    if table.store is None:
+        return None
+    return located(table.store, file.parent if file else None)
+
+
+async def _validate(args: argparse.Namespace) -> int:
+    from ..store import ValidationStore
+    from .validate_report import print_report, report_of, write_junit
+    from .validate_watch import watch
+
+    terminal: Terminal = args.terminal
+    read = the_config(args)
+    file = read.path if read else None
+    _end_like_ctrl_c(signal.SIGTERM)
+    async with open_chat(args) as chat:
+        table = _table(chat, args)
+        store = ValidationStore(store_path(args.store, table, file))
+        async with contextlib.aclosing(store):
+            try:
+                run, known_cases = await _planned(chat, table, store, read, args)
+            except ChatRequestError as error:
+                raise UsageError(str(error)) from None
+            if not args.json:
+                introduce(chat, args)
+            interrupted = False
+            try:
+                await watch(run, terminal)
+            except asyncio.CancelledError:  # Ctrl-C
+                interrupted = True
+            report = await report_of(run, store, known_cases=known_cases)
+            print_report(report, terminal, as_json=args.json)
+            if not report.complete:
+                terminal.say(_how_to_go_on(report, args))
+            if args.junit:
+                write_junit(Path(args.junit), report)
+            return INTERRUPTED if interrupted else _status(report, args.fail_on)
+
+
+def _end_like_ctrl_c(number: int) -> None:
+    """Let a signal interrupt the run: what is done is kept, and the report is printed."""
+    task = asyncio.current_task()
+    if task is not None:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or another thread
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+
+
+def _check(args: argparse.Namespace) -> None:
+    for option in ("runs", "concurrency"):
+        number = getattr(args, option)
+        if number is not None and number < 1:
+            raise UsageError(f"--{option} is at least 1, not {number}")
+    if args.junit:
+        _check_output(Path(args.junit))
+    if args.resume is not None:
+        given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
+        if given:
+            raise UsageError(f"--resume goes on with a run as it was planned: leave out --{given[0]}")
+
+
+def _check_output(path: Path) -> None:
+    """See whether a file can be written, now and not after an hour.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if not os.path.isdir(path.parent):
+        raise UsageError(f"--junit: there is no folder '{path.parent}'")
+    try:
+        refuse_other(path)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise UsageError(f"--junit: '{path}' cannot be written: {error.strerror or error}") from None
+
+
+def _table(chat: FlexChat, args: argparse.Namespace) -> ValidationTable:
+    from ..cases import table_of
+
+    table = table_of(chat.config)
+    return attrs.evolve(
+        table,
+        run_tools=table.run_tools or args.run_tools,
+        concurrency=args.concurrency or table.concurrency,
+        runs=args.runs or table.runs,
+    )
+
+
+async def _planned(
+    chat: FlexChat, table: ValidationTable, store: ValidationStore, read: ReadConfig | None, args: argparse.Namespace
+) -> tuple[ValidationRun, int]:
+    """Return the run, and how many cases there were to choose from."""
+    from ..running import Plan, ValidationRun
+
+    file = read.path if read else None
+    config = _whole_path(file)
+    if args.resume is not None:
+        earlier = await _unfinished(store, args.resume, config)
+        settings = earlier.settings
+        table = attrs.evolve(table, run_tools=table.run_tools or bool(settings.get("run_tools")))
+        known = _cases(chat, file, settings.get("files") or ()).cases
+        return await ValidationRun.resume(chat, earlier.id, known, store, table=table), len(known)
+    files, names = _files_and_names(args.cases)
+    cases = _cases(chat, file, files)
+    plan = Plan(
+        models=tuple(dict.fromkeys(args.model)) or _models(chat, table, read),
+        cases=_chosen(cases, names, args.tag),
+        runs=table.runs,
+    )
+    settings = {"config": config, "files": [str(path) for path in files], "run_tools": table.run_tools}
+    return await ValidationRun.begin(chat, plan, store, table=table, settings=settings), len(cases.cases)
+
+
+def _whole_path(file: Path | None) -> str | None:
+    return os.path.realpath(file) if file else None
+
+
+async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -> Run:
+    runs = await store.runs(1000)
+    if wanted:
+        found = [run for run in runs if run.id.startswith(wanted)]
+        if len(found) != 1:
+            raise UsageError(f"--resume {wanted}: {f'{len(found)} runs begin so' if found else 'there is no such run'}")
+        return found[0]
+    mine = [run for run in runs if run.settings.get("config") == config]
+    open_ = [run for run in mine if run.state not in ("finished", "running")]
+    if not open_:
+        raise UsageError(f"--resume: no run of {config or 'the demo'} is unfinished")
+    return open_[0]
+
+
+def _cases(chat: FlexChat, file: Path | None, files: Sequence[str | Path]) -> Cases:
+    from ..cases import table_of
+    from ..reading import read_cases
+
+    config = chat.config
+    table = table_of(config)
+    if files:  # in place of the configuration's
+        table = attrs.evolve(table, cases=(), files=())
+    config = attrs.evolve(config, tables={**config.tables, "validation": table})
+    return read_cases(config, file.parent if file else None, files=[Path(path) for path in files])
+
+
+def _files_and_names(given: Sequence[str]) -> tuple[list[Path], list[str]]:
+    files = [word for word in given if Path(word).suffix in (".toml", ".json", ".jsonl") or os.path.isfile(word)]
+    return [Path(os.path.realpath(word)) for word in files], [word for word in given if word not in files]
+
+
+def _chosen(cases: Cases, names: Sequence[str], tags: Sequence[str]) -> tuple[Case, ...]:
+    if not cases.cases:
+        raise UsageError(NO_CASES)
+    chosen = cases.chosen(names, tags)
+    if not chosen:
+        raise UsageError("none of the cases named has one of the tags")
+    return chosen
+
+
+def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> tuple[str, ...]:
+    from ..model_ids import wrong_models
+
+    if table.models:
+        problems = wrong_models(chat.config, read.document if read else None)
+        if problems:
+            raise ConfigError(problems)
+        return tuple(dict.fromkeys(table.models))
+    named = [chat.llms.resolve(rule.llm, rule.model) for rule in chat.config.responses if rule.llm in chat.llms]
+    found = tuple(dict.fromkeys(f"{llm.name}/{model}" for llm, model in named if model))
+    if not found:
+        raise UsageError("no rule names a model: say which to try with --model SERVICE/MODEL, or in validation.models")
+    return found
+
+
+def _how_to_go_on(report: Report, args: argparse.Namespace) -> str:
+    options = "".join(f" --{name} {value}" for name in ("config", "store") if (value := getattr(args, name)))
+    kept = report.progress.passed + report.progress.failed
+    return (
+        f"{kept} of {report.progress.planned} attempts are kept; flexchat validate --resume{options} makes the others"
+    )
+
+
+def _status(report: Report, fail_on: str) -> int:
+    if fail_on == "failure":
+        fine = all(a.outcome == "passed" for a in report.attempts)
+    elif fail_on == "not-validated":
+        fine = not any(m.verdict.status == "not_validated" for m in report.models)
+    else:
+        fine = all(m.validated for m in report.models)
+    return OK if fine and report.complete else FAILED
+
+
+COMMANDS = (
+    Command(
+        name="validate",
+        summary="try models with cases, and say which can be trusted with tools",
+        add_arguments=add_arguments,
+        run=run,
+    ),
+)

@@ -1,0 +1,226 @@
+"""What a validation run came to: for people, as JSON, and as JUnit XML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat import StorageError
+from flexchat.host import Style, Terminal, one_line
+from flexchat.storage import replacing
+
+from ..attempt_json import attempt_to_dict
+from ..attempts import Attempt
+from ..junit import junit_xml
+from ..running import Plan, Progress, ValidationRun
+from ..statistics import LINE, Verdict
+from ..store import Run, ValidationStore, run_to_dict
+from ..summary import ModelSummary, summarise
+from .validate_watch import count, duration
+
+_MOST_FAILURES = 20
+_MOST_PROBLEMS = 3
+_STYLES: dict[str, Style] = {"not_validated": "red", "validated": "bold"}
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """A run and what it proves.
+
+    Attributes:
+        attempts: Of this run; what came to nothing and was made again later is left out.
+        models: What is known of its models from these cases, earlier runs included.
+        known_cases: How many cases there were to choose from.
+    """
+
+    run: Run
+    plan: Plan
+    progress: Progress
+    attempts: tuple[Attempt, ...]
+    models: tuple[ModelSummary, ...]
+    known_cases: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything planned was made and came to something."""
+        return self.progress.passed + self.progress.failed == self.progress.planned
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        progress = self.progress
+        counted = {name: getattr(progress, name) for name in ("done", "passed", "failed", "errors")}
+        return {
+            "run": run_to_dict(self.run) | counted,
+            "models": [model.to_dict() for model in self.models],
+            "attempts": [attempt_to_dict(attempt) for attempt in self.attempts],
+            "elapsed_s": round(progress.elapsed_s, 3),
+            "input_tokens": progress.input_tokens,
+            "output_tokens": progress.output_tokens,
+            "cost": None if progress.unpriced else progress.cost,
+            "unpriced": list(progress.unpriced),
+        }
+
+
+async def report_of(run: ValidationRun, store: ValidationStore, *, known_cases: int) -> Report:
+    """Return what a run came to."""
+    last: dict[tuple[str, str | None, int], Attempt] = {}
+    for attempt in await store.attempts(run=run.run.id):
+        place = (attempt.key.model_id, attempt.case, attempt.repetition)
+        if attempt.outcome != "error" or place not in last or last[place].outcome == "error":
+            last[place] = attempt
+    known = [attempt for model_id in run.plan.models for attempt in await store.attempts(model_id=model_id)]
+    return Report(
+        run=run.run,
+        plan=run.plan,
+        progress=run.progress,
+        attempts=tuple(last.values()),
+        models=summarise(known, run.keys, run.hashes, runs=await store.runs(-1)),
+        known_cases=known_cases,
+    )
+
+
+def write_junit(path: Path, report: Report) -> None:
+    """Write the run as JUnit XML.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    try:
+        with replacing(path) as file:
+            file.write(junit_xml(report.plan, report.attempts))
+    except OSError as error:
+        raise StorageError(f"'{path}' cannot be written: {error.strerror or error}") from None
+
+
+def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
+    """Print the verdicts, what failed, and what it took."""
+    if as_json:
+        terminal.json(report.to_dict())
+        return
+    for model in report.models:
+        _print_model(model, report, terminal)
+    _print_failures(report, terminal)
+    _print_errors(report, terminal)
+    terminal.paragraph(_summary(report), indent="")
+    if report.run.problem:
+        terminal.paragraph(_problem(report), indent="")
+
+
+def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
+    """Print verdicts under each other: what of, the verdict, how many were right, the interval, what is missing.
+
+    The interval is rounded outwards: one that touches the line is not shown as if it cleared it.
+    """
+    columns = [
+        (
+            f"  {name}",
+            found.status.replace("_", " "),
+            f"{found.successes:,} of {found.tests:,} right" if found.tests else "no tests",
+            f"{math.floor(found.low * 100)}-{math.ceil(found.high * 100)} %" if found.tests else "",
+            f"needs {found.more:,} more" if found.more else "",
+        )
+        for name, found in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*columns, strict=True)]
+    for (_, found), cells in zip(rows, columns, strict=True):
+        line = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True))
+        terminal.out(line.rstrip(), _STYLES.get(found.status, "plain"))
+
+
+def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> None:
+    terminal.out(model.model_id, "bold")
+    aspects = [(aspect.replace("_", " "), found) for aspect, found in model.aspects.items()]
+    rows = [("stale results" if model.stale else _tried(report), model.verdict), *aspects]
+    print_verdicts(rows, terminal)
+    here = sum(a.key.model_id == model.model_id and a.outcome != "error" for a in report.attempts)
+    notes = [*_lacking(rows), *([model.note] if model.note else [])]
+    if model.verdict.tests > here:
+        notes.append(f"{model.verdict.tests - here:,} of these tests are from earlier runs")
+    if model.stale_reasons:
+        those = "these results do not count any longer" if model.stale else "results of before are not counted"
+        notes.append(f"{those}: {'; '.join(model.stale_reasons)}")
+    for note in notes:
+        terminal.paragraph(note, indent="  ")
+    terminal.out()
+
+
+def _tried(report: Report) -> str:
+    tried = len(report.plan.cases)
+    return "all cases" if tried >= report.known_cases else f"{tried} of {count(report.known_cases, 'case')}"
+
+
+def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
+    """Say what the columns do not: why nothing is decided though the interval is clear, or no number would do."""
+    named: dict[str, list[str]] = {}
+    for name, found in rows:
+        if found.lacking and (found.more is None or found.low >= LINE or found.high < LINE):
+            named.setdefault(found.lacking, []).append(name)
+    return [f"{', '.join(names)}: {lacking}" for lacking, names in named.items()]
+
+
+def _print_failures(report: Report, terminal: Terminal) -> None:
+    failed = _grouped(report.attempts, "failed")
+    if not failed:
+        return
+    many = len(report.plan.models) > 1
+    tries = report.plan.runs
+    shown = len(failed) if terminal.verbose else _MOST_FAILURES
+    terminal.out(f"failed: {count(sum(map(len, failed.values())), 'attempt')}", "bold")
+    for (model_id, case), attempts in [*failed.items()][:shown]:
+        of = f" ({len(attempts)} of {tries})" if tries > 1 else ""
+        terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
+        problems = [*dict.fromkeys(text for attempt in attempts for text in attempt.problems)]
+        for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:
+            terminal.paragraph(text if terminal.verbose else one_line(text, 300), indent="      ")
+    if len(failed) > shown:
+        terminal.out(f"  … and {count(len(failed) - shown, 'case')} more: -v shows them all")
+    terminal.out()
+
+
+def _print_errors(report: Report, terminal: Terminal) -> None:
+    found: dict[tuple[str, str], int] = {}
+    for attempt in report.attempts:
+        if attempt.outcome == "error":
+            place = (attempt.key.model_id, " ".join(attempt.problems))
+            found[place] = found.get(place, 0) + 1
+    if not found:
+        return
+    terminal.out("came to nothing, and is not counted:", "bold")
+    for (model_id, why), number in found.items():
+        terminal.paragraph(f"{count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
+    terminal.out()
+
+
+def _problem(report: Report) -> str:
+    """Return what was wrong with the run, without the causes: each stands with its attempts."""
+    text = report.run.problem or ""
+    for attempt in report.attempts:
+        if attempt.outcome == "error":
+            why = " ".join(attempt.problems)
+            text = text.replace(f": {why}", "").replace(f", the last one because {why}", "")
+    return text
+
+
+def _grouped(attempts: Iterable[Attempt], outcome: str) -> Mapping[tuple[str, str], Sequence[Attempt]]:
+    found: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in attempts:
+        if attempt.outcome == outcome:
+            found.setdefault((attempt.key.model_id, attempt.case or ""), []).append(attempt)
+    return dict(sorted(found.items()))
+
+
+def _summary(report: Report) -> str:
+    progress = report.progress
+    made = progress.passed + progress.failed
+    parts = [f"run {report.run.id[:8]} {report.run.state}: {made:,} of {count(progress.planned, 'attempt')}"]
+    parts[0] += f" in {duration(progress.elapsed_s)}"
+    if progress.input_tokens or progress.output_tokens:
+        parts.append(f"{progress.input_tokens:,} tokens read, {progress.output_tokens:,} written")
+    if progress.cost:
+        parts.append(f"${progress.cost:.4f}")
+    if progress.unpriced:
+        parts.append(f"no price is known of {', '.join(progress.unpriced)} ([validation.prices] has none)")
+    return "; ".join(parts)

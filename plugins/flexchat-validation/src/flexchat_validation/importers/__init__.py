@@ -1,0 +1,1 @@
+"""Cases and records of other programs."""

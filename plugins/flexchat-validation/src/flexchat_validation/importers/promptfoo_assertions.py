@@ -1,0 +1,209 @@
+"""promptfoo's assertions about tool calls and answers, in the words of cases.
+
+Source: promptfoo's configuration reference, "Deterministic metrics" (names and values of assertions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from ..cases import ArgumentCheck, CaseTool, ExpectedCall
+
+_MOST_CALLS = 64  # of one message
+_CODE = ("javascript", "python", "ruby", "webhook")
+_VALID_CALL = ("is-valid-openai-tools-call", "is-valid-openai-function-call", "is-valid-function-call")
+_GRADED = ("llm-rubric", "model-graded-closedqa", "factuality", "g-eval", "similar", "answer-relevance", "pi")
+
+
+@attrs.define
+class Wanted:
+    """What a test's assertions come to, while they are read."""
+
+    tools: Mapping[str, CaseTool]
+    calls: list[ExpectedCall] = attrs.field(factory=list)
+    order: bool = False
+    extra_calls: bool = False
+    valid: bool = False
+    contains: list[str] = attrs.field(factory=list)
+    regex: str | None = None
+    notes: list[str] = attrs.field(factory=list)
+
+
+def read_assertion(assertion: Any, wanted: Wanted) -> None:
+    """Add what an assertion asks for, or a note of why it is left out."""
+    if not isinstance(assertion, Mapping) or not isinstance(assertion.get("type"), str):
+        wanted.notes.append("an assertion without a type is left out")
+        return
+    kind, value = assertion["type"], assertion.get("value")
+    base = kind.removeprefix("not-").partition(":")[0]
+    if kind in _VALID_CALL:
+        wanted.valid = True
+    elif kind in _READERS:
+        try:
+            _READERS[kind](value, assertion, wanted)
+        except (TypeError, ValueError, KeyError) as error:
+            wanted.notes.append(f"{kind} is left out: {error or 'its value is not understood'}")
+    elif kind == "assert-set":
+        for inner in listed(assertion.get("assert")):
+            read_assertion(inner, wanted)
+    elif base in _CODE:
+        wanted.notes.append(f"{kind} is left out: it is code, and is not run")
+    elif base in _GRADED:
+        wanted.notes.append(f"{kind} is left out: another model judges it")
+    else:
+        wanted.notes.append(f"{kind} is left out: cases have nothing like it")
+
+
+def _f1(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    names = value.split(",") if isinstance(value, str) else _names(value)
+    names = [name.strip() for name in names if name.strip()]
+    if not names:
+        raise ValueError("it names no tool")
+    if float(assertion.get("threshold", 1)) < 1:
+        wanted.notes.append("tool-call-f1: its threshold is taken as 1: all of these calls and no others")
+    _add_calls(wanted, [ExpectedCall(tool=name) for name in dict.fromkeys(names)])
+
+
+def _tool_used(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    if isinstance(value, Mapping):
+        if "pattern" in value and "name" not in value and re.search(r"[*?]", str(value["pattern"])):
+            raise ValueError("it names tools by a pattern")
+        name, least = str(value.get("name", value.get("pattern"))), int(value.get("min", 1))
+        if "max" in value and int(value["max"]) == 0:
+            raise ValueError("it says which tool is not called, and cases say which are")
+        if not 1 <= least <= _MOST_CALLS:
+            raise ValueError(f"a tool is called 1 to {_MOST_CALLS} times, not {least}")
+        names = [name] * least
+    else:
+        names = [value] if isinstance(value, str) else _names(value)
+    _add_calls(wanted, [ExpectedCall(tool=name) for name in names])
+    wanted.extra_calls = True
+
+
+def _tool_arguments(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    value = table(value)
+    name, arguments = value.get("name", value.get("tool")), value.get("args", value.get("arguments"))
+    if not isinstance(name, str) or not isinstance(arguments, Mapping):
+        raise ValueError("it does not name a tool and its arguments")
+    exact = value.get("mode") == "exact"
+    _add_calls(wanted, [ExpectedCall(tool=name, arguments=dict(arguments), other_arguments=not exact)])
+    wanted.extra_calls = True
+
+
+def _sequence(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    steps = value.get("steps") if isinstance(value, Mapping) else value
+    names = [str(step.get("name")) if isinstance(step, Mapping) else step for step in listed(steps)]
+    exact = isinstance(value, Mapping) and value.get("mode") == "exact"
+    if wanted.calls and not exact:
+        wanted.extra_calls = True
+    earlier = {call.tool: call for call in wanted.calls}
+    wanted.calls = [earlier.get(name, ExpectedCall(tool=name)) for name in _names(names)]
+    wanted.order, wanted.extra_calls = True, wanted.extra_calls or not exact
+
+
+def _contains(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    texts = [str(text) for text in listed(value)]
+    if not texts or any(isinstance(text, (Mapping, list)) for text in listed(value)):
+        raise ValueError("its value is no text")
+    wanted.contains += texts
+    if not str(assertion["type"]).startswith("i"):
+        wanted.notes.append(f"{assertion['type']}: upper and lower case count alike")
+
+
+def _contains_any(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    alternatives = "|".join(re.escape(str(text)) for text in listed(value))
+    ignoring = str(assertion["type"]).startswith("i")
+    _set_regex(f"(?i:{alternatives})" if ignoring else f"(?:{alternatives})", wanted)
+
+
+def _regex(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    if not isinstance(value, str):
+        raise ValueError("its value is no text")
+    _set_regex(value, wanted)
+
+
+def _equals(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    if not isinstance(value, str):
+        raise ValueError("only texts can be compared with the answer")
+    _set_regex(f"^{re.escape(value)}$", wanted)
+
+
+def _starts_with(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
+    _set_regex(f"^{re.escape(str(value))}", wanted)
+
+
+def _set_regex(pattern: str, wanted: Wanted) -> None:
+    if wanted.regex is not None:
+        raise ValueError("a case has one pattern for the answer")
+    wanted.regex = pattern
+
+
+_READERS: Mapping[str, Callable[[Any, Mapping[str, Any], Wanted], None]] = {
+    "tool-call-f1": _f1,
+    "trajectory:tool-used": _tool_used,
+    "trajectory:tool-args-match": _tool_arguments,
+    "trajectory:tool-sequence": _sequence,
+    "contains": _contains,
+    "icontains": _contains,
+    "contains-all": _contains,
+    "icontains-all": _contains,
+    "contains-any": _contains_any,
+    "icontains-any": _contains_any,
+    "regex": _regex,
+    "equals": _equals,
+    "starts-with": _starts_with,
+}
+
+
+def _add_calls(wanted: Wanted, calls: Sequence[ExpectedCall]) -> None:
+    """Add calls; one with arguments says more of a call that is expected already than that it is made."""
+    for call in calls:
+        same = [other for other in wanted.calls if other.tool == call.tool]
+        bare = [other for other in same if not other.arguments]
+        if call.arguments and bare:
+            wanted.calls[wanted.calls.index(bare[0])] = call
+        elif call.arguments or sum(c.tool == call.tool for c in calls) > len(same):
+            wanted.calls.append(call)
+
+
+def complete(wanted: Wanted) -> None:
+    """Hold the calls to their tools' schemas where the test asks for valid calls."""
+    if not wanted.valid:
+        return
+    if not wanted.calls and len(wanted.tools) == 1:
+        wanted.calls = [ExpectedCall(tool=name) for name in wanted.tools]
+        wanted.extra_calls = True
+    elif not wanted.calls:
+        wanted.notes.append("a valid call is asked for, but of several tools it does not say which")
+    wanted.calls = [_valid(call, wanted.tools.get(call.tool)) for call in wanted.calls]
+
+
+def _valid(call: ExpectedCall, tool: CaseTool | None) -> ExpectedCall:
+    schema = tool.parameters if tool is not None else {}
+    required = schema.get("required", ())
+    checks = {
+        name: ArgumentCheck(schema=inner, optional=name not in required)
+        for name, inner in table(schema.get("properties")).items()
+        if name not in call.arguments and isinstance(inner, Mapping)
+    }
+    return attrs.evolve(call, check={**checks, **call.check})
+
+
+def _names(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("its value is no list of tools")
+    return value
+
+
+def table(value: Any) -> dict[str, Any]:
+    """Return a table as a dict, and anything else as an empty one."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a list as it is, nothing as an empty one, and anything else as its only item."""
+    return value if isinstance(value, list) else [] if value is None else [value]

@@ -1,0 +1,254 @@
+"""Judges what a model did with a case. Pure functions: they run nothing, and never raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from flexchat import AssistantMessage, ChatResponse, ToolCallRecord
+from flexchat.host import did_you_mean
+
+from .arguments import answer_problems, argument_problems
+from .attempts import Judgement
+from .bfcl_rules import matches
+from .cases import Case, ExpectedCall, ExpectedTurn
+from .matching import assigned, in_order
+from .reading import aspects_of, turns_of
+from .wording import shown
+
+NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This exact call ", "Not executed")
+"""How the error of a call begins that never reached its tool, and so did not fail by a mock's error."""
+
+_REFUSED = NOT_RUN[:2]
+"""How it begins where the tool does not take the arguments."""
+
+
+@attrs.frozen(eq=False)
+class _Call:
+    """A call of the model.
+
+    Attributes:
+        params: None if its arguments could not be read.
+        failed: By the error of a mock.
+        refused: Why the tool did not take its arguments; empty if it did.
+    """
+
+    tool: str
+    params: Mapping[str, Any] | None
+    iteration: int
+    failed: bool = False
+    refused: str = ""
+
+
+@attrs.define
+class _Findings:
+    """What is found in one message's calls: for each aspect, and what is wrong."""
+
+    aspects: dict[str, bool] = attrs.field(factory=dict)
+    problems: list[str] = attrs.field(factory=list)
+
+
+def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
+    """Return whether a model did what a case expects, and what it shows of it.
+
+    A case passes if every aspect holds but "parallel", and every answer says what it must: whoever makes calls one by
+    one that could be made at once does the work all the same. Calls that fail by a mock's error are calls of the right
+    tool, and never too many; a model that recovers comes to the expected call all the same, or, where the tool always
+    fails, has tried and answers something.
+
+    Args:
+        responses: One for each message of the case.
+    """
+    turns = turns_of(case)
+    aspects = dict.fromkeys(aspects_of(case), True)
+    problems: list[str] = []
+    for index, turn in enumerate(turns):
+        if index >= len(responses):
+            found = _Findings(dict.fromkeys(aspects, False), ["it was not answered"])
+        else:
+            found = _judged(case, turn, responses[index])
+        for aspect, held in found.aspects.items():
+            if aspect in aspects:
+                aspects[aspect] &= held
+        place = f"message {index + 1}: " if len(turns) > 1 else ""
+        problems += [f"{place}{problem}" for problem in found.problems]
+    if "parallel" in aspects and problems:
+        aspects["parallel"] &= aspects.get("right_arguments", True)
+    passed = not problems and all(held for aspect, held in aspects.items() if aspect != "parallel")
+    return Judgement(passed=passed, aspects=aspects, problems=tuple(problems))
+
+
+def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings:
+    calls = _calls(case, response)
+    if case.possible_answers is not None:
+        found = _by_the_leaderboard(case, calls)
+    elif turn.no_call:
+        # Whoever thought until the tokens were used up has not decided against a call. The leaderboard counts it.
+        silent = not (calls or case.judge == "bfcl" or str(response.content or "").strip())
+        found = _Findings({"abstains": not calls and not silent})
+        if calls:
+            found.problems.append(f"no call was expected, but it called {_named(calls)}")
+        if silent:
+            found.problems.append("the model answered nothing")
+    else:
+        found = _by_our_rules(case, turn, calls, str(response.content or ""))
+    if turn.answer is not None:
+        found.problems += answer_problems(turn.answer, str(response.content or ""))
+    return found
+
+
+def _calls(case: Case, response: ChatResponse) -> list[_Call]:
+    written = [m for m in response.messages if isinstance(m, AssistantMessage)]
+    unreadable = {call.id for message in written for call in message.tool_calls if call.arguments is None}
+    made = []
+    for record in response.tool_calls or ():
+        readable = isinstance(record.params, Mapping) and record.call_id not in unreadable
+        error = str(record.result.error or "")
+        made.append(
+            _Call(
+                record.tool,
+                record.params if readable else None,
+                record.iteration,
+                failed=readable and _failed_by_mock(case, record),
+                refused=record.result.explained() if error.startswith(_REFUSED) else "",
+            )
+        )
+    return made
+
+
+def _failed_by_mock(case: Case, record: ToolCallRecord) -> bool:
+    mock = case.mocks.get(record.tool)
+    if mock is None or mock.error is None or record.result.success:
+        return False
+    return not str(record.result.error or "").startswith(NOT_RUN)
+
+
+def _by_the_leaderboard(case: Case, calls: Sequence[_Call]) -> _Findings:
+    answers = case.possible_answers or ()
+    schemas = {tool.name: tool.parameters for tool in case.own_tools}
+    problems = matches(answers, [(call.tool, call.params) for call in calls], schemas)
+    wanted = sorted(name for answer in answers for name in answer)
+    right_tool = sorted(call.tool for call in calls) == wanted
+    found = _Findings({"right_tool": right_tool, "right_arguments": not problems}, problems)
+    found.aspects["parallel"] = not problems and len({call.iteration for call in calls}) == 1
+    return found
+
+
+def _by_our_rules(case: Case, turn: ExpectedTurn, calls: Sequence[_Call], content: str) -> _Findings:
+    expected = turn.calls or ()
+    hopeless = {name for name, mock in case.mocks.items() if mock.error is not None and mock.times is None}
+    usable = [call for call in calls if not call.failed or call.tool in hopeless]
+    match = in_order if turn.order == "given" else assigned
+    pairs = match(len(expected), len(usable), _fits(expected, usable))
+    named = assigned(len(expected), len(calls), lambda i, j: expected[i].tool == calls[j].tool)
+    fitting = match(len(expected), len(calls), _fits(expected, calls))
+    spare = [call for j, call in enumerate(usable) if j not in pairs.values() and not call.failed]
+    complete = len(pairs) == len(expected)
+    strangers = [] if turn.extra_calls else _too_many(expected, usable)
+    tried = [usable[j] for j in pairs.values()]
+    silent = any(call.failed for call in tried) and not content.strip()
+    problems = _call_problems(turn, usable, pairs, [call for call in calls if call not in usable])
+    if complete and spare and not turn.extra_calls:
+        problems.append(f"it also called {_named(spare)}, which is not expected")
+    if silent:
+        problems.append("the tool failed, and the model answered nothing")
+    return _Findings(
+        {
+            "right_tool": len(named) == len(expected) and not strangers,
+            "right_arguments": len(fitting) == len(expected),
+            "parallel": complete and len({call.iteration for call in tried}) <= 1,
+            "recovers": complete and not silent,
+        },
+        problems,
+    )
+
+
+def _fits(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> Callable[[int, int], bool]:
+    known: dict[tuple[int, int], bool] = {}
+
+    def fits(i: int, j: int) -> bool:
+        if (i, j) not in known:
+            call, params = calls[j], calls[j].params
+            same = call.tool == expected[i].tool and params is not None and not call.refused
+            known[i, j] = same and params is not None and not argument_problems(expected[i], params)
+        return known[i, j]
+
+    return fits
+
+
+def _too_many(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> list[_Call]:
+    left = [call.tool for call in expected]
+    strangers = []
+    for call in calls:
+        if call.tool in left:
+            left.remove(call.tool)
+        elif not call.failed:
+            strangers.append(call)
+    return strangers
+
+
+def _call_problems(
+    turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int], failed: Sequence[_Call]
+) -> list[str]:
+    """Say of each expected call that was not made what was made in its place; failed: those that the mocks ended."""
+    expected = turn.calls or ()
+    if len(pairs) == len(expected):
+        return []
+    if turn.order == "given":
+        free = assigned(len(expected), len(calls), _fits(expected, calls))
+        if len(free) == len(expected):
+            order = ", ".join(call.tool for call in expected)
+            return [f"the calls were made in another order than expected: {order}"]
+        pairs = free
+    left = [call for j, call in enumerate(calls) if j not in pairs.values()]
+    problems = []
+    for i, wanted in enumerate(expected):
+        if i in pairs:
+            continue
+        same = [call for call in left if call.tool == wanted.tool]
+        if same:
+            nearest = min(same, key=lambda call: _distance(wanted, call))
+            left.remove(nearest)
+            problems += _argument_sentences(wanted, nearest)
+        elif again := [call for call in failed if call.tool == wanted.tool]:
+            problems += _not_again(wanted, min(again, key=lambda call: _distance(wanted, call)))
+        else:
+            problems.append(f"{wanted.tool} was not called{_instead(wanted, left)}")
+    return problems
+
+
+def _distance(wanted: ExpectedCall, call: _Call) -> int:
+    return 1000 if call.params is None else len(argument_problems(wanted, call.params)) + bool(call.refused)
+
+
+def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
+    if call.params is None:
+        return [f"{wanted.tool}: its arguments are not a JSON object"]
+    problems = argument_problems(wanted, call.params) or [call.refused]
+    return [f"{wanted.tool}: {problem}" for problem in problems]
+
+
+def _not_again(wanted: ExpectedCall, call: _Call) -> list[str]:
+    if _distance(wanted, call):
+        return _argument_sentences(wanted, call)
+    return [f"{_named([call])} failed, as the case wants, and was not called again"]
+
+
+def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:
+    names = [*dict.fromkeys(call.tool for call in left)]
+    if not names:
+        return ""
+    return f"; {', '.join(names[:5])} was" + did_you_mean(wanted.tool, names).replace("did you mean", "much like")
+
+
+def _named(calls: Sequence[_Call]) -> str:
+    said = [f"{call.tool}({_written(call)})" for call in calls[:3]]
+    return ", ".join(said) + (f" and {len(calls) - 3} more" if len(calls) > 3 else "")
+
+
+def _written(call: _Call) -> str:
+    if call.params is None:
+        return "…"
+    shortened = [f"{name}={shown(value, 40)}" for name, value in list(call.params.items())[:5]]
+    return ", ".join(shortened) + (", …" if len(call.params) > 5 else "")

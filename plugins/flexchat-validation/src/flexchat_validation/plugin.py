@@ -1,0 +1,53 @@
+"""What this package brings: the table ``validation`` of a config, its checks, and the commands. Light: see commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flexchat.plugin import CheckedConfig, Command, ConfigCheck, ConfigTable, hookimpl
+
+from . import commands
+
+
+def _table() -> type:
+    from .cases import ValidationTable  # its many classes are made only where they are needed
+
+    return ValidationTable
+
+
+def _check_store(read: CheckedConfig) -> None:
+    from flexchat import FlexChatError
+    from flexchat.files import located
+
+    table = read.config.tables.get("validation")
+    if table is not None and table.store:
+        try:
+            located(table.store)
+        except FlexChatError as error:
+            read.problem(("validation", "store"), str(error))
+
+
+def _check_cases(read: Any) -> None:
+    from .commands.case_problems import check_cases
+
+    check_cases(read)
+
+
+@hookimpl
+def flexchat_register_config_tables() -> Iterable[ConfigTable]:
+    """Offer the table that says which models are tried with which cases."""
+    yield ConfigTable(name="validation", load=_table, summary="Which models are tried with which cases.")
+
+
+@hookimpl
+def flexchat_register_checks() -> Iterable[ConfigCheck]:
+    """Offer to look at the database's name, and at every case."""
+    yield ConfigCheck(name="validation.store", run=_check_store, at_start=True)
+    yield ConfigCheck(name="validation cases", run=_check_cases)
+
+
+@hookimpl
+def flexchat_register_commands() -> Iterable[Command]:
+    """Offer flexchat validate, validations, cases and record."""
+    yield from commands.COMMANDS

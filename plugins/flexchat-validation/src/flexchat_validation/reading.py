@@ -1,0 +1,207 @@
+"""Reads validation cases: those of a configuration and those in files, with everything that is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from flexchat import ConfigError, Problem
+from flexchat.host import did_you_mean, spoken_path
+
+from .case_files import Found, cases_in, named_files, rows_of
+from .cases import Case, ExpectedTurn, table_of
+from .checking import Offered, flaws_of
+
+if TYPE_CHECKING:
+    from flexchat.host import Config, ConfigDocument
+
+
+@attrs.frozen(kw_only=True)
+class Cases:
+    """Cases that can be tried; no two have one name."""
+
+    cases: tuple[Case, ...] = ()
+
+    def chosen(self, names: Iterable[str] = (), tags: Iterable[str] = ()) -> tuple[Case, ...]:
+        """Return those with one of these names and with one of these tags; none given: all.
+
+        Raises:
+            ConfigError: There is no case of that name, or none with that tag.
+        """
+        names, tags = tuple(names), tuple(tags)
+        known = [case.name for case in self.cases]
+        used = {tag for case in self.cases for tag in case.tags}
+        wrong = [f"no case is called '{name}'{did_you_mean(name, known)}" for name in names if name not in known]
+        wrong += [f"no case has the tag '{tag}'{did_you_mean(tag, used)}" for tag in tags if tag not in used]
+        if wrong:
+            raise ConfigError([Problem(path="", text=text) for text in wrong])
+        return tuple(
+            case
+            for case in self.cases
+            if (not names or case.name in names) and (not tags or not set(tags).isdisjoint(case.tags))
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Imported:
+    """What came of reading another program's tests.
+
+    Attributes:
+        notes: What could not be taken over, a sentence each.
+    """
+
+    cases: tuple[Case, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_cases(
+    chat_config: Config, folder: Path | None, *, files: Sequence[Path] = (), tools: Collection[str] = ()
+) -> Cases:
+    """Return the cases of a configuration, of the files it names, and of further files.
+
+    Args:
+        folder: Where the file names of the configuration start; None for the working folder.
+        files: Files beside those that the configuration names.
+        tools: Names of tools that are there beside those of the registry.
+
+    Raises:
+        ConfigError: Everything that is wrong with them.
+    """
+    cases, problems = usable_cases(chat_config, folder, files=files, tools=tools)
+    if problems:
+        raise ConfigError(problems)
+    return cases
+
+
+def usable_cases(
+    chat_config: Config,
+    folder: Path | None,
+    *,
+    files: Sequence[Path] = (),
+    tools: Collection[str] = (),
+    document: ConfigDocument | None = None,
+) -> tuple[Cases, tuple[Problem, ...]]:
+    """Return those cases that can be used, and everything that is wrong with the others; as read_cases.
+
+    Args:
+        document: The configuration as it was written: problems then have its lines, and those cases of a table that
+            could not be read as a whole are looked at one by one.
+    """
+    table = table_of(chat_config)
+    offered = Offered.of(chat_config, tools)
+    found, problems = (
+        rows_of(document, ("validation", "cases"), offered) if document is not None else _of_code(table.cases, offered)
+    )
+    named, missing = named_files(table.files, folder or Path(), document)
+    problems += missing
+    for file in dict.fromkeys([*named, *files]):
+        in_file, wrong = cases_in(file, offered)
+        found += in_file
+        problems += wrong
+    problems += _twice(found)
+    usable = {one.case.name: one.case for one in reversed(found) if one.usable}  # of two with one name the first
+    return Cases(cases=tuple(reversed(usable.values()))), tuple(problems)
+
+
+def check_cases(cases: Iterable[Case], chat_config: Config | None = None) -> list[str]:
+    """Return what is wrong with cases made in code or imported, a sentence each with the case's name."""
+    offered = Offered.of(chat_config) if chat_config is not None else Offered()
+    return [f"case '{case.name}': {flaw.sentence()}" for case in cases for flaw in flaws_of(case, offered)]
+
+
+def turns_of(case: Case) -> tuple[ExpectedTurn, ...]:
+    """Return the messages of a case with what each should lead to: its turns, or the one that it is itself."""
+    if case.turns:
+        return case.turns
+    return (
+        ExpectedTurn(
+            message=case.message or "",
+            calls=case.calls,
+            no_call=case.no_call,
+            order=case.order,
+            extra_calls=case.extra_calls,
+            answer=case.answer,
+        ),
+    )
+
+
+def aspects_of(case: Case) -> tuple[str, ...]:
+    """Return what a case shows of a model, of ASPECTS and in their order.
+
+    Several calls show whether a model makes them in one answer only where their order is free, and no tool fails first.
+    """
+    turns = turns_of(case)
+    answers = case.possible_answers or ()
+    fails = any(mock.error is not None for mock in case.mocks.values())
+    several = len(answers) > 1 or any(len(turn.calls or ()) > 1 and turn.order == "any" for turn in turns)
+    calls = bool(answers) or any(turn.calls for turn in turns)
+    asked = {
+        "right_tool": calls,
+        "right_arguments": calls,
+        "abstains": any(turn.no_call for turn in turns),
+        "parallel": several and not fails,
+        "recovers": fails,
+    }
+    return tuple(aspect for aspect, wanted in asked.items() if wanted)
+
+
+def expects(case: Case) -> str:
+    """Return what a case expects, in one line for people: ``get_weather(location='Paris')``."""
+    if case.possible_answers is not None:
+        return ", ".join(_ground_truth(answer) for answer in case.possible_answers)
+    said = [_expected(turn) for turn in turns_of(case)]
+    return "; then ".join(said)
+
+
+def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[Found], list[Problem]]:
+    found: list[Found] = []
+    problems: list[Problem] = []
+    for index, case in enumerate(cases):
+        path = f"validation.cases[{index}]"
+        flaws = [*flaws_of(case, offered)]
+        found.append(Found(case, Problem(path=path, text=""), usable=not flaws))
+        for flaw in flaws:
+            inner = spoken_path(flaw.place)
+            problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text))
+    return found, problems
+
+
+def _twice(found: Iterable[Found]) -> Iterator[Problem]:
+    first: dict[str, Problem] = {}
+    for one in found:
+        name = one.case.name
+        if name in first:
+            before = first[name]
+            place = f"{before.source}:{before.line}" if before.line else before.source or before.path
+            yield attrs.evolve(one.where, text=f"another case is called '{name}' already: {place}")
+        first.setdefault(name, one.where)
+
+
+def _expected(turn: ExpectedTurn) -> str:
+    if turn.no_call:
+        return "no call"
+    separator = ", then " if turn.order == "given" else ", "
+    calls = [
+        f"{call.tool}({_arguments({**call.arguments, **dict.fromkeys(call.check, _CHECKED)})})"
+        for call in turn.calls or ()
+    ]
+    return separator.join(calls) + (", …" if turn.extra_calls else "")
+
+
+_CHECKED = object()
+
+
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    from .wording import shown
+
+    return ", ".join(f"{name}={'…' if value is _CHECKED else shown(value, 40)}" for name, value in arguments.items())
+
+
+def _ground_truth(answer: Mapping[str, Any]) -> str:
+    made = []
+    for name, arguments in answer.items():
+        first = {key: values[0] for key, values in arguments.items() if values and values[0] != ""}
+        made.append(f"{name}({_arguments(first)})")
+    return ", ".join(made)

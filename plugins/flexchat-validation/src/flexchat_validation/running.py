@@ -1,0 +1,403 @@
+"""A run: every case at every model, as often as planned; concurrent, kept attempt by attempt, and resumable."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import attrs
+from flexchat import ChatRequestError, FlexChat, ProviderError
+from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
+from flexchat.plugin import ProviderOverloadedError, ProviderRateLimitError
+
+from .attempts import Attempt, ModelKey
+from .cases import Case, ValidationTable, table_of
+from .fingerprint import case_hashes, model_keys, stale_reasons
+from .lane import Lane
+from .planning import Plan, Progress, Task
+from .store import Run, RunState, ValidationStore
+from .trying import Tried, split_model, tried
+
+__all__ = ["ERRORS_IN_A_ROW", "LONGEST_WAIT_S", "ROUNDS", "Plan", "Progress", "Task", "ValidationRun"]
+
+ROUNDS = 3
+"""How often an attempt is made that comes to nothing for a reason that may pass."""
+
+ERRORS_IN_A_ROW = 3
+"""After so many attempts of a model that came to nothing, one after the other, the run leaves it alone."""
+
+LONGEST_WAIT_S = 300.0
+"""A service that asks to be left alone for longer is not waited for."""
+
+
+class ValidationRun:
+    """A run of validation. Made with ``begin`` or ``resume``; ``events`` does the work.
+
+    An attempt is reported once it is on the disk. However the run ends, ``resume`` makes what is missing, and nothing
+    twice: what came to nothing is tried again, as is what was tried with another text of its case, with other tools, or
+    with a model that has been exchanged since.
+
+    At a rate limit or an overload a service is left alone as long as it asks for, and half as many attempts are under
+    way there afterwards. A model that comes to nothing again and again is given up.
+
+    Attributes:
+        run: Its record, as it was last saved.
+        plan: What is to be tried.
+        keys: What the attempts at each model are valid for.
+        hashes: Of the cases, by their names; see case_hashes.
+    """
+
+    def __init__(
+        self,
+        chat: FlexChat,
+        plan: Plan,
+        store: ValidationStore,
+        *,
+        run: Run,
+        keys: Mapping[str, ModelKey],
+        table: ValidationTable,
+        before: Iterable[Attempt] = (),
+        pause_s: float = 2.0,
+    ) -> None:
+        self.run, self.plan, self.keys = run, plan, dict(keys)
+        self._chat, self._store, self._table, self._pause_s = chat, store, table, pause_s
+        self.hashes = case_hashes(plan.cases, chat.tools.get_registry().list(), table)
+        self._tasks = {(task.model_id, task.case.name, task.repetition): task for task in plan.tasks()}
+        self._counts: Counter[str] = Counter()
+        self._tokens, self._cost, self._unpriced = [0, 0], 0.0, dict[str, None]()
+        self._made, self._made_s = 0, 0.0  # and how long that took
+        self._began: float | None = None
+        self._ended: float | None = None
+        self._lanes: list[Lane] = []
+        self._given_up: dict[str, str] = {}
+        self._errors_in_a_row: Counter[str] = Counter()
+        self._last_error = ""
+        self._workers: list[asyncio.Task[None]] = []
+        self._cancelled = False
+        self._trouble: Exception | None = None
+        for attempt in before:
+            self._recall(attempt)
+
+    @classmethod
+    async def begin(
+        cls,
+        chat: FlexChat,
+        plan: Plan,
+        store: ValidationStore,
+        *,
+        table: ValidationTable | None = None,
+        settings: Mapping[str, Any] | None = None,
+        tenant: str = DEFAULT_TENANT,
+        pause_s: float = 2.0,
+    ) -> Self:
+        """Return a new run, which is in the store already.
+
+        Args:
+            table: In place of the config's ``validation``.
+            settings: Kept with the run, for those who resume it; JSON data.
+            tenant: Whose run it is.
+            pause_s: First wait before a service that failed is asked again, where it does not say; doubles.
+
+        Raises:
+            ChatRequestError: A model's service is not configured, or there is nothing to do.
+            StorageError: The store cannot be used.
+        """
+        if not (plan.models and plan.cases):
+            raise ChatRequestError("a run needs at least one model and one case")
+        plan = attrs.evolve(plan, models=_whole_ids(chat, plan.models))
+        run = Run(
+            id=uuid.uuid4().hex,
+            state="running",
+            models=plan.models,
+            cases=tuple(case.name for case in plan.cases),
+            runs=plan.runs,
+            planned=len(plan.models) * len(plan.cases) * plan.runs,
+            started_at=_now(),
+            settings=dict(settings or {}),
+            tenant=tenant,
+        )
+        keys = await model_keys(chat, plan.models)
+        await store.save_run(run)
+        return cls(
+            chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config),
+            pause_s=pause_s,
+        )  # fmt: skip
+
+    @classmethod
+    async def resume(
+        cls,
+        chat: FlexChat,
+        run_id: str,
+        cases: Sequence[Case],
+        store: ValidationStore,
+        *,
+        table: ValidationTable | None = None,
+        pause_s: float = 2.0,
+    ) -> Self:
+        """Return an earlier run, to make what it misses.
+
+        Args:
+            cases: Where its cases are looked for, by name.
+
+        Raises:
+            ChatRequestError: A case or a service of it is not there any more, or the run is still under way.
+            StorageError: The store cannot be used, or has no such run.
+        """
+        run = await store.run(run_id)
+        if run.state == "running":
+            raise ChatRequestError(f"run {run.id} is still under way")
+        known = {case.name: case for case in cases}
+        for name in run.cases:
+            if name not in known:
+                raise ChatRequestError(
+                    f"run {run.id} tries the case '{name}', which is not there any more{did_you_mean(name, known)}"
+                )
+        plan = Plan(models=_whole_ids(chat, run.models), cases=tuple(known[name] for name in run.cases), runs=run.runs)
+        keys = await model_keys(chat, plan.models)
+        before = await store.attempts(run=run.id)
+        run = attrs.evolve(run, state="running", ended_at=None, problem=None)
+        await store.save_run(run)
+        return cls(
+            chat, plan, store, run=run, keys=keys, table=table or table_of(chat.config),
+            before=before, pause_s=pause_s,
+        )  # fmt: skip
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is, now."""
+        counts, planned = self._counts, self.run.planned
+        elapsed = (self._ended or time.monotonic()) - self._began if self._began is not None else 0.0
+        done = counts["passed"] + counts["failed"] + counts["error"]
+        over = self.run.state != "running"
+        return Progress(
+            run=self.run.id,
+            state=self.run.state,
+            planned=planned,
+            done=done,
+            passed=counts["passed"],
+            failed=counts["failed"],
+            errors=counts["error"],
+            input_tokens=self._tokens[0],
+            output_tokens=self._tokens[1],
+            cost=self._cost,
+            unpriced=tuple(self._unpriced),
+            elapsed_s=elapsed,
+            eta_s=None if over or done >= planned else self._left_s(elapsed, planned - done),
+            waiting="" if over else "; ".join(lane.waiting for lane in self._lanes if lane.paused_s() > 0),
+        )
+
+    def _left_s(self, elapsed: float, missing: int) -> float | None:
+        """Return how long the rest takes at the pace so far: less while one waits; None once that has passed."""
+        if not self._made:
+            return None
+        left = self._made_s / self._made * missing - (elapsed - self._made_s)
+        return left if left > 0 else None
+
+    async def events(self) -> AsyncGenerator[Attempt | Progress, None]:
+        """Make the attempts that are missing; yield each as it is done, and how far the run is.
+
+        The first and the last are a Progress. Closing the generator interrupts the run; so does cancelling.
+
+        Raises:
+            StorageError: An attempt cannot be kept.
+        """
+        queue: asyncio.Queue[Attempt | Progress | None] = asyncio.Queue()
+        self._began = time.monotonic()
+        self._lanes = self._planned_lanes()
+        ended: Run | None = None
+        try:
+            yield self.progress
+            self._workers = [
+                asyncio.create_task(self._work(lane, queue)) for lane in self._lanes for _ in range(lane.limit)
+            ]
+            over = asyncio.gather(*self._workers, return_exceptions=True)
+            over.add_done_callback(lambda _: queue.put_nowait(None))
+            while (event := await queue.get()) is not None:
+                yield event
+            ended = self._ended_run()
+        finally:
+            await self._stop()
+            self._ended = time.monotonic()
+            self.run = ended or attrs.evolve(self.run, state="interrupted", ended_at=_now())
+            if self._trouble is None:
+                await self._store.save_run(self.run)
+            else:
+                with contextlib.suppress(Exception):  # what the store said first is told below
+                    await self._store.save_run(self.run)
+        if self._trouble is not None:
+            raise self._trouble
+        yield self.progress
+
+    def cancel(self) -> None:
+        """End it: what is under way is broken off, and ``events`` ends with state "cancelled"."""
+        self._cancelled = True
+        for worker in self._workers:
+            worker.cancel()
+
+    async def _stop(self) -> None:
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+        self._workers = []
+
+    def _ended_run(self) -> Run:
+        missing = self.run.planned - self._counts["passed"] - self._counts["failed"]
+        problem: str | None = None
+        if self._trouble is not None:
+            problem = str(self._trouble)
+        elif self._given_up:
+            problem = "; ".join(
+                f"{model_id} was given up after {ERRORS_IN_A_ROW} errors in a row: {why}"
+                for model_id, why in self._given_up.items()
+            )
+        elif missing and not self._cancelled:
+            problem = (
+                f"{missing} of {self.run.planned} attempts came to nothing, the last one because {self._last_error}"
+            )
+        state: RunState = "cancelled" if self._cancelled and missing else "failed" if problem else "finished"
+        return attrs.evolve(self.run, state=state, ended_at=_now(), problem=problem)
+
+    def _planned_lanes(self) -> list[Lane]:
+        lanes: dict[str, Lane] = {}
+        for task in self._tasks.values():
+            service, _ = split_model(self._chat, task.model_id)
+            lanes.setdefault(service, Lane(service)).queue.append((task, 1))
+        for lane in lanes.values():
+            lane.limit = lane.workers = min(self._table.concurrency, len(lane.queue))
+        return [*lanes.values()]
+
+    async def _work(self, lane: Lane, queue: asyncio.Queue[Attempt | Progress | None]) -> None:
+        try:
+            while True:
+                await lane.ready()
+                planned = lane.take(self._given_up)
+                if planned is None:
+                    return
+                task, round_ = planned
+                asked_at = time.monotonic()
+                found = await tried(
+                    self._chat,
+                    task.model_id,
+                    task.case,
+                    self._table,
+                    key=self.keys[task.model_id],
+                    run=self.run.id,
+                    repetition=task.repetition,
+                )
+                found = _with_its_cause(found, lane)
+                wait_s = self._wait_s(found, round_)
+                if wait_s is not None:
+                    lane.queue.appendleft((task, round_ + 1))
+                    lane.hold(found.attempt.problems, wait_s, slower=_is_busy(found), asked_at=asked_at)
+                    queue.put_nowait(self.progress)
+                    continue
+                queue.put_nowait(await self._keep(task, found.attempt))
+        except Exception as error:  # noqa: BLE001  told by events, once the others have stopped
+            if self._trouble is None:
+                self._trouble = error
+            current = asyncio.current_task()
+            for worker in self._workers:
+                if worker is not current:
+                    worker.cancel()
+        finally:
+            lane.workers -= 1
+
+    def _wait_s(self, found: Tried, round_: int) -> float | None:
+        """Return how long to wait before an attempt is made again; None if it stands as it is."""
+        error = found.error
+        if found.attempt.outcome != "error" or not isinstance(error, ProviderError) or not error.retryable:
+            return None
+        wait_s = error.retry_after_s if error.retry_after_s is not None else self._pause_s * 2 ** (round_ - 1)
+        return wait_s if round_ < ROUNDS and wait_s <= LONGEST_WAIT_S else None
+
+    async def _keep(self, task: Task, attempt: Attempt) -> Attempt:
+        # One that counts has an id that says what it is: whoever makes it a second time adds nothing.
+        attempt = attempt if attempt.outcome == "error" else attrs.evolve(attempt, id=self._id(task))
+        await self._store.add(attempt)
+        self._count(attempt)
+        self._made += 1
+        self._made_s = time.monotonic() - self._began if self._began is not None else 0.0
+        model_id = attempt.key.model_id
+        if attempt.outcome != "error":
+            self._errors_in_a_row[model_id] = 0
+            return attempt
+        self._last_error = " ".join(attempt.problems)
+        self._errors_in_a_row[model_id] += 1
+        if self._errors_in_a_row[model_id] >= ERRORS_IN_A_ROW:
+            self._given_up.setdefault(model_id, self._last_error)
+        return attempt
+
+    def _recall(self, attempt: Attempt) -> None:
+        """Take an attempt of before as made, if it still says what it said."""
+        if attempt.outcome == "error" or attempt.case is None or attempt.case_hash != self.hashes.get(attempt.case):
+            return
+        key = self.keys.get(attempt.key.model_id)
+        if key is None or stale_reasons(attempt.key, _for_a_case(key)):
+            return
+        if self._tasks.pop((attempt.key.model_id, attempt.case, attempt.repetition), None) is not None:
+            self._count(attempt)
+
+    def _count(self, attempt: Attempt) -> None:
+        self._counts[attempt.outcome] += 1
+        if attempt.usage is not None:
+            self._tokens[0] += attempt.usage.input_tokens or 0
+            self._tokens[1] += attempt.usage.output_tokens or 0
+        if attempt.cost is not None:
+            self._cost += attempt.cost
+        elif attempt.usage is not None:
+            self._unpriced[attempt.key.model_id] = None
+
+    def _id(self, task: Task) -> str:
+        """Return the id of an attempt that counts: the same for the same case, tools and model in the same run."""
+        key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
+        named = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
+
+
+def _with_its_cause(found: Tried, lane: Lane) -> Tried:
+    """Tell why a service fails where its breaker only says that it is not asked for now."""
+    if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
+        return found
+    if found.error.code != CIRCUIT_OPEN:
+        lane.cause = found.attempt.problems
+    problems = lane.cause or found.attempt.problems
+    return attrs.evolve(found, attempt=attrs.evolve(found.attempt, problems=problems))
+
+
+def _is_busy(found: Tried) -> bool:
+    return isinstance(found.error, (ProviderRateLimitError, ProviderOverloadedError))
+
+
+def _for_a_case(key: ModelKey) -> ModelKey:
+    """Return what counts of a key where the case's own hash is known, too, which says what tools it offered."""
+    return attrs.evolve(key, tools=None)
+
+
+def _whole_ids(chat: FlexChat, model_ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the models as SERVICE/MODEL, each once.
+
+    Raises:
+        ChatRequestError: Everything that is wrong with them.
+    """
+    whole: dict[str, None] = {}
+    wrong: list[str] = []
+    for model_id in dict.fromkeys(model_ids):
+        try:
+            whole["/".join(split_model(chat, model_id))] = None
+        except ChatRequestError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise ChatRequestError("\n".join(wrong))
+    return tuple(whole)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

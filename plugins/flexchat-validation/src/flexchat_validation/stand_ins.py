@@ -1,0 +1,65 @@
+"""The tools of a case: which the model is offered, and what answers for those that are not to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flexchat import ChatRequestError, FlexChat, ToolDefinition
+from flexchat.host import answered_by, did_you_mean
+from flexchat.plugin import Implementation
+
+from .cases import Case, ToolMock
+
+ACCEPTED = {"success": True}
+"""What a tool answers that is not run: done, and nothing more to be known."""
+
+
+def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> list[ToolDefinition]:
+    """Return the tools a case offers, each run by what it is run by during a try.
+
+    The case's mocks answer first. Its own tools, and those of the config whose effect is not "read", are not run: they
+    answer {"success": true}. run_tools lets those of the config run.
+
+    Raises:
+        ChatRequestError: The case names a tool that is not there.
+        ToolDefinitionError: One of its own is none.
+    """
+    registry = chat.tools.get_registry()
+    names = registry.names() if case.tools is None else case.tools
+    found: dict[str, ToolDefinition] = {}
+    for name in names:
+        tool = registry.get(name)
+        if tool is None:
+            raise ChatRequestError(
+                f"case '{case.name}': no tool is called '{name}'{did_you_mean(name, registry.names())}"
+            )
+        found[name] = tool if run_tools or tool.effect == "read" else answered_by(_accept, tool)
+    for own in case.own_tools:
+        definition = ToolDefinition(
+            name=own.name,
+            description=own.description,
+            parameters=own.parameters,
+            implementation=Implementation(type="python"),
+        )
+        found[own.name] = answered_by(_accept, definition)
+    mocked = {name: answered_by(_Mocked(mock), found[name]) for name, mock in case.mocks.items() if name in found}
+    return [*(found | mocked).values()]
+
+
+def _accept(params: Mapping[str, Any]) -> Any:
+    return ACCEPTED
+
+
+class _Mocked:
+    """What a mock answers, call after call: its error as often as it says, then its result."""
+
+    def __init__(self, mock: ToolMock) -> None:
+        self._mock = mock
+        self._failed = 0
+
+    def __call__(self, params: Mapping[str, Any]) -> Any:
+        if self._mock.error is not None and (self._mock.times is None or self._failed < self._mock.times):
+            self._failed += 1
+            raise RuntimeError(self._mock.error)
+        return self._mock.result

@@ -1,0 +1,398 @@
+"""Where tries and runs are kept: one SQLite file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args
+
+import attrs
+from flexchat import StorageError
+from flexchat.host import DEFAULT_TENANT
+from flexchat.storage import Database, data_folder
+
+from .attempt_json import attempt_from_dict, attempt_to_dict, json_data
+from .attempts import Attempt
+from .owner import is_there, this_process
+
+FILE_NAME = "validation.db"
+APPLICATION_ID = 0x666C7876  # "flxv"
+QUIET_S = 900.0
+"""Seconds after which a run of another machine counts as interrupted if nothing was heard of it."""
+
+_PIECE = 500  # attempts
+
+RunState = Literal["running", "finished", "cancelled", "failed", "interrupted"]
+
+# number, and not a time, is the order: clocks go back.
+_TABLES = """
+CREATE TABLE attempts (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    run TEXT,
+    model_id TEXT NOT NULL,
+    case_name TEXT,
+    repetition INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    cost REAL,
+    attempt TEXT NOT NULL
+);
+CREATE INDEX attempts_by_model ON attempts (model_id, number);
+CREATE INDEX attempts_by_run ON attempts (run, number);
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    state TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    heard_at REAL NOT NULL,
+    run TEXT NOT NULL
+);
+CREATE INDEX runs_by_tenant ON runs (tenant, number);
+"""
+_MIGRATIONS = (_TABLES,)
+
+
+@attrs.frozen(kw_only=True)
+class Run:
+    """A validation run: models, each with the same cases, so many times.
+
+    Attributes:
+        id: 32 hexadecimal digits.
+        state: "running" is read as "interrupted" where the process behind it is gone; such a run can be resumed.
+        cases: Names, in their order.
+        runs: How often each case is tried with each model.
+        planned: Tries in all.
+        started_at, ended_at: ISO 8601, UTC.
+        problem: Why it failed.
+        settings: What else it takes to resume it; JSON data.
+        tenant: Whose it is.
+    """
+
+    id: str
+    state: RunState
+    models: tuple[str, ...]
+    cases: tuple[str, ...]
+    runs: int = 1
+    planned: int = 0
+    started_at: str = ""
+    ended_at: str | None = None
+    problem: str | None = None
+    settings: Mapping[str, Any] = attrs.field(factory=dict)
+    tenant: str = DEFAULT_TENANT
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """How far a run is. A try that is repeated because it came to nothing counts once, by what it came to at last.
+
+    Attributes:
+        cost: US dollars, of all tries; None if no price is known.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    cost: float | None = None
+
+    @property
+    def done(self) -> int:
+        """How many of the planned tries were made."""
+        return self.passed + self.failed + self.errors
+
+
+@attrs.frozen
+class Rows:
+    """Attempts and runs as they are kept, made ready for ValidationStore.add_rows; they can be sent to a process.
+
+    Attributes:
+        attempts: Some hundred attempts each, pickled: what is sent is then read little by little.
+    """
+
+    attempts: tuple[bytes, ...]
+    runs: tuple[tuple[Any, ...], ...]
+
+
+def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
+    """Return attempts and runs as they are kept.
+
+    Raises:
+        StorageError: One cannot be kept.
+    """
+    rows = _rows(attempts)
+    pieces = (rows[start : start + _PIECE] for start in range(0, len(rows), _PIECE))
+    return Rows(tuple(map(pickle.dumps, pieces)), tuple(map(_run_row, runs)))
+
+
+class ValidationStore:
+    """Keeps tries and runs. What a method that writes has returned from survives ``kill -9`` and a loss of power.
+
+    Several processes may use one file. Methods raise StorageError if the file cannot be used.
+
+    Args:
+        path: The file; None for validation.db in this user's data.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._database = Database(
+            data_folder() / FILE_NAME if path is None else path,
+            kind="validation results",
+            application_id=APPLICATION_ID,
+            migrations=_MIGRATIONS,
+        )
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    async def add(self, *attempts: Attempt) -> int:
+        """Add attempts, all or none; return how many are new: one whose id is there already is left as it is."""
+        rows = _rows(attempts)
+        return await self._database.write(lambda database: _insert(database, rows))
+
+    async def add_rows(self, rows: Rows) -> int:
+        """Add what rows_of has made ready, all or none; return how many attempts are new."""
+        return await self._database.write(lambda database: _insert_rows(database, rows))
+
+    async def count(self) -> int:
+        """Return how many attempts there are."""
+        found: int = await self._database.read(
+            lambda database: database.execute("SELECT count(*) FROM attempts").fetchone()[0]
+        )
+        return found
+
+    async def attempts(self, *, run: str | None = None, model_id: str | None = None) -> Sequence[Attempt]:
+        """Return attempts in the order they were added: all, or those of a run, of a model."""
+        return self._attempts(await self._database.read(lambda database: _select(database, run, model_id)))
+
+    async def save_run(self, run: Run) -> None:
+        """Add a run, or replace what was kept of it. One that is running belongs to this process."""
+        row = _run_row(run)
+        await self._database.write(lambda database: _save_run(database, row))
+
+    async def heartbeat(self, run: str) -> None:
+        """Say that a run goes on; add says so too."""
+        await self._database.write(lambda database: _hear(database, {run}))
+
+    async def run(self, id: str) -> Run:
+        """Return a run.
+
+        Raises:
+            StorageError: There is none of this id.
+        """
+        found = await self._database.read(
+            lambda database: database.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (id,)).fetchone()
+        )
+        if found is None:
+            raise StorageError(f"there is no validation run '{id}'")
+        return self._run(found)
+
+    async def runs(self, limit: int = 50, *, tenant: str | None = None) -> Sequence[Run]:
+        """Return runs, the last one first.
+
+        Args:
+            tenant: Whose; None for everybody's.
+        """
+        rows = await self._database.read(lambda database: _select_runs(database, limit, tenant))
+        return [self._run(row) for row in rows]
+
+    async def interrupted(self) -> Sequence[Run]:
+        """Return the runs that were neither finished nor cancelled, and that nobody goes on with."""
+        return [run for run in await self.runs(-1) if run.state == "interrupted"]
+
+    async def tallies(self, runs: Iterable[str]) -> Mapping[str, Tally]:
+        """Return how far runs are, by their ids."""
+        wanted = tuple(dict.fromkeys(runs))
+        rows = await self._database.read(lambda database: _count(database, wanted))
+        found = dict.fromkeys(wanted, Tally())
+        for run, passed, failed, errors, cost in rows:
+            found[run] = Tally(passed=passed, failed=failed, errors=errors, cost=cost)
+        return found
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._database.aclose()
+
+    def add_blocking(self, attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> int:
+        """Do as add does, for code that is not asynchronous; runs that are not there yet are added in the same step."""
+        rows = rows_of(attempts, runs)
+        return self._database.write_blocking(lambda database: _insert_rows(database, rows))
+
+    def attempts_blocking(self, *, model_id: str | None = None) -> Sequence[Attempt]:
+        """Do as attempts does, for code that is not asynchronous."""
+        return self._attempts(self._database.read_blocking(lambda database: _select(database, None, model_id)))
+
+    def runs_blocking(self) -> Sequence[Run]:
+        """Return all runs, the last one first, for code that is not asynchronous."""
+        return [self._run(row) for row in self._database.read_blocking(lambda db: _select_runs(db, -1, None))]
+
+    def close(self) -> None:
+        """Do as aclose does, for code that is not asynchronous."""
+        self._database.close()
+
+    def _attempts(self, written: Iterable[tuple[str, str]]) -> Sequence[Attempt]:
+        found = []
+        for id, text in written:
+            try:
+                found.append(attempt_from_dict(json.loads(text)))
+            except ValueError as error:
+                raise StorageError(
+                    f"validation results: '{self.path}' has an attempt '{id}' that cannot be read: {error}"
+                ) from None
+        return found
+
+    def _run(self, row: tuple[str, str, str, float, str]) -> Run:
+        id, state, owner, heard_at, text = row
+        try:
+            run = run_from_dict(json.loads(text))
+        except ValueError as error:
+            raise StorageError(
+                f"validation results: '{self.path}' has a run '{id}' that cannot be read: {error}"
+            ) from None
+        if state != "running":
+            return run
+        there = is_there(owner)
+        gone = time.time() - heard_at > QUIET_S if there is None else not there
+        return attrs.evolve(run, state="interrupted") if gone else run
+
+
+def run_to_dict(run: Run) -> dict[str, Any]:
+    """Return a run as JSON data."""
+    data: dict[str, Any] = json_data(attrs.asdict(run))
+    return data
+
+
+def run_from_dict(data: Any) -> Run:
+    """Return the run that run_to_dict made data of; keys it does not know are ignored.
+
+    Raises:
+        ValueError: It is none; says why.
+    """
+    if not isinstance(data, Mapping):
+        raise ValueError(f"a run must be a JSON object, not {type(data).__name__}")
+    known = {field.name: data[field.name] for field in attrs.fields(Run) if field.name in data}
+    for name in ("models", "cases"):
+        names = known.get(name)
+        if not isinstance(names, list) or not all(isinstance(item, str) for item in names):
+            raise ValueError(f"{name} of a run must be a list of names")
+        known[name] = tuple(names)
+    for name, kind in _KINDS.items():
+        if name in known and (not isinstance(known[name], kind) or isinstance(known[name], bool)):
+            raise ValueError(f"{name} of a run is a {type(known[name]).__name__}")
+    if known.get("state") not in get_args(RunState) or not known.get("id"):
+        raise ValueError("a run must have an id and one of its states")
+    return Run(**known)
+
+
+_KINDS: Mapping[str, type | UnionType] = {
+    "id": str,
+    "runs": int,
+    "planned": int,
+    "started_at": str,
+    "ended_at": str | None,
+    "problem": str | None,
+    "settings": Mapping,
+    "tenant": str,
+}
+_RUN = "id, state, owner, heard_at, run"
+_INSERT_RUN = "INSERT INTO runs (id, tenant, state, owner, heard_at, run) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO"
+
+
+def _rows(attempts: Iterable[Attempt]) -> list[tuple[Any, ...]]:
+    rows = []
+    for attempt in attempts:
+        data = attempt_to_dict(attempt)
+        try:
+            kept = attempt_from_dict(data)
+        except ValueError as error:
+            raise StorageError(f"validation results: this attempt cannot be kept: {error}") from None
+        rows.append(
+            (
+                kept.id,
+                kept.run,
+                kept.key.model_id,
+                kept.case,
+                kept.repetition,
+                kept.outcome,
+                kept.cost,
+                json.dumps(data, ensure_ascii=False, separators=(",", ":")),
+            )
+        )
+    return rows
+
+
+def _insert_rows(database: sqlite3.Connection, rows: Rows) -> int:
+    for row in rows.runs:
+        _insert_run(database, row)
+    return sum(_insert(database, pickle.loads(piece)) for piece in rows.attempts)
+
+
+def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> int:
+    new = database.executemany(
+        "INSERT INTO attempts (id, run, model_id, case_name, repetition, outcome, cost, attempt) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+        rows,
+    ).rowcount
+    _hear(database, {row[1] for row in rows if row[1]})
+    return max(0, new)  # -1: there were no rows
+
+
+def _hear(database: sqlite3.Connection, runs: Iterable[str]) -> None:
+    for run in runs:
+        database.execute("UPDATE runs SET heard_at = ? WHERE id = ? AND state = 'running'", (time.time(), run))
+
+
+def _select(database: sqlite3.Connection, run: str | None, model_id: str | None) -> list[tuple[str, str]]:
+    wanted = {"run": run, "model_id": model_id}
+    conditions = " AND ".join(f"{name} = :{name}" for name, value in wanted.items() if value is not None) or "true"
+    return database.execute(f"SELECT id, attempt FROM attempts WHERE {conditions} ORDER BY number", wanted).fetchall()
+
+
+def _run_row(run: Run) -> tuple[Any, ...]:
+    owner = this_process() if run.state == "running" else ""
+    data = run_to_dict(run)
+    try:
+        run_from_dict(data)
+    except ValueError as error:
+        raise StorageError(f"validation results: this run cannot be kept: {error}") from None
+    return data["id"], data["tenant"], run.state, owner, time.time(), json.dumps(data, ensure_ascii=False)
+
+
+def _save_run(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+    database.execute(
+        f"{_INSERT_RUN} UPDATE SET state = excluded.state, owner = excluded.owner, heard_at = excluded.heard_at, "
+        "run = excluded.run",
+        row,
+    )
+
+
+def _insert_run(database: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+    database.execute(f"{_INSERT_RUN} NOTHING", row)
+
+
+def _select_runs(
+    database: sqlite3.Connection, limit: int, tenant: str | None
+) -> list[tuple[str, str, str, float, str]]:
+    return database.execute(
+        f"SELECT {_RUN} FROM runs WHERE :tenant IS NULL OR tenant = :tenant ORDER BY number DESC LIMIT :limit",
+        {"tenant": tenant, "limit": limit},
+    ).fetchall()
+
+
+def _count(database: sqlite3.Connection, runs: Sequence[str]) -> list[tuple[str, int, int, int, float | None]]:
+    return database.execute(
+        """
+        SELECT run, sum(did = 1), sum(did = 0), sum(did IS NULL), sum(cost) FROM (
+            SELECT run, max(CASE outcome WHEN 'passed' THEN 1 WHEN 'failed' THEN 0 END) AS did, sum(cost) AS cost
+            FROM attempts WHERE run IN (SELECT value FROM json_each(?))
+            GROUP BY run, model_id, case_name, repetition
+        ) GROUP BY run
+        """,
+        (json.dumps(runs),),
+    ).fetchall()

@@ -1,0 +1,277 @@
+"""Which models are validated for calling tools: the specification's tracker, over what is kept of their tests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat import StorageError
+
+from .attempt_json import attempt_from_dict, attempt_to_dict, json_data
+from .attempts import Attempt, ModelKey
+from .export import exported, read_exported, read_file, write_file
+from .importers.old_records import old_records
+from .statistics import Status
+from .store import Run, ValidationStore
+from .summary import ModelSummary, counts, summarise
+
+log = logging.getLogger(__name__)
+
+LONGEST_HISTORY = 50
+"""Tests a record shows; all are kept."""
+
+
+@attrs.frozen(kw_only=True)
+class ValidationRecord:
+    """What is known of a model. The first seven are the specification's; the rest says what the numbers prove.
+
+    Attributes:
+        validated: The tests prove that 80 % succeed, and are still valid; always computed anew (C4).
+        last_tested: ISO 8601, UTC; None if it never was.
+        test_history: The last 50: timestamp, success, and details or error.
+        rate, low, high: Part that succeeded, and its 95 % interval.
+        more: Further tests that would decide, if the rate stays as it is.
+        stale: The model, its plugin or the tools are not those that were tested any longer.
+
+    Source: seed specification, "Model Validation Schema" (requirements TC-94 to TC-98).
+    """
+
+    model_id: str
+    tested: bool = False
+    validated: bool = False
+    test_count: int = 0
+    success_count: int = 0
+    last_tested: str | None = None
+    test_history: tuple[Mapping[str, Any], ...] = ()
+    rate: float | None = None
+    low: float = 0.0
+    high: float = 1.0
+    verdict: Status = "undecided"
+    more: int | None = None
+    reason: str = ""
+    stale: bool = False
+    stale_reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        data: dict[str, Any] = json_data(attrs.asdict(self, recurse=False))
+        return data
+
+
+class ModelValidationTracker:
+    """Records tests of models, and tells which are validated.
+
+    What a method that records has returned from is on the disk, and survives ``kill -9``. Recording waits for the disk,
+    some milliseconds: on an event loop that serves others call it with ``asyncio.to_thread``.
+
+    Args:
+        path: The database, or a store that is open already. None keeps everything in memory.
+        current: What results of a model are valid for now; absent: none goes stale.
+        cases: The cases that count now, with their hashes (see case_hashes); absent: all.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | ValidationStore | None = None,
+        *,
+        current: Callable[[str], ModelKey] | None = None,
+        cases: Callable[[], Mapping[str, str] | None] | None = None,
+    ) -> None:
+        self._store: ValidationStore | _Memory
+        if path is None:
+            self._store = _Memory()
+        else:
+            self._store = path if isinstance(path, ValidationStore) else ValidationStore(path)
+        self._is_own = path is None or not isinstance(path, ValidationStore)
+        self._current = current or (lambda model_id: ModelKey(model_id=model_id))
+        self._cases = cases or (lambda: None)
+
+    def record_success(self, model_id: str, details: Any = None) -> ValidationRecord:
+        """Record a test that succeeded (TC-95); return the model's record.
+
+        Args:
+            details: JSON data for the history.
+        """
+        return self._recorded(model_id, "passed", details=details)
+
+    def record_failure(self, model_id: str, error: Any = None) -> ValidationRecord:
+        """Record a test that failed (TC-96); return the model's record. An error of its service is no test.
+
+        Args:
+            error: What was wrong: text or JSON data.
+        """
+        problem = error if isinstance(error, str) else "" if error is None else json.dumps(json_data(error))
+        return self._recorded(
+            model_id, "failed", problems=(problem,) if problem else (), details=None if problem == error else error
+        )
+
+    def is_validated(self, model_id: str) -> bool:
+        """Return whether a model is validated; one that was never tested is not (TC-97)."""
+        return self.get_status(model_id).validated
+
+    def get_status(self, model_id: str) -> ValidationRecord:
+        """Return a model's record; that of one that was never tested is empty (TC-97)."""
+        attempts = self._store.attempts_blocking(model_id=model_id)
+        return self._records([model_id], attempts)[0]
+
+    def get_all_validations(self) -> list[ValidationRecord]:
+        """Return the records of all models that were tested (TC-98)."""
+        attempts = self._store.attempts_blocking()
+        ids = dict.fromkeys(a.key.model_id for a in attempts if counts(a)[1])
+        return self._records(ids, attempts)
+
+    async def save(self, path: str | Path) -> None:
+        """Write everything to a JSON file that load reads without loss, whole or not at all (TC-99).
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        await asyncio.to_thread(self._save, Path(path))
+
+    async def load(self, path: str | Path) -> int:
+        """Add what a file says, and return how many attempts were new; loading it again adds nothing (TC-99).
+
+        Reads what save wrote, the specification's form (pairs of id and record), and {savedAt, records}. A file that is
+        not there is only logged.
+
+        Raises:
+            StorageError: The file cannot be read; nothing of it was added.
+        """
+        return await asyncio.to_thread(self._load, Path(path))
+
+    def export(self) -> dict[str, Any]:
+        """Return everything as the JSON data that save writes."""
+        attempts = self._store.attempts_blocking()
+        by_model: dict[str, list[Attempt]] = {}
+        for attempt in attempts:
+            by_model.setdefault(attempt.key.model_id, []).append(attempt)
+        return exported(self._records(by_model, attempts), by_model, self._store.runs_blocking())
+
+    def merge(self, data: Any) -> int:
+        """Add what JSON data says, in any form that load reads, all or nothing; return how many attempts were new.
+
+        Raises:
+            ValueError: It is no such data; says where and why.
+        """
+        return self._store.add_blocking(*self.read(data))
+
+    def read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
+        """Return what merge would add of JSON data; some of it may be there already.
+
+        Raises:
+            ValueError: It is no such data; says where and why.
+        """
+        try:
+            return self._read(data)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+    def close(self) -> None:
+        """Close the database, unless a store was given: that is closed by who opened it."""
+        if self._is_own:
+            self._store.close()
+
+    def _read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
+        if not isinstance(data, Mapping) or "format" not in data:
+            attempts = [
+                attempt
+                for record in old_records(data)
+                for attempt in (
+                    *record.attempts,
+                    *record.beyond(self._store.attempts_blocking(model_id=record.model_id)),
+                )
+            ]
+            return attempts, ()
+        return read_exported(data)
+
+    def _save(self, path: Path) -> None:
+        if self._store.path is not None and path.absolute() == self._store.path.absolute():
+            raise StorageError(f"validation results: '{path}' is the database; choose another name for the copy")
+        write_file(path, self.export())
+
+    def _load(self, path: Path) -> int:
+        try:
+            data = read_file(path)
+        except FileNotFoundError:
+            log.info("no validation results at '%s'", path)
+            return 0
+        try:
+            return self.merge(data)
+        except ValueError as error:
+            raise StorageError(f"validation results: '{path}': {error}; nothing was loaded") from None
+
+    def _recorded(self, model_id: str, outcome: Any, **rest: Any) -> ValidationRecord:
+        key = attrs.evolve(self._current(model_id), model_id=model_id)
+        attempt = Attempt(id=uuid.uuid4().hex, key=key, outcome=outcome, at=_now(), **rest)
+        self._store.add_blocking([attempt])
+        return self.get_status(model_id)
+
+    def _records(self, model_ids: Iterable[str], attempts: Sequence[Attempt]) -> list[ValidationRecord]:
+        keys = {id: self._current(id) for id in model_ids}
+        if not keys:
+            return []
+        told = [attempt for attempt in attempts if attempt.key.model_id in keys]
+        summaries = summarise(told, keys, self._cases(), runs=self._store.runs_blocking())
+        history: dict[str, list[Attempt]] = {}
+        for attempt in told:
+            if counts(attempt)[1]:
+                history.setdefault(attempt.key.model_id, []).append(attempt)
+        return [_record(summary, history.get(summary.model_id, [])) for summary in summaries]
+
+
+class _Memory:
+    """What a store does for a tracker, without a file."""
+
+    path: Path | None = None
+
+    def __init__(self) -> None:
+        self._attempts: dict[str, Attempt] = {}
+        self._runs: dict[str, Run] = {}
+
+    def add_blocking(self, attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> int:
+        new = {a.id: attempt_from_dict(attempt_to_dict(a)) for a in attempts if a.id not in self._attempts}
+        self._attempts |= new
+        self._runs = {run.id: run for run in runs} | self._runs
+        return len(new)
+
+    def attempts_blocking(self, *, model_id: str | None = None) -> Sequence[Attempt]:
+        return [a for a in self._attempts.values() if model_id is None or a.key.model_id == model_id]
+
+    def runs_blocking(self) -> Sequence[Run]:
+        return [*reversed(self._runs.values())]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _record(summary: ModelSummary, attempts: Sequence[Attempt]) -> ValidationRecord:
+    status = summary.status()
+    return ValidationRecord(
+        **{**status, "stale_reasons": summary.stale_reasons},
+        test_history=tuple(_entry(attempt) for attempt in attempts[-LONGEST_HISTORY:]),
+    )
+
+
+def _entry(attempt: Attempt) -> dict[str, Any]:
+    """Return a test as the history tells it (TC-95, TC-96)."""
+    success = attempt.outcome == "passed"
+    entry: dict[str, Any] = {"timestamp": attempt.at, "success": success}
+    details = attempt.details
+    if details is None and attempt.case is not None:
+        details = {"case": attempt.case, "run": attempt.run, "calls": len(attempt.calls)}
+    if success or details is not None:
+        entry["details"] = details
+    if not success:
+        entry["error"] = "; ".join(attempt.problems)
+    return entry
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

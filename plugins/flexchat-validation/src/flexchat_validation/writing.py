@@ -1,0 +1,163 @@
+"""Writes cases to files, so that they read back as they were; what a file has already is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat import ConfigError, Problem
+from flexchat.files import is_there
+from flexchat.host import scrub
+from flexchat.storage import replacing
+
+from .case_files import read_text
+from .cases import Case
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_WIDE = 100
+
+
+def case_data(case: Case) -> dict[str, Any]:
+    """Return a case as a file has it: JSON data, without the keys that say nothing."""
+    data: dict[str, Any] = _data(case)
+    return data
+
+
+def toml_of(cases: Iterable[Case]) -> str:
+    """Return cases as TOML, a table ``[[cases]]`` each.
+
+    Raises:
+        ConfigError: A value is null, which TOML cannot say.
+    """
+    return "\n".join("[[cases]]\n" + "".join(map(_line, case_data(case).items())) for case in cases)
+
+
+def json_of(cases: Iterable[Case]) -> str:
+    """Return cases as a JSON document."""
+    return _json({"cases": [case_data(case) for case in cases]})
+
+
+def add_cases(file: Path, cases: Sequence[Case]) -> None:
+    """Add cases at the end of a file of cases, which is made if it is not there.
+
+    All that is in it stays: in TOML, comments too. The file is replaced at once: whoever reads it meanwhile, or after a
+    crash, finds it as it was or as it is to be.
+
+    Raises:
+        ConfigError: It is no file of cases, has one of that name already, or cannot be written.
+    """
+    suffix = file.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise _failed(file, "cases are written to a .toml or a .json file")
+    before: dict[str, Any] = {"cases": []}
+    old = ""
+    if is_there(file):
+        from flexchat.host import read_document
+
+        old, before = read_text(file), read_document(file).data
+    rows = before.get("cases", [])
+    if not isinstance(rows, list):
+        raise _failed(file, "this is no file of cases: its 'cases' is not a list")
+    _refuse_names_twice(file, rows, cases)
+    if suffix == ".json":
+        text = _json({**before, "cases": [*rows, *map(case_data, cases)]})
+    else:
+        text = (old.rstrip("\n") + "\n\n" if old.strip() else "") + toml_of(cases)
+    _replace(file, text, kept={**before, "cases": rows})
+
+
+def _data(value: Any) -> Any:
+    if attrs.has(type(value)):
+        said = {field.name: getattr(value, field.name) for field in attrs.fields(type(value)) if _says(field, value)}
+        return {name: _data(inner) for name, inner in said.items()}
+    if isinstance(value, Mapping):
+        return {name: _data(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_data(inner) for inner in value]
+    return value
+
+
+def _says(field: attrs.Attribute[Any], value: Any) -> bool:
+    inner = getattr(value, field.name)
+    default: Any = field.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class at run time
+        return bool(inner)
+    return type(inner) is not type(default) or bool(inner != default)
+
+
+def _json(data: Any) -> str:
+    return scrub(json.dumps(data, ensure_ascii=False, indent=2)) + "\n"
+
+
+def _line(pair: tuple[str, Any]) -> str:
+    key, value = pair
+    short = f"{_key(key)} = {_toml(value)}"
+    if isinstance(value, list) and len(short) > _WIDE:
+        return f"{_key(key)} = [\n" + "".join(f"    {_toml(item)},\n" for item in value) + "]\n"
+    return short + "\n"
+
+
+def _toml(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return _toml_text(value)
+        case int() | float():
+            return repr(value)
+        case list():
+            return f"[{', '.join(map(_toml, value))}]"
+        case dict():
+            pairs = ", ".join(f"{_key(name)} = {_toml(inner)}" for name, inner in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+    raise ConfigError([Problem(path="", text="a case holds null, which TOML cannot say: write it to a .json file")])
+
+
+def _toml_text(text: str) -> str:
+    return json.dumps(scrub(text), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml_text(name)
+
+
+def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) -> None:
+    names = {row.get("name") for row in rows if isinstance(row, Mapping)}
+    for case in cases:
+        if case.name in names:
+            raise _failed(file, f"a case is called '{case.name}' there already: give another name")
+        names.add(case.name)
+
+
+def _replace(file: Path, text: str, kept: Mapping[str, Any]) -> None:
+    """Put a text in a file's place, once it is on the disk and has been read back with all that was there."""
+    try:
+        with replacing(file) as out:
+            out.write(text)
+            out.flush()
+            _check_kept(file, Path(out.name), kept)
+    except OSError as error:
+        raise _failed(file, f"the file cannot be written: {error.strerror or error}") from None
+
+
+def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:
+    from flexchat.host import read_document
+
+    try:
+        after = read_document(written).data
+    except ConfigError as error:
+        reason = error.problems[0].text
+        if reason.startswith("this is not TOML"):  # cases = [...] and [[cases]] in one file
+            reason = "write its 'cases' as tables [[cases]]"
+        raise _failed(file, f"the cases cannot be added: {reason}; or name another file") from None
+    rows = after.get("cases", [])[: len(kept["cases"])]
+    if {**after, "cases": rows} != kept:
+        raise _failed(file, "the cases cannot be added without changing what is there; name another file")
+
+
+def _failed(file: Path, text: str) -> ConfigError:
+    return ConfigError([Problem(path="", text=text, source=str(file))])
