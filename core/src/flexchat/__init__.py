@@ -67,6 +67,7 @@ from .errors import (
     UnknownConversationError,
 )
 from .plugin.contracts import ToolContext
+from .plugin.hooks import ModelRequest
 from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
 from .turn.handle import TurnHandle
@@ -99,6 +100,7 @@ __all__ = [
     "Implementation",
     "Message",
     "ModelInfo",
+    "ModelRequest",
     "ModelRequestFinished",
     "ModelRequestStarted",
     "NestedTurnError",

@@ -37,14 +37,14 @@ from .plugin.call import Call, Origin
 from .plugin.contracts import ChatProvider, ConversationStore
 from .plugin.current import current_info
 from .plugin.foreign import ForeignError, contained
-from .plugin.hooks import AppInfo
+from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
 from .request import Asked, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import Engine
 from .turn.handle import TurnHandle
 from .turn.keeping import Keeper
-from .turn.run import Explanation, explain, read, run
+from .turn.run import Explanation, explain, preview, read, run
 
 if TYPE_CHECKING:
     from .config.document import Document
@@ -274,6 +274,19 @@ class FlexChat:
             ChatRequestError: As respond.
         """
         return await explain(self._engine, self._request(message, asked))
+
+    async def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
+        """Return the first request a model would be sent to answer a message; it is not sent.
+
+        It says which LLM and model would be asked, and what they would be given: ``messages``, with the prompt filled
+        in and the history of a kept conversation; ``options``, with ``options.tools`` in the provider's words. Phases 1
+        to 5 run as in explain. Gates of plugins (flexchat_before_model_request) are not asked: they may still change or
+        refuse it when it is sent. No conversation is added to.
+
+        Raises:
+            ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As respond.
+        """
+        return await preview(self._engine, self._request(message, asked))
 
     async def call_tool(
         self,

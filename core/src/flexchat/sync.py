@@ -22,6 +22,7 @@ from .domain import (
     Turn,
 )
 from .errors import ProviderError
+from .plugin.hooks import ModelRequest
 from .request import Asked
 from .turn.run import Explanation
 
@@ -72,6 +73,10 @@ class SyncFlexChat:
     def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Say which rule would answer a message, and why; see FlexChat.explain."""
         return self._run(self.chat.explain(message, **asked))
+
+    def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
+        """Return the first request a model would be sent, without sending it; see FlexChat.preview."""
+        return self._run(self.chat.preview(message, **asked))
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
         """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.stores["docs"].add(…))``."""

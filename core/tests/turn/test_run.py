@@ -8,12 +8,18 @@ import threading
 import time
 import weakref
 
+import attrs
 import pytest
 from engines import engine
 from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnFinished, tool
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain import ChatRequest
-from flexchat.errors import ChatRequestError, NestedTurnError, ProviderConnectionError, StorageError
+from flexchat.errors import (
+    ChatRequestError,
+    NestedTurnError,
+    ProviderConnectionError,
+    StorageError,
+)
 from flexchat.plugin import hookimpl
 from flexchat.turn.active import DEEPEST
 from flexchat.turn.engine import Engine
@@ -466,3 +472,52 @@ async def test_the_last_event_of_a_stream_is_its_finished_turn():
 
     assert isinstance(last, TurnFinished)
     assert last.turn.status == "done"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+ANSWER = {"type": "json_schema", "json_schema": {"name": "sum", "schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"),
+    [
+        ({}, {}),
+        ({"prompt": "You help {{user_message}} {{who}}.", "temperature": 0.5}, {"variables": {"who": "Ann"}}),
+        ({"tools": {"enabled": True, "choice": "required"}}, {"history": [{"role": "user", "content": "Hi"}]}),
+        ({"tools": {"enabled": True}}, {"response_format": ANSWER}),
+        ({"prompt": "Be short."}, {"conversation": "kept"}),
+    ],
+)
+async def test_a_preview_is_what_the_model_is_sent(tmp_path, rule, asked):
+    """To the letter, but for the time that is left; the model is not asked, and nothing is kept."""
+    config = {
+        "llms": {"bot": {"provider": "scripted"}},
+        "responses": [{"llm": "bot", "model": "m", **rule}],
+        "conversations": {"path": str(tmp_path / "kept.db")},
+    }
+    model = ScriptedProvider([says("{}")], repeat=True)
+    async with FlexChat.from_config(config, providers={"bot": model}, tools=[add]) as chat:
+        await chat.respond("Before.", conversation="kept")
+        asked_before = len(model.requests)
+
+        request = await chat.preview("What is 2 + 3?", **asked)
+
+        assert len(model.requests) == asked_before
+        assert len(await chat.conversations.turns("kept")) == 1
+        await chat.respond("What is 2 + 3?", **asked)
+    sent = model.requests[-1]
+    assert (request.llm, request.model, request.messages) == ("bot", sent.model, sent.messages)
+    assert attrs.evolve(request.options, timeout_s=None) == attrs.evolve(sent.options, timeout_s=None)
+
+
+def test_a_preview_shows_tools_in_the_words_of_the_provider():
+    """Also for callers without an event loop."""
+    with SyncFlexChat.from_model("rehearsal", "any", tools=[add]) as chat:
+        request = chat.preview("What is 2 + 3?")
+
+    assert [tool["function"]["name"] for tool in request.options.tools] == ["add"]

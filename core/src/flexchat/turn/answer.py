@@ -21,8 +21,9 @@ from ..domain import (
     UserMessage,
 )
 from ..domain.history import repair_history
+from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, Candidates
-from .exchange import exchange
+from .exchange import exchange, request_to
 from .next_step import NextStep, next_step, why_no_answer
 from .response_format import ensure_form, read_answer
 from .rounds import messages_of, rounds
@@ -62,25 +63,40 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     return await _at_limit(turn, options)
 
 
+def first_request(turn: ActiveTurn) -> ModelRequest:
+    """Return the request with which the answer of a turn that has its rule would begin; nothing is sent.
+
+    Raises:
+        UnknownLLMError: The rule names an LLM the config does not have.
+    """
+    assert turn.rule is not None
+    rule = turn.rule[1]
+    _begin(turn, rule)
+    offered = turn.engine.offered_to(rule)
+    dialogue = _RuleDialogue(turn, rule, _options(rule), offered)
+    assert turn.who is not None
+    return request_to(turn, turn.who, turn.messages, dialogue.first, offered=offered, form=turn.form)
+
+
 class _RuleDialogue:
     """Asks as a rule says; see rounds.Dialogue."""
 
     def __init__(self, turn: ActiveTurn, rule: ResponseRule, options: ChatOptions, offered: tuple[str, ...]) -> None:
         self._turn = turn
         self._offered = offered
-        self._options = self._first = options
+        self._options = self.first = options
         tools = rule.tools
         if offered and tools is not None:
             if tools.parallel is not None:
-                self._options = self._first = attrs.evolve(options, parallel_tool_calls=tools.parallel)
+                self._options = self.first = attrs.evolve(options, parallel_tool_calls=tools.parallel)
             if tools.choice != "auto":
                 # Until the first calls only: kept up, a forced choice would never let the model come to an end.
-                self._first = attrs.evolve(self._options, tool_choice=tools.choice)
+                self.first = attrs.evolve(self._options, tool_choice=tools.choice)
 
     async def ask(self) -> ChatResult:
         turn = self._turn
         assert turn.who is not None
-        options = self._options if turn.records else self._first
+        options = self._options if turn.records else self.first
         result, elapsed_ms = await exchange(
             turn, turn.who, turn.messages + turn.aside, options, offered=self._offered, form=turn.form, is_answer=True
         )

@@ -86,6 +86,25 @@ async def exchange(
         return result, await _finished(turn, request, started, result=result)
 
 
+def request_to(
+    turn: ActiveTurn,
+    who: Candidates,
+    messages: tuple[Message, ...],
+    options: ChatOptions,
+    *,
+    offered: tuple[str, ...] = (),
+    form: AnswerFormat | None = None,
+) -> ModelRequest:
+    """Return the request that ``exchange`` would begin with; no gate is asked, and nothing is sent.
+
+    Raises:
+        UnknownLLMError: There is no such entry in llms.
+    """
+    llm, model = turn.engine.llms.resolve(who.llm, who.model)
+    asked = _asked(turn, llm, model, options, offered, form, turn.clock.left())
+    return ModelRequest(info=turn.info, llm=llm.name, model=model, messages=messages, options=asked)
+
+
 async def _within(seconds: float, work: Awaitable[ChatResult]) -> ChatResult:
     async with asyncio.timeout(seconds):
         return await work

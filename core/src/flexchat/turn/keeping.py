@@ -69,9 +69,14 @@ class Keeper:
 
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
         async with lock:
-            yield Place(await self._continued(request, conversation, tenant), keep)
+            yield Place(await self.continued(request, conversation, tenant), keep)
 
-    async def _continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
+    async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
+        """Return the request with what was said before in its history.
+
+        Raises:
+            StorageError: The history cannot be read.
+        """
         try:
             with contained():
                 turns = await self.store.turns(conversation, tenant=tenant)

@@ -30,8 +30,9 @@ from ..errors import NestedTurnError, ProviderRequestError, StorageError
 from ..events.feed import Feed
 from ..events.sink import Listener
 from ..plugin.current import current_turn
+from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn
-from .answer import answer
+from .answer import answer, first_request
 from .citations import citations_of
 from .engine import Engine
 from .keeping import Keep
@@ -288,6 +289,25 @@ async def explain(engine: Engine, request: ChatRequest, listeners: tuple[Listene
         phases=tuple(turn.log.records),
         tools=engine.offered_to(engine.router.rules[fitting]) if fitting is not None else (),
     )
+
+
+async def preview(engine: Engine, request: ChatRequest) -> ModelRequest:
+    """Run the phases up to the choice of a rule, and return the request to the model that would answer.
+
+    The plugins are told as by explain; a gate is not asked, since it may count what is sent.
+
+    Raises:
+        NoMatchingRuleError, UnknownLLMError, TurnTimeoutError: There is none.
+        StorageError: The conversation cannot be read.
+    """
+    turn = engine.begin(request)
+    conversation, keeper = turn.info.conversation, engine.keeper
+    if conversation is not None and keeper is not None:
+        turn.request = await keeper.continued(request, conversation, turn.info.tenant)
+    with in_turn(turn):
+        async with turn.clock.alarm():
+            await engine.router.route(turn)
+        return first_request(turn)
 
 
 async def _verdicts(engine: Engine, profile: Profile) -> tuple[RuleVerdict, ...]:
