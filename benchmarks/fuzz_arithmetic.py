@@ -10,6 +10,7 @@ raised, a call took longer than 250 ms, a whole number wrapped, or memory grew b
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import sys
 import time
@@ -29,9 +30,47 @@ GROWTH_ALLOWED_MB = 30.0
 
 NUMBERS = [*map(str, (0, 1, 2, 3, 7, 10, 45, 230, 2**53 - 1, 2**63 - 1)), "0.1", "0.15", ".5", "2.5"]
 NUMBERS += ["1e3", "1e-7", "6.02e23", "1e308", "5e-324"]
-PIECES = ["(", "-", "not ", "1+", "2^", "9!", "1?1:", "sqrt(", "1e308*", "max(1,", "%", "2pi", "7mod "]
-OPERATORS = ["+", "-", "*", "/", "^", "%", " mod ", "==", "<", ">=", " and ", " or ", " xor ", "% of ", "**", ""]
-ALPHABET = "0123456789.+-*/%^()<>=!?:, eEpixyabsqrtmodnotand_"
+PIECES = [
+    "[",
+    "[1,",
+    "[1]+",
+    "std(",
+    "(",
+    "-",
+    "not ",
+    "1+",
+    "2^",
+    "9!",
+    "1?1:",
+    "sqrt(",
+    "1e308*",
+    "max(1,",
+    "%",
+    "2pi",
+    "7mod ",
+]
+OPERATORS = [
+    ".*",
+    "./",
+    ".^",
+    "+",
+    "-",
+    "*",
+    "/",
+    "^",
+    "%",
+    " mod ",
+    "==",
+    "<",
+    ">=",
+    " and ",
+    " or ",
+    " xor ",
+    "% of ",
+    "**",
+    "",
+]
+ALPHABET = "0123456789.+-*/%^()[]<>=!?:, eEpixyabsqrtmodnotand_"
 HOSTILE = (
     "(*(open('MARKER','w') for i in (1,)),)",
     "{open('MARKER','w') for i in (1,)}",
@@ -73,6 +112,12 @@ HOSTILE = (
     "mod(1e308, 5e-324)",
     "std(Infinity, 1)",
     "gamma(171)",
+    "[" + "1," * 999 + "1]",
+    "sum([" + "1e308," * 999 + "1])",
+    "+".join(["round([" + "1.005," * 99 + "1], 2)"] * 90),
+    "[[1, 2], [3]]",
+    "[1, 2].__class__",
+    "[1](2)[3]",
 )
 
 
@@ -88,8 +133,10 @@ def made(rng: random.Random, depth: int = 3) -> str:
         function = FUNCTIONS[name]
         count = rng.randint(function.fewest, min(function.most, function.fewest + 3))
         return f"{name}({', '.join(made(rng, depth - 1) for _ in range(count))})"
-    if kind < 0.85:
+    if kind < 0.82:
         return f"({made(rng, depth - 1)})"
+    if kind < 0.85:
+        return f"[{', '.join(made(rng, depth - 1) for _ in range(rng.randint(0, 4)))}]"
     if kind < 0.92:
         return rng.choice(["-", "+", "not ", "--"]) + made(rng, depth - 1)
     if kind < 0.97:
@@ -116,9 +163,7 @@ def hostile(rng: random.Random) -> str:
     if kind < 0.5:
         return rng.choice(HOSTILE)
     if kind < 0.55:
-        piece = rng.choice(
-            ["(", "-", "not ", "1+", "2^", "9!", "1?1:", "sqrt(", "1e308*", "max(1,", "%", "2pi", "7mod "]
-        )
+        piece = rng.choice(PIECES)
         return (piece * rng.randint(1, 1_100 // len(piece)) + "1")[: rng.randint(1, 1_100)]
     if kind < 0.6:
         return f"{rng.choice([*FUNCTIONS])}({','.join(rng.choice(NUMBERS) for _ in range(rng.randint(0, 199)))})"
@@ -266,7 +311,8 @@ def judged(text: str) -> str:
     except Exception as error:
         print(f"unhandled {type(error).__name__}: {error}: {text!r}", file=sys.stderr)
         return "unhandled"
-    if worth != worth or worth in (float("inf"), float("-inf")) or type(worth) not in (int, float, bool):
+    each = worth if isinstance(worth, list) else [worth]
+    if not all(type(one) in (int, float, bool) and math.isfinite(one) for one in each):
         print(f"unpresentable {worth!r}: {text!r}", file=sys.stderr)
         return "unhandled"
     return "valid"

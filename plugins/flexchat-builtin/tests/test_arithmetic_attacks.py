@@ -1,17 +1,12 @@
 """No expression runs code, and none reaches numexpr (TC-117, DS-11)."""
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import flexchat_builtin
 import pytest
-from flexchat_builtin import engine
 from flexchat_builtin.arithmetic import evaluate
 from flexchat_builtin.errors import MathError
-from flexchat_builtin.functions import FUNCTIONS
 
 ATTACKS = [
     "(1).__class__",
@@ -51,6 +46,12 @@ ATTACKS = [
     "a",
     "b",
     "api_key*2",
+    "[api_key]",
+    "[1, 2].__class__",
+    "[open('MARKER','w')]",
+    "[1][__import__('os')]",
+    "sum([x for x in [1]])",
+    "[1, *[2]]",
 ]
 
 
@@ -72,30 +73,6 @@ def test_attacks_are_refused_and_leave_no_trace(tmp_path, monkeypatch, sanitize)
     assert api_key
 
 
-def test_numexpr_is_called_with_constant_templates_and_floats_only(monkeypatch):
-    """Nothing a user writes reaches numexpr: not text, not a whole number, not a variable of ours."""
-    calls = []
-    evaluate_for_real = engine.load()
-
-    def recorded(*args, **kwargs):
-        calls.append((args, kwargs))
-        return evaluate_for_real(*args, **kwargs)
-
-    monkeypatch.setattr(engine, "load", lambda: recorded)
-    for name, function in FUNCTIONS.items():
-        arguments = ["0" if name == "atanh" else "1"] * function.fewest
-        evaluate(f"1 + 2 * {name}({', '.join(arguments)}) - 3^2 / 4 + 9007199254740993 + 5%")
-
-    assert len(calls) > 5 * len(FUNCTIONS)
-    for (template, *more), keywords in calls:
-        variables = keywords.pop("local_dict")
-        assert template in engine.TEMPLATES.values()
-        assert not more
-        assert keywords == {"global_dict": {}, "sanitize": True}
-        assert sorted(variables) == ["a", "b"]
-        assert {type(value) for value in variables.values()} == {float}
-
-
 def test_the_source_has_no_interpreter():
     """No module of the package calls eval, exec, compile or __import__, and only engine.py imports numexpr."""
     offences = []
@@ -113,39 +90,3 @@ def test_the_source_has_no_interpreter():
             ]
 
     assert offences == []
-
-
-def test_numexpr_comes_with_the_first_evaluation_and_says_nothing():
-    """Loading the plugin imports nothing heavy; the first evaluation starts no threads and logs nothing."""
-    program = """
-import logging, sys
-logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)
-import flexchat_builtin.plugin as plugin
-list(plugin.flexchat_register_tools()); list(plugin.flexchat_register_tool_handlers())
-heavy = ("numexpr", "numpy", "re2", "httpx", "aiohttp", "jsonschema", "cattrs")
-print([name for name in heavy if name in sys.modules])
-from flexchat_builtin.arithmetic import evaluate
-print(evaluate("6 * 7"))
-import numexpr
-print(numexpr.get_num_threads(), logging.getLogger("numexpr.utils").disabled)
-"""
-
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("NUMEXPR", "OMP", "COVERAGE"))}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["[]", "42", "1 False"]
-
-
-def test_a_program_that_uses_numexpr_itself_keeps_its_threads():
-    """Where numexpr is already loaded, its number of threads is not touched."""
-    program = """
-import numexpr
-numexpr.set_num_threads(2)
-from flexchat_builtin.arithmetic import evaluate
-print(evaluate("6 * 7"), numexpr.get_num_threads())
-"""
-
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-
-    assert (done.stdout, done.stderr) == ("42 2\n", "")

@@ -41,7 +41,7 @@ async def test_an_expression_must_be_there(params):
 
 
 async def test_numexpr_is_loaded_beside_the_event_loop(monkeypatch):
-    """The first evaluation does not hold up the loop for numexpr's import."""
+    """The first list does not hold up the loop for numexpr's import; numbers need none of it."""
     threads = []
     load = engine.load
 
@@ -53,6 +53,8 @@ async def test_numexpr_is_loaded_beside_the_event_loop(monkeypatch):
     monkeypatch.setattr(engine, "is_loaded", lambda: False)
 
     assert await math_eval({"expression": "7"}, CONTEXT) == {"result": 7}
+    assert threads == []
+    assert await math_eval({"expression": "[7]"}, CONTEXT) == {"result": [7]}
     assert threads == [False]
 
 

@@ -1,8 +1,8 @@
 """The calculator: what an expression in the language of mathjs is worth.
 
 Nothing of the expression is ever handed to an interpreter. tokens.py and grammar.py read it, functions.py computes
-one operation at a time on 64-bit floats; so no expression can run code, wrap a whole number or take long (at most
-200 operations of some 10 µs).
+one operation at a time on 64-bit floats, lists.py those on lists; so no expression can run code, wrap a whole number or
+take long (at most 200 operations, on at most 10,000 numbers of lists).
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from . import lists
 from .errors import MathError
 from .functions import FUNCTIONS, LARGEST_EXACT, OPERATORS, holds, spoken
-from .grammar import Node, Number, parse
+from .grammar import List, Node, Number, parse
+from .lists import Numbers
 
 
-def evaluate(expression: str) -> float | int | bool:
-    """Return what an arithmetic expression is worth.
+def evaluate(expression: str) -> float | int | bool | list[float | int]:
+    """Return what an arithmetic expression is worth; a list of numbers where it makes one.
 
     The language is that of mathjs without units, matrices, complex and big numbers, variables and functions of
     one's own; the package's README has it in full. The result is finite; a whole number up to 2^53 is an int.
 
     Raises:
-        MathError: It is not such an expression, goes beyond the limits (1,000 characters, 200 operations,
-            50 levels), or has no finite real result. The text says which and is fit for a model.
+        MathError: It is not such an expression, goes beyond the limits (1,000 characters, 200 operations, 50 levels,
+            lists of 1,000 numbers), or has no finite real result. The text says which and is fit for a model.
     """
     try:
-        return _presentable(_Calculation().value(parse(expression)))
+        worth = _Calculation().value(parse(expression))
     except RecursionError:  # the caller's own stack was nearly full
         raise MathError("the expression is nested too deeply") from None
+    return [_presentable(each) for each in worth] if isinstance(worth, tuple) else _presentable(worth)
 
 
 def _presentable(value: float | bool) -> float | int | bool:
@@ -42,34 +45,74 @@ class _Calculation:
 
     def __init__(self) -> None:
         self._grew = ""
+        self._work = 0
 
-    def value(self, tree: Node) -> float | bool:
+    def value(self, tree: Node) -> float | bool | Numbers:
         worth = self._of(tree)
-        if math.isnan(worth):
-            raise MathError("the result is not a number (NaN)")
-        if math.isinf(worth):
-            raise MathError(self._grew or "the result is infinite")
+        for each in worth if isinstance(worth, tuple) else (worth,):
+            if math.isnan(each):
+                raise MathError("the result is not a number (NaN)")
+            if math.isinf(each):
+                raise MathError(self._grew or "the result is infinite")
         return worth
 
-    def _of(self, node: Node) -> float | bool:
+    def _of(self, node: Node) -> float | bool | Numbers:
         if isinstance(node, Number):
             return node.value
+        if isinstance(node, List):
+            return tuple(self._number(each, "matrices are not supported: a list holds") for each in node.elements)
         if node.name == "?":
             condition, yes, no = node.arguments
-            return self._of(yes if holds(self._of(condition)) else no)
+            return self._of(yes if holds(self._number(condition, "the condition of ? takes")) else no)
         if node.name in ("and", "or"):
             left, right = node.arguments
-            first = holds(self._of(left))
+            first = holds(self._number(left, f"{node.name} takes"))
             decided = first == (node.name == "or")  # then the other side is not looked at, as in mathjs
-            return first if decided else holds(self._of(right))
-        arguments = []
+            return first if decided else holds(self._number(right, f"{node.name} takes"))
+        arguments: list[float | Numbers] = []
+        numbers: list[float] = []
         for argument in node.arguments:
-            arguments.append(float(self._of(argument)))
-        return self._applied(node.name, arguments)
+            worth = self._of(argument)
+            if isinstance(worth, tuple):
+                arguments.append(worth)
+            else:
+                arguments.append(float(worth))
+                numbers.append(float(worth))
+        if len(numbers) < len(arguments) or node.name == "dot":
+            return self._applied_to_lists(node.name, arguments)
+        return self._applied(node.name.removeprefix("."), numbers)
+
+    def _number(self, node: Node, use: str) -> float:
+        worth = self._of(node)
+        if isinstance(worth, tuple):
+            raise MathError(f"{use} numbers, not lists")
+        return float(worth)
 
     def _applied(self, name: str, arguments: Sequence[float]) -> float | bool:
         operation = OPERATORS.get(name) or FUNCTIONS[name].call
-        worth = operation(*arguments)
+        return self._noted(name, arguments, operation(*arguments))
+
+    def _applied_to_lists(self, name: str, arguments: Sequence[float | Numbers]) -> float | Numbers:
+        first = next((each for each in arguments if isinstance(each, tuple)), ())
+        self._work += len(first)
+        if self._work > lists.MAX_WORK:
+            raise MathError(f"the operations on lists compute more than {lists.MAX_WORK} numbers")
+        if name == "dot":
+            flat = [each for numbers in arguments if isinstance(numbers, tuple) for each in numbers]
+            return self._noted(name, flat, lists.dot(arguments))
+        if lists.is_of_all(name):
+            return self._noted(name, first, lists.of_all(name, arguments))
+        made = lists.one_by_one(name, arguments)
+        for row, worth in zip(lists.rows(name, arguments), made, strict=True):
+            self._noted(name.removeprefix("."), row, worth)
+        return tuple(made)
+
+    def _noted(self, name: str, arguments: Sequence[float], worth: float) -> float:
+        """Return the worth of an operation; remember it if it is infinite.
+
+        Raises:
+            MathError: It is not a number, and its arguments are.
+        """
         if math.isfinite(worth):
             return worth
         if math.isnan(worth) and not any(map(math.isnan, arguments)):

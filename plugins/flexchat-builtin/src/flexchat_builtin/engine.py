@@ -1,8 +1,8 @@
-"""The only door to numexpr: it is called with the templates below and floats, and with nothing else.
+"""The only door to numexpr, which computes with lists: it gets the templates below and 64-bit floats, nothing else.
 
 numexpr compiles its first argument with Python's own compiler and guards that with a pattern that can be got
 around (numexpr 2.14.2). So no text of a user or a model may reach it: each operation is one constant template
-over the variables a and b, given as 64-bit floats, which cannot grow or wrap.
+over the variables a and b, 64-bit floats or arrays of them, which cannot grow or wrap.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -18,7 +18,7 @@ from typing import Any
 def load() -> Callable[..., Any]:
     """Import numexpr, about 0.2 s with numpy, and return its evaluate. Later calls cost nothing.
 
-    numexpr starts a thread per core and logs how many. Numbers by themselves need none; where the program
+    numexpr starts a thread per core and logs how many. Lists of a thousand numbers need none; where the program
     has loaded numexpr for its own work, its threads are left alone.
     """
     ours = "numexpr" not in sys.modules
@@ -35,7 +35,7 @@ def load() -> Callable[..., Any]:
 
 
 def is_loaded() -> bool:
-    """Return whether the next evaluation starts at once."""
+    """Return whether the next calculation with a list starts at once."""
     return load.cache_info().currsize > 0
 
 
@@ -67,9 +67,21 @@ TEMPLATES = {
     "asinh": "arcsinh(a)",
     "acosh": "arccosh(a)",
     "atanh": "arctanh(a)",
+    "sum": "sum(a)",
+    "prod": "prod(a)",
 }
 
 
-def compute(name: str, a: float, b: float = 0.0) -> float:
-    """Return what the template of that name makes of a and b: IEEE double arithmetic, never an error."""
-    return float(load()(TEMPLATES[name], local_dict={"a": a, "b": b}, global_dict={}, sanitize=True))
+def compute_list(name: str, *operands: float | Sequence[float]) -> list[float]:
+    """Return what the template of that name makes of one or two operands, at least one of them a list.
+
+    Lists have the same length; a number stands for a list of equal numbers. IEEE double arithmetic, element by element
+    and as in floats.py, never an error. A sum or product is a list of one.
+    """
+    evaluate = load()
+    import numpy
+
+    variables = {key: numpy.array(operand, dtype=float) for key, operand in zip("ab", operands, strict=False)}
+    worth = evaluate(TEMPLATES[name], local_dict=variables, global_dict={}, sanitize=True)
+    found: list[float] = numpy.atleast_1d(worth).tolist()
+    return found

@@ -1,7 +1,7 @@
 """What the calculator can compute: every function by its name, bounded for any arguments.
 
-Names and meanings are those of mathjs 15. Where numexpr has the function it computes it (engine.py); the others are
-here. All take and give 64-bit floats; NaN means "no real number", infinity "too large": arithmetic.py words both.
+Names and meanings are those of mathjs 15. What C's math library has is in floats.py. All take and give 64-bit floats;
+NaN means "no real number", infinity "too large": arithmetic.py words both.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-import attrs
-
-from .engine import compute
 from .errors import MathError
+from .floats import compute
 
 LARGEST_EXACT = 2**53
 """Up to here every whole number is a double."""
@@ -35,8 +34,7 @@ CONSTANTS: Mapping[str, float | bool] = {
 }
 
 
-@attrs.frozen
-class Function:
+class Function(NamedTuple):
     """A function an expression may call, with how many arguments it takes."""
 
     call: Callable[..., float]
@@ -203,15 +201,15 @@ def _extreme(pick: Callable[[tuple[float, ...]], float]) -> Callable[..., float]
     return lambda *values: math.nan if any(map(math.isnan, values)) else pick(values)
 
 
-def _by_numexpr(name: str, arguments: int = 1) -> Function:
+def _elementary(name: str, arguments: int = 1) -> Function:
     return Function(functools.partial(compute, name), arguments, arguments)
 
 
 FUNCTIONS: Mapping[str, Function] = {
-    **{name: _by_numexpr(name) for name in ("abs", "sign", "sqrt", "exp", "expm1", "log10", "log2", "log1p")},
-    **{name: _by_numexpr(name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
-    **{name: _by_numexpr(name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
-    "atan2": _by_numexpr("atan2", 2),
+    **{name: _elementary(name) for name in ("abs", "sign", "sqrt", "exp", "expm1", "log10", "log2", "log1p")},
+    **{name: _elementary(name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
+    **{name: _elementary(name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")},
+    "atan2": _elementary("atan2", 2),
     "pow": Function(functools.partial(compute, "^"), 2, 2),
     "mod": Function(modulo, 2, 2),
     "square": Function(lambda x: compute("*", x, x)),
@@ -236,6 +234,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "mode": Function(_mode, 1, MANY),
     "std": Function(_deviation, 1, MANY),
     "variance": Function(_variance, 1, MANY),
+    "dot": Function(lambda *_: math.nan, 2, 2),  # of lists alone: lists.py
     "min": Function(_extreme(min), 1, MANY),
     "max": Function(_extreme(max), 1, MANY),
 }

@@ -1,20 +1,20 @@
-"""Reads an expression in the language of mathjs into a tree of two kinds of node.
+"""Reads an expression in the language of mathjs into a tree of three kinds of node.
 
-The tree is the allowlist: there is no node for an attribute, an index, a text, a list, an assignment or a function
-of one's own, and a call names an entry of functions.FUNCTIONS. Precedence, from loose to tight:
+The tree is the allowlist: there is no node for an attribute, an index, a text, an assignment or a function of one's
+own, and a call names an entry of functions.FUNCTIONS. Nodes are named tuples: making attrs classes would take longer
+than a first calculation. Precedence, from loose to tight:
 
-    a ? b : c      or      xor      and      == != < > <= >=      + -      * / mod % of
-    2 pi (implicit)      n% (percent)      -a +a not a      a ^ b (from the right)      n!
+    a ? b : c      or      xor      and      == != < > <= >=      + -      * / .* ./ mod % of
+    2 pi (implicit)      n% (percent)      -a +a not a      a ^ b, a .^ b (from the right)      n!
 """
 
 from __future__ import annotations
 
-from typing import NoReturn
-
-import attrs
+from typing import NamedTuple, NoReturn
 
 from .errors import MathError
-from .functions import CONSTANTS, FUNCTIONS
+from .functions import CONSTANTS, FUNCTIONS, MANY
+from .lists import MAX_NUMBERS
 from .tokens import Token, tokens_of
 from .unsupported import REASONS, unknown
 
@@ -25,7 +25,7 @@ _BINARY = {
     "or": 1, "xor": 2, "and": 3,
     "==": 4, "!=": 4, "<": 4, ">": 4, "<=": 4, ">=": 4,
     "+": 5, "-": 5,
-    "*": 6, "/": 6, "mod": 6, "%": 6, "of": 6,
+    "*": 6, "/": 6, ".*": 6, "./": 6, "mod": 6, "%": 6, "of": 6,
 }  # fmt: skip
 _COMPARISON, _SUM = 4, 5
 _PREFIXES = {"-": "negative", "+": "positive", "not": "not"}
@@ -33,22 +33,26 @@ _SAME = {"%": "mod", "of": "*"}
 _WORDS = frozenset({"or", "xor", "and", "not", "mod", "of", "to", "in"})
 
 
-@attrs.frozen
-class Number:
+class Number(NamedTuple):
     """A number, or a truth value, as it stands in the expression."""
 
     value: float | bool
 
 
-@attrs.frozen
-class Operation:
+class Operation(NamedTuple):
     """An entry of functions.OPERATORS or functions.FUNCTIONS, or the choice "?", with its arguments."""
 
     name: str
     arguments: tuple[Node, ...]
 
 
-Node = Number | Operation
+class List(NamedTuple):
+    """A list of numbers, each with an expression of its own."""
+
+    elements: tuple[Node, ...]
+
+
+Node = Number | Operation | List
 
 
 def parse(expression: str) -> Node:
@@ -63,6 +67,7 @@ def parse(expression: str) -> Node:
 class _Parser:
     def __init__(self, tokens: tuple[Token, ...]) -> None:
         self._tokens = tokens
+        self._last = len(tokens) - 1
         self._position = 0
         self._depth = 0
         self._operations = 0
@@ -74,7 +79,7 @@ class _Parser:
 
     @property
     def _next(self) -> Token:
-        return self._tokens[min(self._position + 1, len(self._tokens) - 1)]
+        return self._tokens[min(self._position + 1, self._last)]
 
     def _take(self, text: str) -> bool:
         """Step over the token if it reads so."""
@@ -157,6 +162,8 @@ class _Parser:
             if before.kind == "number":
                 raise MathError(f"an operator is missing between {before.text} and {token.text}")
             return before.kind == "name" or before.text in (")", "!")
+        if token.text == "[":
+            raise MathError("an index is not supported; write * for a product with a list")
         if token.text != "(":
             return token.kind == "name" and token.text not in _WORDS
         if self._position == self._call_end:
@@ -198,9 +205,11 @@ class _Parser:
         node = self._primary()
         while self._take("!"):
             node = self._make("!", node)
-        if self._take("^") or self._take("**"):
+        if self._token.text in ("^", "**", ".^"):
+            operator = ".^" if self._token.text == ".^" else "^"
+            self._position += 1
             self._deeper()
-            node = self._make("^", node, self._prefixed())
+            node = self._make(operator, node, self._prefixed())
             self._depth -= 1
         return node
 
@@ -212,11 +221,36 @@ class _Parser:
         if token.kind == "name" and self._is_named(self._position):
             self._position += 1
             return self._named(token.text)
+        if self._take("["):
+            return self._list()
         if not self._take("("):
             self._refuse_token()
         node = self._choice()
         self._close("an opening parenthesis is never closed")
         return _unpercented(node)
+
+    def _list(self) -> Node:
+        if self._token.text == "]":
+            raise MathError("a list needs at least one number")
+        elements = [self._element()]
+        while self._take(","):
+            elements.append(self._element())
+            if len(elements) > MAX_NUMBERS:
+                raise MathError(f"a list has at most {MAX_NUMBERS} numbers")
+        self._close("an opening bracket is never closed", "]")
+        return List(tuple(elements))
+
+    def _element(self) -> Node:
+        """Read a number at once: a list may have more of them than an expression has operations."""
+        sign = int(self._token.text == "-")
+        number, after = (
+            self._token if not sign else self._next,
+            self._tokens[min(self._position + sign + 1, self._last)],
+        )
+        if number.kind == "number" and after.text in (",", "]"):
+            self._position += sign + 1
+            return Number(-_number(number.text).value if sign else _number(number.text).value)
+        return self._choice()
 
     def _named(self, name: str) -> Node:
         if name in CONSTANTS:
@@ -231,12 +265,13 @@ class _Parser:
             arguments.append(self._choice())
         self._close(f"the parenthesis after {name} is never closed")
         self._call_end = self._position
-        if not function.fewest <= len(arguments) <= function.most:
+        holds_more = function.most == MANY and isinstance(arguments[0] if arguments else None, List)
+        if not function.fewest <= len(arguments) <= function.most and not holds_more:
             raise MathError(f"{name} takes {_counted(function.fewest, function.most)}, got {len(arguments)}")
         return self._make(name, *arguments)
 
-    def _close(self, never: str) -> None:
-        if not self._take(")"):
+    def _close(self, never: str, sign: str = ")") -> None:
+        if not self._take(sign):
             if self._token.kind == "end":
                 raise MathError(never)
             self._refuse_token()
@@ -257,7 +292,7 @@ _REFUSED = {
     "//": "'//' is not an operator; write floor(a / b)",
     "<<": "bitwise operators are not supported; write * 2^n",
     ">>": "bitwise operators are not supported; write floor(a / 2^n)",
-    ".": "a '.' belongs inside a number: attributes and element-wise operators are not supported",
+    ".": "a '.' belongs inside a number: attributes are not supported",
     ":": "ranges are not supported",
 }
 

@@ -19,13 +19,13 @@ from .errors import ParameterError
 async def math_eval(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     """Return {"result": value} for params["expression"] (requirements TC-63, TC-64).
 
-    Runs on the event loop: an evaluation is bounded to some milliseconds. Loading numexpr is not, so that is done
-    beside it.
+    Runs on the event loop: an evaluation is bounded to some milliseconds. Loading numexpr, which lists need, is not, so
+    that is done beside it.
     """
     expression = params.get("expression")
     if not isinstance(expression, str) or not expression.strip():
         raise ParameterError('math_eval requires a non-empty string "expression" parameter')
-    if not engine.is_loaded():
+    if "[" in expression and not engine.is_loaded():
         await asyncio.to_thread(engine.load)
     from .arithmetic import evaluate  # every command loads this module, few calculate
 

@@ -38,11 +38,12 @@ def ready_tools() -> Iterator[ToolDefinition]:
         "calculator",
         "Calculate an arithmetic expression exactly. Knows + - * / ^ % ! mod, percentages, comparisons, and functions "
         "such as sqrt, round, log (natural), log10, sin (radians), min, max, mean, std, gcd, factorial, combinations; "
-        "constants pi and e. No units, no variables, no thousands separators.",
+        "constants pi and e; lists of numbers. No units, no variables, no thousands separators.",
         {
             "expression": {
                 "type": "string",
-                "description": "For example 0.15 * 45, 17% of 230, 200 + 10%, sqrt(2)^3, round(10 / 3, 2).",
+                "description": "For example 0.15 * 45, 17% of 230, 200 + 10%, sqrt(2)^3, round(10 / 3, 2), "
+                "mean([1, 2, 3]).",
             }
         },
         ("expression",),

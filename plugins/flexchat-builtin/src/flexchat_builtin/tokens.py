@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
-
-import attrs
+from typing import Literal, NamedTuple
 
 from .errors import MathError
 
 MAX_CHARACTERS = 1_000
+"""What stands in lists is not counted."""
 
-_ILLEGAL = re.compile(r"[^0-9A-Za-z_+\-*/%^().,<>=!?: \t]")
+MAX_WITH_LISTS = 10_000
+
+_ILLEGAL = re.compile(r"[^0-9A-Za-z_+\-*/%^()\[\].,<>=!?: \t]")
+_LIST = re.compile(r"\[[^\[\]]*\]")
 _RADIX = re.compile(r"(?<![0-9A-Za-z_.])0[xXbBoO][0-9A-Za-z]")
 _TOKEN = re.compile(
     r"(?P<space>[ \t]*)(?:"
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-    r"|(?P<operator>\*\*|//|<<|>>|[=!<>]=|[-+*/%^(),<>=!?:.])"
+    r"|(?P<operator>\*\*|//|<<|>>|[=!<>]=|\.[*/^]|[-+*/%^()\[\],<>=!?:.])"
     r"|(?P<end>$))"
 )
 
@@ -36,8 +38,6 @@ _INSTEAD = {
     "≤": "write <=",
     "≥": "write >=",
     "≠": "write !=",
-    "[": "matrices and lists are not supported",
-    "]": "matrices and lists are not supported",
     "{": "objects and sets are not supported",
     "}": "objects and sets are not supported",
     "'": "text is not supported, only numbers",
@@ -54,8 +54,7 @@ _INSTEAD = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class Token:
+class Token(NamedTuple):
     """One piece of an expression.
 
     Attributes:
@@ -75,11 +74,15 @@ def tokens_of(expression: str) -> tuple[Token, ...]:
     Raises:
         MathError: Too long, or a character that no number, name or operator has.
     """
-    if len(expression) > MAX_CHARACTERS:
-        raise MathError(f"the expression has {len(expression)} characters, {MAX_CHARACTERS} are allowed")
+    if len(expression) > MAX_WITH_LISTS:
+        raise MathError(f"the expression has {len(expression)} characters, {MAX_WITH_LISTS} are allowed with its lists")
+    if len(expression) > MAX_CHARACTERS and (size := len(_LIST.sub("", expression))) > MAX_CHARACTERS:
+        raise MathError(f"the expression has {size} characters, {MAX_CHARACTERS} are allowed")
     expression = expression.strip()
     if found := _ILLEGAL.search(expression):
         character = found[0]
+        if character == ";" and "[" in expression:
+            raise MathError("matrices are not supported, only lists of numbers: write [1, 2, 3]")
         raise MathError(
             f"{ascii_name(character)} at character {found.start() + 1} is not understood"
             + (f": {_INSTEAD[character]}" if character in _INSTEAD else "")

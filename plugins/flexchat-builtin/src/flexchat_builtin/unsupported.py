@@ -14,7 +14,7 @@ def _names(reason: str, names: str) -> dict[str, str]:
 
 _UNITS = "units are not supported: convert with a factor"
 _RADIANS = "units are not supported: angles are in radians, 45 degrees is 45 * pi / 180"
-_MATRICES = "matrices and lists are not supported"
+_MATRICES = "matrices are not supported, only lists of numbers"
 _PROGRAMS = "only arithmetic is supported, no programs"
 
 REASONS: Mapping[str, str] = {
@@ -29,7 +29,7 @@ REASONS: Mapping[str, str] = {
     **_names(_RADIANS, "deg degree degrees rad radian radians grad"),
     **_names(
         _MATRICES,
-        "matrix det inv transpose cross dot zeros ones identity range size eigs concat map filter sort subset reshape "
+        "matrix det inv transpose cross zeros ones identity range size eigs concat map filter sort subset reshape "
         "trace norm kron diag cumsum linspace column row index sparse array list len",
     ),
     **_names("complex numbers are not supported", "i j complex re im conj arg"),

@@ -1,0 +1,100 @@
+"""What the calculator does with lists: operations element by element, and functions of all numbers of a list.
+
+numexpr does what C's math library and sums are for (engine.py); the rest is functions.py for one number after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .engine import TEMPLATES, compute_list
+from .errors import MathError
+from .floats import compute
+from .functions import FUNCTIONS, MANY, OPERATORS
+
+Numbers = tuple[float, ...]
+
+MAX_NUMBERS = 1_000
+"""A list has at most so many."""
+
+MAX_WORK = 10_000
+"""All operations of an expression on lists together compute at most so many numbers."""
+
+_ONE_BY_ONE = {
+    *("+", "-", "*", "/", "^", "mod", "negative", "positive"),
+    *(name for name in FUNCTIONS if name in TEMPLATES and FUNCTIONS[name].most < MANY),
+    *("pow", "square", "cube", "cbrt", "nthRoot", "log", "round", "floor", "ceil", "fix"),
+}
+
+
+def is_of_all(name: str) -> bool:
+    """Return whether a function takes any number of numbers, and so those of a list."""
+    return name in FUNCTIONS and FUNCTIONS[name].most == MANY
+
+
+def of_all(name: str, arguments: Sequence[float | Numbers]) -> float:
+    """Return sum([1, 2, 3]) and the like.
+
+    Raises:
+        MathError: Lists and numbers are mixed, or the list is too short.
+    """
+    numbers = arguments[0]
+    if len(arguments) > 1 or not isinstance(numbers, tuple):
+        raise MathError(f"{name} takes numbers or one list, not both")
+    if len(numbers) < FUNCTIONS[name].fewest:
+        raise MathError(f"{name} needs a list of at least {FUNCTIONS[name].fewest} numbers")
+    if name in ("variance", "std") and len(numbers) > 1:
+        from_mean = compute_list("-", numbers, _sum(numbers) / len(numbers))
+        variance = _sum(compute_list("*", from_mean, from_mean)) / (len(numbers) - 1)
+        return variance if name == "variance" else compute("sqrt", variance)
+    if name == "mean":
+        return _sum(numbers) / len(numbers)
+    return compute_list(name, numbers)[0] if name in TEMPLATES else FUNCTIONS[name].call(*numbers)
+
+
+def dot(arguments: Sequence[float | Numbers]) -> float:
+    """Return the sum of the products of two lists.
+
+    Raises:
+        MathError: They are not two lists of equal length.
+    """
+    a, b = arguments
+    if not isinstance(a, tuple) or not isinstance(b, tuple):
+        raise MathError("dot takes two lists")
+    rows("dot", arguments)
+    return _sum(compute_list("*", a, b))
+
+
+def rows(name: str, arguments: Sequence[float | Numbers]) -> list[list[float]]:
+    """Return what an operation is applied to, number by number: [1, 2] + 3 is 1 + 3 and 2 + 3.
+
+    Raises:
+        MathError: The lists are not of equal length.
+    """
+    sizes = list(dict.fromkeys(len(each) for each in arguments if isinstance(each, tuple)))
+    if len(sizes) > 1:
+        raise MathError(f"the lists have {sizes[0]} and {sizes[1]} numbers: {name} needs lists of equal length")
+    return [[each[i] if isinstance(each, tuple) else each for each in arguments] for i in range(sizes[0])]
+
+
+def one_by_one(name: str, arguments: Sequence[float | Numbers]) -> list[float]:
+    """Return what an operation makes of lists of equal length and numbers, element by element.
+
+    Raises:
+        MathError: It does not take lists, or they are not of equal length.
+    """
+    if name == "*" and all(isinstance(each, tuple) for each in arguments):
+        raise MathError("a product of two lists can mean two things: write a .* b for a list, dot(a, b) for a number")
+    name = name.removeprefix(".")
+    if name not in _ONE_BY_ONE:
+        raise MathError(f"{name} takes numbers, not lists")
+    applied = rows(name, arguments)
+    template = "^" if name == "pow" else name
+    if template in TEMPLATES and not (name == "log" and len(arguments) == 2):  # log(x, base) has no template
+        return compute_list(template, *arguments)
+    operation = OPERATORS.get(name) or FUNCTIONS[name].call
+    return [float(operation(*row)) for row in applied]
+
+
+def _sum(numbers: Sequence[float]) -> float:
+    return compute_list("sum", numbers)[0]
