@@ -16,6 +16,7 @@ from typing import Any
 
 import attrs
 from flexchat.plugin import ChatEvent, ProviderOverloadedError, ProviderProtocolError
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.stream import AnthropicStream
 from flexchat_gemini.conformance import GeminiConformance
@@ -174,7 +175,7 @@ _CHAT_ARGUMENTS = ("tool_calls[].function.arguments", "function_call.arguments")
 CHAT = WireFormat(
     name="openai",
     recordings="openai/openai-chat.*.json",
-    reading=_through(lambda: ChatStream(HERE, _failed, ProviderProtocolError)),
+    reading=_through(lambda: AnswerReader(ChatStream(HERE), _failed, ProviderProtocolError, SSE_DONE)),
     kits=[ChatCompletionsConformance()],
     carriers=("choices[].index", *_each(_CHAT_PLACES, _CHAT_SAYS)),
     free=_each(_CHAT_PLACES, _CHAT_ARGUMENTS),
@@ -197,7 +198,7 @@ _ITEM_PLACES = ("output[].", "response.output[].", "item.")
 RESPONSES = WireFormat(
     name="openai.responses",
     recordings="openai/openai-responses.*.json",
-    reading=_through(lambda: ResponsesStream(HERE, _failed, ProviderProtocolError)),
+    reading=_through(lambda: AnswerReader(ResponsesStream(HERE), _failed, ProviderProtocolError, SSE_DONE)),
     kits=[ResponsesConformance()],
     carriers=("type", "output_index", "delta", "text", "refusal", "arguments", *_each(_ITEM_PLACES, _ITEM_SAYS)),
     free=_each(_ITEM_PLACES, ("arguments",)),

@@ -306,10 +306,10 @@ def test_messages_and_tools_are_encoded_once() -> None:
     first, second = writer.messages(history), writer.messages(history)
 
     assert all(a is b for a, b in zip(first, second, strict=True))
-    assert writer._tools_array(tools) is writer._tools_array(tools)
-    assert writer._tools_array(({"a": 1},)) == b'[{"a":1}]'
+    assert writer._tools.array(tools) is writer._tools.array(tools)
+    assert writer._tools.array(({"a": 1},)) == b'[{"a":1}]'
     for number in range(40):
-        assert json.loads(writer._tools_array(({"n": number},))) == [{"n": number}]
+        assert json.loads(writer._tools.array(({"n": number},))) == [{"n": number}]
 
 
 def test_a_tool_is_described_in_openais_words() -> None:

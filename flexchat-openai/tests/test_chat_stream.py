@@ -24,6 +24,7 @@ from flexchat.plugin import (
     ToolCallStart,
     ToolMessage,
 )
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.chat_stream import ChatStream
 from hypothesis import given, settings
@@ -37,14 +38,18 @@ def failed(body: object) -> ProviderError:
     return ProviderOverloadedError(json.dumps(body))
 
 
+def reader() -> AnswerReader:
+    return AnswerReader(ChatStream(HERE), failed, ProviderProtocolError, SSE_DONE)
+
+
 def events_of(*pieces: bytes) -> list[ChatEvent]:
-    stream = ChatStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
     return [event for piece in pieces for event in stream.feed(piece)] + list(stream.end())
 
 
 def whole(message: dict[str, Any], finish: str | None = "stop", **frame: Any) -> ChatResult:
     body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], **frame}).encode()
-    last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(body))[-1]
+    last = list(reader().whole(body))[-1]
     assert isinstance(last, AnswerEnd)
     return last.result
 
@@ -622,7 +627,7 @@ def test_what_is_no_answer_is_an_error_of_ours(stream: bytes) -> None:
 
 def test_text_before_damage_has_been_passed_on() -> None:
     """The events before a broken one arrive before the error."""
-    stream = ChatStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
     events = stream.feed(sse(chunk({"content": "a"})) + b"data: {\n\n")
 
     assert next(events) == TextDelta(0, "a")
@@ -653,7 +658,10 @@ def test_groqs_refusal_of_a_bad_call_is_an_answer() -> None:
 
     for events, said in (
         (events_of(sse(chunk({"content": "I look"}), body), DONE), "I look"),
-        (list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps(body).encode())), None),
+        (
+            list(reader().whole(json.dumps(body).encode())),
+            None,
+        ),
     ):
         assert isinstance(events[-1], AnswerEnd)
         assert events[-1].result.finish_reason == "malformed_tool_call"
@@ -682,7 +690,7 @@ def test_an_event_without_data_is_none() -> None:
 def test_a_choice_may_have_no_message(raw: str, ours: str) -> None:
     """Gemini's layer leaves it out of an answer that was stopped, and says why behind a colon."""
     body = json.dumps({"choices": [{"index": 0, "finish_reason": raw}]}).encode()
-    last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(body))[-1]
+    last = list(reader().whole(body))[-1]
 
     assert isinstance(last, AnswerEnd)
     assert (last.result.finish_reason, last.result.raw_finish, last.result.content) == (ours, raw, None)
@@ -691,7 +699,7 @@ def test_a_choice_may_have_no_message(raw: str, ours: str) -> None:
 def test_of_several_choices_the_first_counts_wherever_it_stands() -> None:
     """With a warning, as in a stream."""
     choices = [{"index": at, "message": {"content": str(at)}, "finish_reason": "stop"} for at in (1, 0)]
-    last = list(ChatStream(HERE, failed, ProviderProtocolError).whole(json.dumps({"choices": choices}).encode()))[-1]
+    last = list(reader().whole(json.dumps({"choices": choices}).encode()))[-1]
 
     assert isinstance(last, AnswerEnd)
     assert last.result.content == "0"
@@ -701,7 +709,7 @@ def test_of_several_choices_the_first_counts_wherever_it_stands() -> None:
 def test_an_error_in_a_whole_choice_is_raised() -> None:
     """OpenRouter: status 200, and the upstream's error beside an empty message."""
     choice = {"message": {"content": ""}, "finish_reason": "error", "error": {"code": 502, "message": "upstream"}}
-    stream = ChatStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
 
     with pytest.raises(ProviderOverloadedError, match="upstream"):
         list(stream.whole(json.dumps({"choices": [choice]}).encode()))

@@ -18,14 +18,14 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_openai.errors import service_error
+from flexchat_openai.errors import REFUSALS
 
 Body = dict[str, Any] | list[Any] | str
 
 
 def error_of(body: Body, status: int | None, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    return service_error(
+    return REFUSALS.error(
         parsed(raw),
         status=status,
         headers=headers or {},

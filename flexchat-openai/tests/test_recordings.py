@@ -30,6 +30,7 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_openai.chat_answer import AnswerDraft
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.chat_stream import ChatStream
@@ -159,7 +160,7 @@ def without_our_ids(events: object) -> str:
 
 
 def outcome(*pieces: bytes) -> str:
-    stream = ChatStream(HERE, lambda body: ProviderError(str(body)), ProviderProtocolError)
+    stream = AnswerReader(ChatStream(HERE), lambda body: ProviderError(str(body)), ProviderProtocolError, SSE_DONE)
     events: list[object] = []
     try:
         for piece in pieces:

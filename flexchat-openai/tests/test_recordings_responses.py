@@ -32,6 +32,7 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
 from flexchat_openai.responses_request import ResponsesRequestWriter
@@ -146,8 +147,12 @@ async def test_every_recorded_answer_is_read_right(recorded: Recorded) -> None:
     assert read == len(recorded("responses"))
 
 
+def failed(body: object) -> ProviderError:
+    return ProviderError(str(body))
+
+
 def outcome(*pieces: bytes) -> str:
-    stream = ResponsesStream(HERE, lambda body: ProviderError(str(body)), ProviderProtocolError)
+    stream = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     events: list[object] = []
     try:
         for piece in pieces:
@@ -190,7 +195,9 @@ def ours(recorded_input: Any, origin: str) -> list[Message]:
     ):
         if is_said:
             body = json.dumps({"status": "completed", "output": list(group)}).encode()
-            stream = ResponsesStream(origin, lambda body: ProviderError(str(body)), ProviderProtocolError)
+            stream = AnswerReader(
+                ResponsesStream(origin), lambda body: ProviderError(str(body)), ProviderProtocolError, SSE_DONE
+            )
             end = [*stream.whole(body)][-1]
             assert isinstance(end, AnswerEnd)
             made.append(end.result.message)

@@ -23,6 +23,7 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_openai.responses_items import SCOPE
 from flexchat_openai.responses_request import ResponsesRequestWriter
 from flexchat_openai.responses_stream import ResponsesStream
@@ -63,7 +64,7 @@ def sent(*messages: Message, origin: str = HERE, **settings: Any) -> list[dict[s
 
 def answered(*items: dict[str, Any], origin: str = HERE) -> AssistantMessage:
     """The message that an answer of these items is."""
-    stream = ResponsesStream(origin, lambda b: RuntimeError(str(b)), RuntimeError)  # type: ignore[arg-type,return-value]
+    stream = AnswerReader(ResponsesStream(origin), lambda b: RuntimeError(str(b)), RuntimeError, SSE_DONE)  # type: ignore[arg-type,return-value]
     end = [*stream.whole(json.dumps({"status": "completed", "output": items}).encode())][-1]
     assert isinstance(end, AnswerEnd)
     return end.result.message

@@ -20,6 +20,7 @@ from flexchat.plugin import (
     ToolCallEnd,
     ToolCallStart,
 )
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_openai.responses_stream import ResponsesStream
 
 HERE = "https://here.example"
@@ -34,7 +35,7 @@ def sse(*events: dict[str, Any]) -> bytes:
 
 
 def events_of(*events: dict[str, Any]) -> list[ChatEvent]:
-    stream = ResponsesStream(HERE, failed, ProviderProtocolError)
+    stream = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     return [*stream.feed(sse(*events)), *stream.end()]
 
 
@@ -45,7 +46,7 @@ def result_of(*events: dict[str, Any]) -> ChatResult:
 
 
 def whole(**response: Any) -> ChatResult:
-    stream = ResponsesStream(HERE, failed, ProviderProtocolError)
+    stream = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     last = [*stream.whole(json.dumps({"status": "completed", **response}).encode())][-1]
     assert isinstance(last, AnswerEnd)
     return last.result
@@ -285,7 +286,7 @@ def test_a_call_cut_by_the_token_limit_does_not_run(arguments: str, status: str)
 )
 def test_an_error_inside_a_stream_is_raised(event: dict[str, Any]) -> None:
     """With status 200, in all its forms; what came before has been passed on."""
-    stream = ResponsesStream(HERE, failed, ProviderProtocolError)
+    stream = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     events = stream.feed(sse(added(message()), delta("output_text", "a"), event))
 
     assert next(events) == TextDelta(0, "a")
@@ -332,19 +333,19 @@ def test_what_is_no_answer_is_an_error_of_ours(body: dict[str, Any]) -> None:
 )
 def test_a_stream_without_its_last_event_was_cut_off(stream: bytes) -> None:
     """Never a silent success."""
-    reader = ResponsesStream(HERE, failed, ProviderProtocolError)
+    reader = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     with pytest.raises(ProviderProtocolError):
         _ = [*reader.feed(stream), *reader.end()]
 
 
 def test_what_follows_the_last_event_is_ignored() -> None:
     """The stream is done; a server that streams no events at all is understood too."""
-    stream = ResponsesStream(HERE, failed, ProviderProtocolError)
+    stream = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     events = [*stream.feed(sse(completed(message("a")), completed(message("b"))) + b"data: [DONE]\n\n"), *stream.end()]
     assert stream.is_done
     assert [e.text for e in events if isinstance(e, TextDelta)] == ["a"]
 
-    plain = ResponsesStream(HERE, failed, ProviderProtocolError)
+    plain = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
     body = json.dumps({"status": "completed", "output": [message("a")]}).encode()
     assert [*plain.feed(body), *plain.end()][0] == TextDelta(0, "a")
 
@@ -419,7 +420,7 @@ def test_a_wrong_type_where_text_or_calls_may_stand_is_an_error(event: dict[str,
 
 def test_a_piece_whose_kind_nobody_tells_is_an_error() -> None:
     """An event without a name and without a type; one that says nothing is passed over."""
-    stream = ResponsesStream(HERE, failed, ProviderProtocolError)
+    stream = AnswerReader(ResponsesStream(HERE), failed, ProviderProtocolError, SSE_DONE)
 
     assert [*stream.feed(b'data: {"type": 5}\n\n')] == []
     with pytest.raises(ProviderProtocolError, match="type: expected text, got a number"):

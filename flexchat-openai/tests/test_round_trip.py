@@ -20,12 +20,11 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_openai.answer_stream import AnswerStream
+from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.chat_stream import ChatStream
 from flexchat_openai.config import OpenAIConfig
-from flexchat_openai.errors import service_error
-from flexchat_openai.history import HistoryWriter
+from flexchat_openai.errors import REFUSALS
 from flexchat_openai.provider import OpenAIProvider
 from flexchat_openai.responses_request import ResponsesRequestWriter
 from flexchat_openai.responses_stream import ResponsesStream
@@ -36,16 +35,16 @@ HERE = "https://here.example"
 APIS = ("chat", "responses")
 
 
-def writer(api: str, origin: str = HERE) -> HistoryWriter:
+def writer(api: str, origin: str = HERE) -> ChatRequestWriter | ResponsesRequestWriter:
     return ChatRequestWriter(origin) if api == "chat" else ResponsesRequestWriter(origin)
 
 
-def reader(api: str) -> AnswerStream:
+def reader(api: str) -> AnswerReader:
     def failed(body: object) -> ProviderError:
-        return service_error(body, status=None, headers={}, host="h", path="/x", model="m", mask=str)
+        return REFUSALS.error(body, status=None, headers={}, host="h", path="/x", model="m", mask=str)
 
     kind = ChatStream if api == "chat" else ResponsesStream
-    return kind(HERE, failed, ProviderProtocolError)
+    return AnswerReader(kind(HERE), failed, ProviderProtocolError, SSE_DONE)
 
 
 def sent(api: str, messages: list[Message], origin: str = HERE) -> list[Any]:
@@ -297,7 +296,7 @@ def test_any_error_body_is_an_error_of_ours(data: st.DataObject, status: int | N
     """Law: whatever a refusal says, it becomes one of our errors, with a text."""
     body = replaced(ERROR, data.draw(st.sampled_from(places(ERROR))), data.draw(any_json))
 
-    error = service_error(body, status=status, headers={}, host="h", path="/chat/completions", model="m", mask=str)
+    error = REFUSALS.error(body, status=status, headers={}, host="h", path="/chat/completions", model="m", mask=str)
 
     assert isinstance(error, ProviderError)
     assert str(error)

@@ -376,3 +376,10 @@ def is_malformed_call(body: object) -> bool:
     """Say whether an error is really an answer: Groq refuses, as an error, a call its model wrote badly."""
     error = body.get("error") if isinstance(body, dict) else None
     return isinstance(error, dict) and error.get("code") == _TOOL_USE_FAILED
+
+
+def unwrapped(answer: object) -> dict[str, Any]:
+    """Return a whole answer, also one in a list, as Gemini's layer wraps its errors; an empty one for anything else."""
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    return answer if isinstance(answer, dict) else {}

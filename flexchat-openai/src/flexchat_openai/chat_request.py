@@ -6,7 +6,6 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
-from flexchat.http.wire_json import to_bytes
 from flexchat.plugin import (
     AssistantMessage,
     ChatOptions,
@@ -22,12 +21,14 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.provider.history import History, Ids, Said, WireTools, leading_instructions
+from flexchat.provider.service import Body
 
 from .chat_calls import FUNCTION_CALL
-from .history import Entry, HistoryWriter, replayed
+from .hosts import is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .schemas import format_fields
-from .tool_choice import tool_choice
+from .tool_choice import shown_tools, tool_choice, tool_name
 from .traits import ModelTraits, traits_of
 
 SCOPE = "openai.chat"
@@ -41,10 +42,13 @@ class _FunctionName(str):
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
-class ChatRequestWriter(HistoryWriter):
-    """Writes requests for one server. Arguments as of HistoryWriter, and of OpenAIConfig."""
+class ChatRequestWriter:
+    """Writes requests for one server.
 
-    _history_field = "messages"
+    Args:
+        origin: scheme://host[:port] of the server.
+        extra: Merged into every body; the others as in OpenAIConfig.
+    """
 
     def __init__(
         self,
@@ -56,19 +60,35 @@ class ChatRequestWriter(HistoryWriter):
         parallel_tool_calls: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(origin, SCOPE, system_role=system_role, parallel_tool_calls=parallel_tool_calls, extra=extra)
+        self._history = History(SCOPE, origin, self._said, variant=system_role, own_id=own_id_at(origin))
+        self._tools = WireTools(tool_name)
+        self._is_openai = is_openai(origin)
+        self._system_role = system_role
+        self._parallel_tool_calls = parallel_tool_calls
+        self._extra = dict(extra or {})
         self._max_tokens_field = max_tokens_field
         self._stream_usage = stream_usage
 
-    def _history(self, messages: Sequence[Message], start: int, instructions: str) -> list[bytes]:
-        if start < 2:
-            return self._pieces(messages, 0)
-        pieces = self._pieces(messages, start)
-        return [self._system(instructions), *pieces] if instructions else pieces
+    def body(self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool) -> Body:
+        """Return the body of a request.
 
-    def _fields(
-        self, instructions: str, model: str, options: ChatOptions, stream: bool
-    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        Raises:
+            ProviderRequestError: Something in it cannot be said in this API.
+        """
+        fields, warnings = self._fields(model, options, stream)
+        spliced = {}
+        if "messages" not in fields:
+            spliced["messages"] = self._history.array(_with_one_instruction(messages))
+        if options.tools:
+            names = shown_tools(options, self._is_openai) if options.allowed_tools else None
+            spliced["tools"] = self._tools.array(options.tools, names)
+        return Body.of(fields, spliced, warnings)
+
+    def messages(self, messages: Sequence[Message]) -> list[bytes]:
+        """Return the elements of the array the conversation goes into."""
+        return self._history.pieces(_with_one_instruction(messages))
+
+    def _fields(self, model: str, options: ChatOptions, stream: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         fields: dict[str, Any] = {"model": model}
         warnings: list[str] = []
         traits = traits_of(model)
@@ -116,70 +136,67 @@ class ChatRequestWriter(HistoryWriter):
         is_new = self._is_openai or (traits is not None and traits.efforts)
         return "max_completion_tokens" if is_new else "max_tokens"
 
-    def _encoded(self, message: Message) -> Entry:
+    def _said(self, message: Message, ids: Ids) -> Said:
         match message:
             case SystemMessage():
-                return self._system(message.content) if message.content else b"", None
+                return {"role": self._system_role, "content": message.content} if message.content else None
             case UserMessage():
-                return to_bytes({"role": "user", "content": _user_content(message)}), None
+                return {"role": "user", "content": _user_content(message)}
             case AssistantMessage():
-                return self._assistant(message)
+                return _assistant(message, ids)
+            case ToolMessage() if isinstance(ids.answered, _FunctionName):
+                return {"role": "function", "name": ids.answered, "content": message.content}
             case ToolMessage():
-                raise TypeError("a tool message needs the id of its call")
+                return {"role": "tool", "tool_call_id": ids.answered, "content": message.content}
             case _:
                 assert_never(message)
 
-    def _system(self, content: str) -> bytes:
-        return to_bytes({"role": self._system_role, "content": content})
 
-    def _answered(self, message: ToolMessage, wire_id: str) -> Entry:
-        if isinstance(wire_id, _FunctionName):
-            return to_bytes({"role": "function", "name": wire_id, "content": message.content}), wire_id
-        return to_bytes({"role": "tool", "tool_call_id": wire_id, "content": message.content}), wire_id
+def _with_one_instruction(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with the instructions at their start as one: some servers take no more."""
+    start, instructions = leading_instructions(messages)
+    if start < 2:
+        return messages
+    return [SystemMessage(content=instructions), *messages[start:]]
 
-    def _assistant(self, message: AssistantMessage) -> Entry:
-        said: dict[str, Any] = {"role": "assistant", "content": None}
-        texts, refusals, items = [], [], []
-        ids: dict[str, str] = {}
-        for part in message.parts:
-            match part:
-                case TextPart():
-                    texts.append(part.text)
-                case RefusalPart():
-                    refusals.append(part)
-                case ToolCall():
-                    ids[part.id] = self._wire_id(part)
-                    items.append(self._call(part, ids[part.id]))
-                case ReasoningPart() if self._is_ours(part.provider_data) and part.provider_data is not None:
-                    said.update(part.provider_data.data.get("message", {}))
-        content = "".join(texts)
-        if content:
-            said["content"] = content
-        elif refusals and all(self._is_ours(r.provider_data) for r in refusals):
-            said["content"] = [{"type": "refusal", "refusal": "".join(r.text for r in refusals)}]
-        elif refusals:
-            said["content"] = "".join(r.text for r in refusals)
-        if [item["type"] for item in items] == [FUNCTION_CALL]:
-            said[FUNCTION_CALL] = items[0]["function"]
-        elif items:
-            said["tool_calls"] = items
-        elif not said["content"]:
-            return b"", ids  # servers refuse a message that says nothing
-        return replayed(said), ids
 
-    def _wire_id(self, call: ToolCall) -> str:
-        data = call.provider_data
-        if data is not None and self._is_ours(data) and data.data.get("type") == FUNCTION_CALL:
-            return _FunctionName(call.name)
-        return super()._wire_id(call)
+def _assistant(message: AssistantMessage, ids: Ids) -> Said:
+    said: dict[str, Any] = {"role": "assistant", "content": None}
+    texts, refusals, items = [], [], []
+    for part in message.parts:
+        match part:
+            case TextPart():
+                texts.append(part.text)
+            case RefusalPart():
+                refusals.append(part)
+            case ToolCall():
+                items.append(_call(part, ids))
+            case ReasoningPart():
+                said.update(ids.ours(part.provider_data).get("message", {}))
+    content = "".join(texts)
+    if content:
+        said["content"] = content
+    elif refusals and all(ids.is_ours(r.provider_data) for r in refusals):
+        said["content"] = [{"type": "refusal", "refusal": "".join(r.text for r in refusals)}]
+    elif refusals:
+        said["content"] = "".join(r.text for r in refusals)
+    if [item["type"] for item in items] == [FUNCTION_CALL]:
+        said[FUNCTION_CALL] = items[0]["function"]
+    elif items:
+        said["tool_calls"] = items
+    elif not said["content"]:
+        return None  # servers refuse a message that says nothing
+    return said
 
-    def _call(self, call: ToolCall, wire_id: str) -> dict[str, Any]:
-        data = call.provider_data.data if call.provider_data and self._is_ours(call.provider_data) else {}
-        if data.get("type") == "custom":
-            said = {"custom": {"name": call.name, "input": call.raw_arguments or ""}}
-        else:
-            said = {"function": {"name": call.name, "arguments": self._arguments(call)}}
-        return {"id": wire_id, "type": "function", **said, **data}
+
+def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
+    data = ids.ours(call.provider_data)
+    wire_id = ids.of(call, _FunctionName(call.name) if data.get("type") == FUNCTION_CALL else None)
+    if data.get("type") == "custom":
+        said = {"custom": {"name": call.name, "input": call.raw_arguments or ""}}
+    else:
+        said = {"function": {"name": call.name, "arguments": ids.arguments(call)}}
+    return {"id": wire_id, "type": "function", **said, **data}
 
 
 def _response_format(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -2,62 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from flexchat.http.answer_shape import FirstAnswer, WrongShape, known_number, list_in, object_in, objects_of
-from flexchat.http.answer_stream import cut_off
-from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
+from flexchat.plugin import ChatEvent, ProviderError
+from flexchat.provider.reading import Reported, Unreadable
 
-from .answer_stream import AnswerStream
-from .chat_answer import AnswerDraft, is_malformed_call
+from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
 
 _SEVERAL = "the service sent several answers; only the first is used"
 
 
-class ChatStream(AnswerStream):
-    """Reads one answer.
+class ChatStream:
+    """Reads one answer, streamed or whole: an Answer of the kit.
 
     Args:
         think_tags: Text between <think> and </think> at its start is reasoning.
     """
 
-    def __init__(
-        self,
-        origin: str,
-        failed: Callable[[object], ProviderError],
-        unreadable: Callable[[str], ProviderProtocolError],
-        *,
-        think_tags: bool = False,
-    ) -> None:
-        super().__init__(origin, failed, unreadable)
+    def __init__(self, origin: str, *, think_tags: bool = False) -> None:
         self._draft = AnswerDraft(origin, think_tags=think_tags)
         self._is_plain = not think_tags
-        self._has_begun = False
+        self._has_begun = self.is_over = False
         self._first = FirstAnswer()
-        self._is_over = False
 
-    def _closed(self) -> Iterator[ChatEvent]:
-        if self._is_over:
-            return
+    def end(self) -> Iterable[ChatEvent]:
+        """Return what is left when the stream has ended."""
         if not self._has_begun:
-            raise self._unreadable("ended its stream before it had said anything: is base_url right?")
-        if not self.is_done and not self._draft.is_over:
-            raise cut_off("ended its stream in the middle: neither a finish reason nor [DONE] came", self._unreadable)
-        yield from self._draft.end()
+            raise Unreadable("ended its stream before it had said anything: is base_url right?")
+        if not self.is_over and not self._draft.is_over:
+            raise Unreadable("ended its stream in the middle: neither a finish reason nor [DONE] came", cut_off=True)
+        return self._draft.end()
 
-    def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:
+    def take(self, chunk: dict[str, Any], name: str = "") -> Iterable[ChatEvent]:
+        """Return what an event adds."""
         if chunk.get("error") or name == "error" or chunk.get("object") == "error":
-            yield from self._error(chunk)
-            return
+            raise Reported(chunk)
         draft = self._draft
         if draft.model is None or chunk.get("usage") or "x_groq" in chunk:
             draft.take_frame(chunk)
         if self._is_plain and (text := _only_text(chunk)) is not None:
             self._has_begun = True
-            if text:
-                yield draft.add_text(text)
-            return
+            return (draft.add_text(text),) if text else ()
+        return self._take_choices(chunk)
+
+    def _take_choices(self, chunk: dict[str, Any]) -> Iterator[ChatEvent]:
+        draft = self._draft
         for where, choice in objects_of(list_in(chunk, "choices"), "choices"):
             index = choice.get("index")
             if (index != 0 or index is False) and not self._first.includes(index, f"{where}.index"):
@@ -65,8 +56,7 @@ class ChatStream(AnswerStream):
                 continue
             delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
             if finish and choice.get("error"):  # OpenRouter, when the model's host fails on the way
-                yield from self._error(choice)
-                return
+                raise Reported(choice)
             if "usage" in choice:  # Moonshot
                 draft.take_usage(choice["usage"])
             if delta is not None:
@@ -79,19 +69,19 @@ class ChatStream(AnswerStream):
                 self._has_begun = True
                 draft.take_finish(finish)
 
-    def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
+    def whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of a whole answer."""
+        answer = unwrapped(answer)
         if answer.get("error"):
-            yield from self._error(answer)
-            return
+            raise Reported(answer)
         choices = list(objects_of(list_in(answer, "choices"), "choices"))
         where, choice = _first(choices)
         message, draft = object_in(choice, "message", where, needed=True), self._draft
         # Gemini's layer leaves out the message of an answer whose limit was used up by thoughts.
         if message is None and (not choice.get("finish_reason") or "text" in choice):
-            raise self._unreadable("sent JSON that is not a chat completion: is base_url right? It often ends in /v1")
+            raise Unreadable("sent JSON that is not a chat completion: is base_url right? It often ends in /v1")
         if choice.get("error"):  # OpenRouter, when the model's host fails
-            yield from self._error(choice)
-            return
+            raise Reported(choice)
         if len(choices) > 1:
             draft.warn(_SEVERAL)
         draft.take_frame(answer)
@@ -99,13 +89,12 @@ class ChatStream(AnswerStream):
         yield from draft.take(message or {}, f"{where}.message", whole=True)
         yield from draft.end()
 
-    def _error(self, body: dict[str, Any]) -> Iterator[ChatEvent]:
-        error = self._failed(body)
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer that an error is in truth; None for an error."""
         if not is_malformed_call(body):
-            raise error
-        self.is_done = self._is_over = True
+            return None
         self._draft.fail(error)
-        yield from self._draft.end()
+        return self._draft.end()
 
 
 def _only_text(chunk: dict[str, Any]) -> str | None:

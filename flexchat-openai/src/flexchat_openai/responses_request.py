@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 import attrs
-from flexchat.http.wire_json import to_bytes
 from flexchat.plugin import (
     AssistantMessage,
     AssistantPart,
@@ -29,12 +28,14 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.provider.history import History, Ids, Said, WireTools, leading_instructions
+from flexchat.provider.service import Body
 
-from .history import Entry, HistoryWriter, replayed
+from .hosts import is_openai, own_id_at
 from .reasoning import drop_refused, effort_for
 from .responses_items import SCOPE, refusal_of, text_of
 from .schemas import format_fields
-from .tool_choice import tool_choice
+from .tool_choice import shown_tools, tool_choice, tool_name
 from .traits import traits_of
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -54,10 +55,13 @@ class _Item:
     follows: bool = True
 
 
-class ResponsesRequestWriter(HistoryWriter):
-    """Writes requests for one server. Arguments as of HistoryWriter."""
+class ResponsesRequestWriter:
+    """Writes requests for one server.
 
-    _history_field = "input"
+    Args:
+        origin: scheme://host[:port] of the server.
+        extra: Merged into every body; the others as in OpenAIConfig.
+    """
 
     def __init__(
         self,
@@ -67,12 +71,34 @@ class ResponsesRequestWriter(HistoryWriter):
         parallel_tool_calls: bool | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(origin, SCOPE, system_role=system_role, parallel_tool_calls=parallel_tool_calls, extra=extra)
+        self._history = History(SCOPE, origin, self._said, variant=system_role, own_id=own_id_at(origin))
+        self._tools = WireTools(tool_name)
+        self._is_openai = is_openai(origin)
+        self._system_role = system_role
+        self._parallel_tool_calls = parallel_tool_calls
+        self._extra = dict(extra or {})
         # Where nothing is stored, OpenAI knows no reasoning item by its id alone.
         self._needs_content = self._is_openai and self._extra.get("store") is not True
 
-    def _history(self, messages: Sequence[Message], start: int, instructions: str) -> list[bytes]:
-        return self._pieces(messages, start)
+    def body(self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool) -> Body:
+        """Return the body of a request.
+
+        Raises:
+            ProviderRequestError: Something in it cannot be said in this API.
+        """
+        start, instructions = leading_instructions(messages)
+        fields, warnings = self._fields(instructions, model, options, stream)
+        spliced = {}
+        if "input" not in fields:
+            spliced["input"] = self._history.array(messages[start:])
+        if options.tools:
+            names = shown_tools(options, self._is_openai) if options.allowed_tools else None
+            spliced["tools"] = self._tools.array(options.tools, names)
+        return Body.of(fields, spliced, warnings)
+
+    def messages(self, messages: Sequence[Message]) -> list[bytes]:
+        """Return the elements of the array the conversation goes into."""
+        return self._history.pieces(messages[leading_instructions(messages)[0] :])
 
     def _fields(
         self, instructions: str, model: str, options: ChatOptions, stream: bool
@@ -123,42 +149,34 @@ class ResponsesRequestWriter(HistoryWriter):
             fields[key] = {**fields[key], **value} if is_part and isinstance(value, dict) else value
         return fields, tuple(warnings)
 
-    def _encoded(self, message: Message) -> Entry:
+    def _said(self, message: Message, ids: Ids) -> Said:
         match message:
             case SystemMessage():
-                said = {"role": self._system_role, "content": message.content}
-                return to_bytes(said) if message.content else b"", None
+                return {"role": self._system_role, "content": message.content} if message.content else None
             case UserMessage():
-                return to_bytes({"role": "user", "content": _user_content(message)}), None
+                return {"role": "user", "content": _user_content(message)}
             case AssistantMessage():
-                return self._assistant(message)
+                return self._assistant(message, ids)
             case ToolMessage():
-                raise TypeError("a tool message needs the id of its call")
+                return {"type": "function_call_output", "call_id": ids.answered, "output": message.content}
             case _:
                 assert_never(message)
 
-    def _answered(self, message: ToolMessage, wire_id: str) -> Entry:
-        said = {"type": "function_call_output", "call_id": wire_id, "output": message.content}
-        return to_bytes(said), wire_id
-
-    def _assistant(self, message: AssistantMessage) -> Entry:
+    def _assistant(self, message: AssistantMessage, ids: Ids) -> Said:
         items: list[_Item] = []
-        ids: dict[str, str] = {}
         for part in message.parts:
-            if type(part) is ToolCall:
-                ids[part.id] = self._wire_id(part)
             item = self._item(part, ids, bool(items))
             if item is not None:
                 items.append(item)
-        return b",".join([replayed(item) for item in _consistent(items)]), ids
+        return _consistent(items)
 
-    def _item(self, part: AssistantPart, ids: Mapping[str, str], has_begun: bool) -> _Item | None:
+    def _item(self, part: AssistantPart, ids: Ids, has_begun: bool) -> _Item | None:
         """Return a part as an item: the server's own where it comes from it unchanged; None if it is not sent."""
-        data = part.provider_data.data if part.provider_data and self._is_ours(part.provider_data) else {}
+        data = ids.ours(part.provider_data)
         own, after = _table(data.get("item")), data.get("after")
         match part:
             case ToolCall():
-                call = {"call_id": ids[part.id], "name": part.name, "arguments": self._arguments(part)}
+                call = {"call_id": ids.of(part), "name": part.name, "arguments": ids.arguments(part)}
                 return _Item(item={"type": "function_call", **own, **call}, after=after)
             case ReasoningPart() if own and self._can_go_back(own):
                 return _Item(item=own)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from flexchat.http.answer_shape import WrongShape, known_number, object_in
-from flexchat.http.answer_stream import cut_off
-from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
+from flexchat.plugin import ChatEvent, ProviderError
+from flexchat.provider.reading import Reported, Unreadable
 
-from .answer_stream import AnswerStream
+from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
 from .responses_answer import ResponseDraft
 
 _PIECES = {
@@ -30,17 +30,16 @@ _SPOKEN = frozenset(("message", "code", "type"))
 _UNFINISHED = ("queued", "in_progress", "cancelled")
 
 
-class ResponsesStream(AnswerStream):
-    """Reads one answer. Only an event that says so ends it: without one it was cut off."""
+class ResponsesStream:
+    """Reads one answer, streamed or whole: an Answer of the kit. Only an event that says so ends a stream."""
 
-    def __init__(
-        self, origin: str, failed: Callable[[object], ProviderError], unreadable: Callable[[str], ProviderProtocolError]
-    ) -> None:
-        super().__init__(origin, failed, unreadable)
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
         self._draft = ResponseDraft(origin)
-        self._has_begun = self._is_over = False
+        self._has_begun = self._has_ended = self.is_over = False
 
-    def _chunk(self, chunk: dict[str, Any], name: str) -> Iterator[ChatEvent]:
+    def take(self, chunk: dict[str, Any], name: str = "") -> Iterator[ChatEvent]:
+        """Yield what an event adds."""
         kind = chunk.get("type")
         kind = kind if isinstance(kind, str) else name
         index = known_number(chunk.get("output_index"))
@@ -52,12 +51,12 @@ class ResponsesStream(AnswerStream):
             return
         response = chunk.get("response")
         if kind in ("error", "response.failed") or (chunk.get("error") and not isinstance(response, dict)):
-            raise self._failed(_report(response if isinstance(response, dict) else chunk))
+            raise Reported(_report(response if isinstance(response, dict) else chunk))
         if kind.startswith("response."):
             self._has_begun = True
         if kind in _ENDS:
             yield from self._at_end(object_in(chunk, "response") or {}, is_last_event=True)
-            self.is_done = self._is_over = True
+            self._has_ended = self.is_over = True
         elif kind in _ITEMS:
             if (item := object_in(chunk, "item", needed=True)) is not None:
                 take = self._draft.begin if kind == _ITEMS[0] else self._draft.complete
@@ -67,33 +66,41 @@ class ResponsesStream(AnswerStream):
         elif not kind and not _SAYS.isdisjoint(chunk):
             raise WrongShape("type", "text", chunk.get("type"))
 
-    def _closed(self) -> Iterator[ChatEvent]:
-        if self._is_over:
-            return
+    def end(self) -> Iterable[ChatEvent]:
+        """Return nothing: what ends a stream has been taken."""
+        if self._has_ended:
+            return ()
         if not self._has_begun:
-            raise self._unreadable(
-                'sent no response: is base_url right? api = "chat" asks for Chat Completions instead'
-            )
-        raise cut_off("ended its stream in the middle of the answer", self._unreadable)
-        yield  # a generator, like the others
+            raise Unreadable('sent no response: is base_url right? api = "chat" asks for Chat Completions instead')
+        raise Unreadable("ended its stream in the middle of the answer", cut_off=True)
 
-    def _answer(self, answer: dict[str, Any]) -> Iterator[ChatEvent]:
+    def whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of a whole answer."""
+        answer = unwrapped(answer)
         if _has_failed(answer):
-            raise self._failed(_report(answer))
+            raise Reported(_report(answer))
         if answer.get("output") is None:
-            raise self._unreadable(
+            raise Unreadable(
                 'sent JSON that is not a response: is base_url right? api = "chat" asks for Chat Completions instead'
             )
         yield from self._at_end(answer, is_last_event=False)
 
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer that an error is in truth; None for an error."""
+        if not is_malformed_call(body):
+            return None
+        draft = AnswerDraft(self._origin)
+        draft.fail(error)
+        return draft.end()
+
     def _at_end(self, response: Mapping[str, Any], *, is_last_event: bool) -> Iterator[ChatEvent]:
         status = response.get("status")
         if _has_failed(response):
-            raise self._failed(_report(response))
+            raise Reported(_report(response))
         if self._draft.is_empty and response.get("output") is None:
-            raise self._unreadable("ended its stream before it had said anything")
+            raise Unreadable("ended its stream before it had said anything")
         if status in _UNFINISHED and not is_last_event:
-            raise self._unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
+            raise Unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
         yield from self._draft.end(response)
 
 

@@ -7,7 +7,7 @@ import inspect
 import re
 from typing import Any
 
-from flexchat.plugin import ChatResult, Embeddings, ModelInfo, ProviderError, UserMessage
+from flexchat.plugin import ChatOptions, ChatResult, Embeddings, ModelInfo, ProviderError, UserMessage
 
 from .law import law, require, shown
 from .service import Answer, Asked
@@ -36,9 +36,14 @@ class ServiceLaws(ProviderKit):
                     f'{"add" if has else "take"} "{word}" {"to" if has else "out of"} supports',
                 )
             if "streaming" in self.supports:
+                hello = (UserMessage(content="Hello"),)
+                stream = provider.stream_chat(hello, self.model, ChatOptions())  # type: ignore[attr-defined]
+                if inspect.iscoroutine(stream):
+                    stream.close()
                 require(
-                    inspect.isasyncgenfunction(provider.stream_chat),  # type: ignore[attr-defined]
-                    "stream_chat must be an async generator: async def with yield, so that closing it runs its finally",
+                    inspect.isasyncgen(stream),
+                    "stream_chat must return an async generator, so that closing it runs its finally: async def with "
+                    "yield, or what Service.pieces returns",
                 )
             endpoint = getattr(provider, "endpoint", None)
             require(

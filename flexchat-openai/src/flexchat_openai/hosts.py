@@ -1,0 +1,29 @@
+"""What is known of a server by its address alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from flexchat.http.wire_json import utf8
+from flexchat.provider.history import short_id
+
+OPENAI_HOST = "api.openai.com"
+
+COMBINING_HOSTS = (OPENAI_HOST, ".openai.azure.com")
+"""Where tools and a response_format go in one request. Elsewhere the tools are often lost: llama.cpp and vLLM hold the
+whole answer to the format's grammar, in which no call can be written (tried with llama.cpp), Groq answers 400."""
+
+
+def is_openai(origin: str) -> bool:
+    """Say whether this is OpenAI itself."""
+    return origin.partition("://")[2] == OPENAI_HOST
+
+
+def own_id_at(origin: str) -> Callable[[str], str]:
+    """Return what makes an id of ours into one this server takes: Mistral takes nine letters and digits."""
+    return _nine_letters if origin.endswith("mistral.ai") else short_id
+
+
+def _nine_letters(call_id: str) -> str:
+    return hashlib.sha256(utf8(call_id)).hexdigest()[:9]
