@@ -40,6 +40,7 @@ HOMES = {
     "regex": ("flexchat/config/",),
     "httpx": (
         "flexchat/http/",
+        "flexchat/provider/service.py",
         "flexchat_testing/",
         "flexchat_openai/provider.py",
         "flexchat_ollama/provider.py",
@@ -127,7 +128,7 @@ def test_a_module_of_core_imports_its_own_folder_and_lower_floors(path):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package):
-    """flexchat.plugin for all; .http, .storage and .files where needed; never another first-party package.
+    """flexchat.plugin for all; .provider, .http, .storage and .files where needed; never another first-party package.
 
     A module called conformance, which nothing imports but ``flexchat plugins verify`` and tests, uses the testing kit.
     """
@@ -138,7 +139,7 @@ def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package
             also = ("flexchat_validation",) if package == "flexchat_web" else ()  # until its operations have moved
             assert first in (package, *kit, *also) or not first.startswith("flexchat_"), f"{path.name} imports {name}"
             if first == "flexchat":
-                doors = ("plugin", "http", "storage", "files", *FRONT_DOOR.get(package, ()))
+                doors = ("plugin", "provider", "http", "storage", "files", *FRONT_DOOR.get(package, ()))
                 assert room(name) in doors or name == "flexchat.schema.rewrite", f"{path.name} imports {name}"
 
 

@@ -131,11 +131,9 @@ class History:
             if type(message) is ToolMessage:
                 answered = calls.get(message.tool_call_id) or self._own_id(message.tool_call_id)
                 if entry is None or entry[1] != answered:
-                    said = self._say(message, self._ids(answered=answered))
-                    entry = message.memo[key] = replayed(said), answered
+                    entry = message.memo[key] = self._encoded(message, self._ids(answered=answered))
             elif entry is None:
-                ids = self._ids()
-                entry = message.memo[key] = replayed(self._say(message, ids)), ids.sent
+                entry = message.memo[key] = self._encoded(message, self._ids())
             if type(message) is AssistantMessage and entry[1]:
                 if renaming and not used.isdisjoint(entry[1].values()):
                     entry = self._renamed(message)
@@ -152,9 +150,11 @@ class History:
         key = self._key + " own ids"
         entry: _Entry | None = message.memo.get(key)
         if entry is None:
-            ids = self._ids(renamed=True)
-            entry = message.memo[key] = replayed(self._say(message, ids)), ids.sent
+            entry = message.memo[key] = self._encoded(message, self._ids(renamed=True))
         return entry
+
+    def _encoded(self, message: Message, ids: Ids) -> _Entry:
+        return replayed(self._say(message, ids)), ids.answered or ids.sent
 
     def _ids(self, **given: Any) -> Ids:
         return Ids(self._scope, self._origin, self._own_id, **given)
