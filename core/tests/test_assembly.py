@@ -21,6 +21,7 @@ from flexchat.plugin import (
     hookimpl,
 )
 from flexchat.plugin.host import CORE_TABLES, PluginHost
+from flexchat_builtin import plugin as builtin
 from flexchat_internal import plugin as internal
 from flexchat_mock import plugin as mock
 
@@ -641,3 +642,79 @@ def test_a_check_that_breaks_is_a_problem():
     assert str(problem).startswith("plugin 'words': its check 'words' failed: ")
     assert "SystemExit: enough" in str(problem)
     assert check_config({**CONFIG, "plugins": {"block": ["words"]}}, host)[0] == []
+
+
+class Sum:
+    """A plugin whose tool handler "builtin sum" and tool "sum" answer with a word of their own."""
+
+    def __init__(self, word):
+        self.word = word
+
+    @hookimpl
+    def flexchat_register_tool_handlers(self):
+        yield ToolHandler(kind="builtin", name="sum", call=lambda params, context: self.word)
+
+    @hookimpl
+    def flexchat_register_tools(self):
+        implementation = Implementation(type="builtin", settings={"handler": "sum"})
+        yield ToolDefinition(
+            name="sum", description=self.word, parameters={"type": "object"}, implementation=implementation
+        )
+
+
+SUM = {**CONFIG, "tools": {"registry": [{"name": "sum"}]}}
+
+
+@pytest.mark.parametrize(
+    ("prefer", "word"), [(["own"], "own"), (["usual"], "usual"), (["own", "usual"], "own"), (["usual", "own"], "usual")]
+)
+async def test_a_preferred_plugin_has_what_another_offers_too(prefer, word):
+    """In whatever order they are loaded; the first that is preferred."""
+    host = host_with(own=Sum("own"), usual=Sum("usual"))
+    host.register(builtin, "builtin")
+
+    async with FlexChat.from_config({**SUM, "plugins": {"prefer": prefer}}, plugins=host) as chat:
+        assert (await chat.call_tool("sum", {})).result == word
+
+
+def test_what_is_preferred_leaves_the_host_as_it_was():
+    """Several chats share it: what one config prefers, the next does not."""
+    host = host_with(own=Sum("own"), usual=Sum("usual"))
+    host.register(builtin, "builtin")
+    FlexChat.from_config({**SUM, "plugins": {"prefer": ["own"]}}, plugins=host)
+
+    ((_, text),) = problems_of(SUM, host)
+
+    assert "is offered by two plugins, own and usual" in text
+    assert "(plugins.prefer)" in text
+
+
+def test_a_preferred_plugin_that_is_not_there_is_told():
+    """A typing error is an error; one that is not installed is a note."""
+    host = host_with(usual=Sum("usual"))
+    host.register(builtin, "builtin")
+
+    assert ("plugins.prefer[0]", "no plugin is called 'usul' (did you mean 'usual'?)") in [
+        (path, text.split(" (installed")[0])
+        for path, text in problems_of({**SUM, "plugins": {"prefer": ["usul"]}}, host)
+    ]
+
+
+def test_a_step_is_replaced_by_nobody():
+    """What it forbids would happen."""
+
+    class Forbids:
+        name, place = "forbids", "authorize"
+
+        async def __call__(self, call, rest):
+            return await rest()
+
+        @hookimpl
+        def flexchat_register_steps(self):
+            yield self
+
+    host = host_with(one=Forbids(), two=Forbids())
+
+    ((path, text),) = problems_of({**CONFIG, "plugins": {"prefer": ["two"]}}, host)
+
+    assert (path, "step 'forbids' is offered by two plugins" in text) == ("plugins", True)

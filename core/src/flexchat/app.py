@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import attrs
 
-from .assembly import Held, Parts, assemble, assemble_rule, blocked_by, installed_plugins
+from .assembly import Held, Parts, assemble, assemble_rule, installed_plugins, plugins_for
 from .calls.manager import ToolLike, as_definition
 from .config.model import IntentTable, LimitsTable, ReasoningTable, ResponseRule, RuleTools, TopicTable
 from .conversations.view import Conversations
@@ -133,7 +133,7 @@ class FlexChat:
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         reading = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
-        return cls(assemble(reading, plugins or installed_plugins(blocked_by(reading)), given, providers or {}, hooks))
+        return cls(assemble(reading, plugins or plugins_for(reading), given, providers or {}, hooks))
 
     @classmethod
     def from_model(

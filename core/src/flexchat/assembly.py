@@ -89,7 +89,7 @@ def assemble(
     from .stores.open import StoreOpener
     from .tools.settings import read_tool_settings
 
-    host = host.blocking(blocked_by(reading))
+    host = _as_configured(host, reading)
     _check_plugins(reading, host)
     entries = read_entries(reading, "llms", host.providers)
     store_entries = read_entries(reading, "stores", host.document_stores)
@@ -198,20 +198,22 @@ def assemble_rule(
     )
 
 
-def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
+def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[str] = ()) -> PluginHost:
     """Return a host with every installed plugin but the blocked ones.
 
     Args:
         block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with commas)
             adds to them, and a warning in the log names those of its names that no plugin has.
             FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
+        prefer: Plugins that have what others offer under the same name, too.
 
     Raises:
         PluginError: In strict mode only.
     """
     named = os.environ.get("FLEXCHAT_BLOCK_PLUGINS", "")
     blocked = {name.strip(): "FLEXCHAT_BLOCK_PLUGINS" for name in named.split(",") if name.strip()}
-    host = PluginHost(block={**blocked, **(block or {})}, strict=os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1")
+    strict = os.environ.get("FLEXCHAT_STRICT_PLUGINS") == "1"
+    host = PluginHost(block={**blocked, **(block or {})}, prefer=prefer, strict=strict)
     host.load_installed()
     known = [report.name for report in host.reports]
     for name in blocked:
@@ -231,6 +233,20 @@ def installed_plugins(block: Mapping[str, str] | None = None) -> PluginHost:
 def blocked_by(reading: ReadConfig) -> dict[str, str]:
     """Return the plugins a configuration leaves out, each with the place that says so."""
     return dict.fromkeys(_plugin_names(reading, "block").values(), BLOCKED_BY_CONFIG)
+
+
+def preferred_by(reading: ReadConfig) -> tuple[str, ...]:
+    """Return the plugins that have what others offer, too, as a configuration says."""
+    return tuple(_plugin_names(reading, "prefer").values())
+
+
+def plugins_for(reading: ReadConfig) -> PluginHost:
+    """Return the installed plugins, as a configuration blocks and prefers them."""
+    return installed_plugins(blocked_by(reading), preferred_by(reading))
+
+
+def _as_configured(host: PluginHost, reading: ReadConfig) -> PluginHost:
+    return host.configured(blocked_by(reading), preferred_by(reading))
 
 
 def require_gates(host: PluginHost) -> None:
@@ -254,13 +270,13 @@ def check_config(
         reading = read_config(source)
     except ConfigError as error:
         return list(error.problems), []
-    host = plugins or installed_plugins(blocked_by(reading))
+    host = plugins or plugins_for(reading)
     problems: tuple[Problem, ...] = ()
     try:
         assemble(reading, host, [], {})
     except ConfigError as error:
         problems = error.problems
-    run_checks(reading, host.blocking(blocked_by(reading)), at_start=False)
+    run_checks(reading, _as_configured(host, reading), at_start=False)
     return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
 
 
@@ -298,14 +314,14 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
 
 
 def _plugin_names(reading: ReadConfig, key: str) -> dict[int, str]:
-    """Return the names in plugins.block or plugins.require, by their index."""
+    """Return the names in plugins.block, plugins.prefer or plugins.require, by their index."""
     table = reading.document.data.get("plugins")
     names = table.get(key) if isinstance(table, Mapping) else None
     return {i: name for i, name in enumerate(names) if isinstance(name, str)} if isinstance(names, list) else {}
 
 
 def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
-    """Say which plugins a configuration requires and does not get, and which it blocks in vain."""
+    """Say which plugins a configuration requires and does not get, and which it blocks or prefers in vain."""
     known, blocked = [report.name for report in host.reports], _plugin_names(reading, "block")
     required = _plugin_names(reading, "require")
     for index, name in required.items():
@@ -315,12 +331,13 @@ def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
     for name, text in host.closed_gates():
         if name not in required.values():
             reading.problem(("plugins",), text)
-    for index, name in blocked.items():
-        if name not in known:
-            hint = did_you_mean(name, known)
-            text = f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})"
-            # Nothing is missed where a plugin is not installed; a typing error leaves it on.
-            (reading.problem if hint else reading.note)(("plugins", "block", index), text)
+    for key, names in (("block", blocked), ("prefer", _plugin_names(reading, "prefer"))):
+        for index, name in names.items():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                text = f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})"
+                # Nothing is missed where a plugin is not installed; a typing error leaves it on.
+                (reading.problem if hint else reading.note)(("plugins", key, index), text)
 
 
 def _read_tables(reading: ReadConfig, host: PluginHost) -> None:

@@ -186,7 +186,7 @@ class PluginConflictError(PluginError):
         self.kind, self.name, self.plugins = kind, name, plugins
         super().__init__(
             f"{kind} '{name}' is offered by two plugins, {plugins[0]} and {plugins[1]}; block one of them "
-            f"(plugins.block in the config, FLEXCHAT_BLOCK_PLUGINS, or --no-plugin)"
+            f"(plugins.block in the config, FLEXCHAT_BLOCK_PLUGINS, or --no-plugin) or say who has it (plugins.prefer)"
         )
 
 

@@ -198,3 +198,14 @@ def test_a_plugin_that_takes_long_to_load_is_named(run, install, script, monkeyp
 
     assert "note: plugin mock took 20.0 s to load\n" in ran.err
     monkeypatch.undo()
+
+
+def test_a_config_says_which_of_two_plugins_has_a_tool(run, install, tmp_path):
+    """Also the list of plugins shows it."""
+    install(alea=Dice("coin"), board=Dice("card"))
+    (tmp_path / "flexchat.toml").write_text('[plugins]\nprefer = ["board"]\n')
+
+    listed = run("plugins").out
+
+    assert "withheld: tool dice, for that of 'board' (plugins.prefer)" in " ".join(listed.split())
+    assert "failed" not in listed

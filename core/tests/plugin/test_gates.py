@@ -158,11 +158,11 @@ def test_what_a_configuration_blocks_is_left_out_of_a_host_that_was_made_before(
     for name in ("never", "policy", "other"):
         host.register(Policy(), name)
 
-    without = host.blocking(["policy"])
-    again = without.blocking([])
+    without = host.configured(["policy"], ())
+    again = without.configured([], ())
 
     assert [r.status for r in without.reports] == ["blocked", "blocked", "active"]
     assert without.reports[1].reason == "by plugins.block"
     assert [r.status for r in again.reports] == ["blocked", "active", "active"]
-    assert host.blocking([]) is host
-    assert without.blocking(["policy", "not-installed"]) is without
+    assert host.configured([], ()) is host
+    assert without.configured(["policy", "not-installed"], ()) is without

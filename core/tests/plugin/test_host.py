@@ -269,7 +269,7 @@ def test_a_plugin_defines_hooks_that_others_implement():
 
     assert [report.status for report in host.reports] == ["active"] * 3
     assert host.ask("acme_words", language="German") == [("b", ["any word"]), ("a", ["German word"])]
-    assert host.blocking(["b"]).ask("acme_words", language="German") == [("a", ["German word"])]
+    assert host.configured(["b"], ()).ask("acme_words", language="German") == [("a", ["German word"])]
 
 
 def test_a_hook_of_a_plugin_that_is_not_there():

@@ -68,9 +68,9 @@ async def test_a_reload_stops_at_a_required_plugin_that_is_not_active(serving, c
 
 async def test_a_reload_blocks_what_the_file_blocks(serving, config_file):
     """The plugins were loaded when the server started."""
-    config_file.write_text(toml("new") + '[plugins]\nblock = ["mock"]\n')
+    config_file.write_text(toml("new") + '[plugins]\nblock = ["testing"]\n')
 
-    with pytest.raises(ConfigError, match=r"plugin 'mock' blocked: by plugins\.block"):
+    with pytest.raises(ConfigError, match=r"plugin 'testing' blocked: by plugins\.block"):
         await serving.reload()
 
     assert await answer_of(serving) == "hello"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..app import FlexChat
-from ..assembly import blocked_by, installed_plugins
+from ..assembly import blocked_by, installed_plugins, preferred_by
 from ..config.finding import find_config
 from ..errors import did_you_mean
 from ..files import working_folder
@@ -55,8 +55,8 @@ def load_plugins(args: argparse.Namespace, config: ReadConfig | None = None) -> 
     Raises:
         UsageError: --no-plugin names a plugin that is not installed.
     """
-    blocked = {} if config is None else blocked_by(config)
-    host = installed_plugins({**blocked, **dict.fromkeys(args.no_plugin, "--no-plugin")})
+    blocked, preferred = ({}, ()) if config is None else (blocked_by(config), preferred_by(config))
+    host = installed_plugins({**blocked, **dict.fromkeys(args.no_plugin, "--no-plugin")}, preferred)
     known = [report.name for report in host.reports]
     for name in args.no_plugin:
         if name not in known:

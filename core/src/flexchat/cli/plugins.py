@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
-    """Return, for each plugin, what it offers and another does too: neither may have it. With a sentence each."""
+    """Return, for each plugin, what it offers and does not have, as another does too. With a sentence each."""
     found: dict[str, dict[str, str]] = {}
     for records in (
         host.providers,
@@ -74,6 +74,7 @@ def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
         host.document_stores,
         host.rerankers,
         host.conversation_stores,
+        host.config_tables,
         host.commands,
     ):
         for key, rivals in records.conflicts.items():
@@ -81,6 +82,9 @@ def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
             for plugin in rivals:
                 others = " and ".join(f"'{name}'" for name in rivals if name != plugin) or "it, a second time,"
                 found.setdefault(plugin, {})[offer] = f"withheld: {offer}, which {others} offers too"
+        for key, (preferred, plugin) in records.replaced.items():
+            offer = f"{records.kind} {key if isinstance(key, str) else ' '.join(key)}"
+            found.setdefault(plugin, {})[offer] = f"withheld: {offer}, for that of '{preferred}' (plugins.prefer)"
     return found
 
 

@@ -224,6 +224,9 @@ class PluginsTable:
     """[plugins]."""
 
     block: tuple[str, ...] = key("Names of plugins to leave out.", default=())
+    prefer: tuple[str, ...] = key(
+        "Names of plugins that have what another offers under the same name, the first before the next.", default=()
+    )
     require: tuple[str, ...] = key(
         "Names of plugins without which nothing starts: those that check or forbid tool calls.", default=()
     )

@@ -95,10 +95,15 @@ class PluginHost:
 
     Args:
         block: Plugin names to leave out, each with the place that said so, for the report.
+        prefer: Names of plugins that have what others offer under the same name, too; the first goes before the next.
+            Steps are no such thing: of two with one name nothing starts.
     """
 
-    def __init__(self, *, block: Mapping[str, str] | None = None, strict: bool = False) -> None:
+    def __init__(
+        self, *, block: Mapping[str, str] | None = None, prefer: Iterable[str] = (), strict: bool = False
+    ) -> None:
         self._block = dict(block or {})
+        self._prefer = (*prefer,)
         self._strict = strict
         self._is_installed_only = True
         self._sources: list[_Source] = []
@@ -108,17 +113,17 @@ class PluginHost:
         self._manager.add_hookspecs(hookspecs)
         self._known_hooks = {name for name in vars(hookspecs) if name.startswith("flexchat_")}
         self._reports: dict[str, PluginReport] = {}
-        self.providers = Records("provider", self._reports)
-        self.implementation_types = Records("implementation type", self._reports)
-        self.handlers = Records("tool handler", self._reports)
-        self.tools = Records("tool", self._reports)
-        self.tool_formats = Records("tool format", self._reports)
-        self.document_stores = Records("document store", self._reports)
-        self.rerankers = Records("reranker", self._reports)
-        self.conversation_stores = Records("conversation store", self._reports)
-        self.config_tables = Records("config table", self._reports)
-        self.config_checks = Records("config check", self._reports)
-        self.commands = Records("command", self._reports)
+        self.providers = Records("provider", self._reports, self._prefer)
+        self.implementation_types = Records("implementation type", self._reports, self._prefer)
+        self.handlers = Records("tool handler", self._reports, self._prefer)
+        self.tools = Records("tool", self._reports, self._prefer)
+        self.tool_formats = Records("tool format", self._reports, self._prefer)
+        self.document_stores = Records("document store", self._reports, self._prefer)
+        self.rerankers = Records("reranker", self._reports, self._prefer)
+        self.conversation_stores = Records("conversation store", self._reports, self._prefer)
+        self.config_tables = Records("config table", self._reports, self._prefer)
+        self.config_checks = Records("config check", self._reports, self._prefer)
+        self.commands = Records("command", self._reports, self._prefer)
         self.steps = Records("step", self._reports)
 
     @property
@@ -162,18 +167,20 @@ class PluginHost:
         self._is_installed_only = False
         return self._load([_Source(name, package, lambda: plugin, gate)])[0]
 
-    def blocking(self, names: Iterable[str]) -> PluginHost:
-        """Return a host that leaves out what a configuration blocks and nothing it does not: this one, if it does.
+    def configured(self, block: Iterable[str], prefer: Iterable[str]) -> PluginHost:
+        """Return a host that leaves out and prefers what a configuration does: this one, if it does already.
 
         Args:
-            names: What plugins.block names.
+            block: What plugins.block names; what other configurations block is not left out.
+            prefer: What plugins.prefer names; goes before what this host prefers already.
         """
         ours = {name: place for name, place in self._block.items() if place != BLOCKED_BY_CONFIG}
-        block = {**dict.fromkeys(names, BLOCKED_BY_CONFIG), **ours}
+        blocked = {**dict.fromkeys(block, BLOCKED_BY_CONFIG), **ours}
+        preferred = tuple(dict.fromkeys((*prefer, *self._prefer)))
         known = {source.name for source in self._sources}
-        if known & block.keys() == known & self._block.keys():
+        if known & blocked.keys() == known & self._block.keys() and preferred == self._prefer:
             return self
-        host = PluginHost(block=block, strict=self._strict)
+        host = PluginHost(block=blocked, prefer=preferred, strict=self._strict)
         host._is_installed_only = self._is_installed_only
         host._load(self._sources)
         return host
@@ -241,7 +248,8 @@ class PluginHost:
 
         So a plugin may implement a hook of one that comes after it.
         """
-        opened = [self._open(source) for source in sources]
+        order = {name: place for place, name in enumerate(self._prefer)}
+        opened = [self._open(source) for source in sorted(sources, key=lambda s: order.get(s.name, len(order)))]
         for each in opened:
             self._add_hookspecs(each)
         return [self._register(each) for each in opened]
@@ -347,7 +355,8 @@ class PluginHost:
             store: Records = getattr(self, kind)
             for record in records:
                 try:
-                    store.add(key(record), record, name)
+                    if not store.add(key(record), record, name):
+                        continue
                     provides.append(f"{store.kind} {spoken_name(key(record))}")
                     if isinstance(record, ProviderType):
                         self._add_tool_formats(record, name)

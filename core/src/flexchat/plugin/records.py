@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -42,18 +42,28 @@ class PluginReport:
 class Records:
     """What plugins registered of one kind, by name.
 
-    A name that two plugins offer is held by neither: ``missing`` says so when it is asked for.
+    A name that two plugins offer is held by neither, unless one of them is preferred: ``missing`` says so when it is
+    asked for.
+
+    Args:
+        preferred: Names of plugins that have what others offer, too. They are loaded before the others, in this order.
+
+    Attributes:
+        conflicts: What neither has, by name: the two plugins.
+        replaced: What a preferred plugin has in another's place, by name: the two plugins, the preferred one first.
     """
 
-    def __init__(self, kind: str, reports: Mapping[str, PluginReport]) -> None:
+    def __init__(self, kind: str, reports: Mapping[str, PluginReport], preferred: Sequence[str] = ()) -> None:
         self.kind = kind
         self.by_name: dict[Any, Any] = {}
         self.conflicts: dict[Any, tuple[str, str]] = {}
+        self.replaced: dict[Any, tuple[str, str]] = {}
+        self._preferred = preferred
         self._owners: dict[Any, str] = {}
         self._reports = reports
 
-    def add(self, name: Any, record: Any, plugin: str) -> None:
-        """Keep a record.
+    def add(self, name: Any, record: Any, plugin: str) -> bool:
+        """Keep a record; return whether it is kept, and not left out for that of a preferred plugin.
 
         Raises:
             PluginConflictError: Another plugin offers that name; from now on nobody does.
@@ -61,7 +71,10 @@ class Records:
         owner = self._owners.setdefault(name, plugin)
         if owner == plugin and name not in self.by_name:
             self.by_name[name] = record
-            return
+            return True
+        if owner != plugin and owner in self._preferred:
+            self.replaced[name] = (owner, plugin)
+            return False
         self.by_name.pop(name, None)
         self.conflicts[name] = (owner, plugin)
         raise PluginConflictError(self.kind, spoken_name(name), (owner, plugin))
