@@ -50,7 +50,7 @@ HOMES = {
     ),
     "aiohttp": ("flexchat/http/",),
     "sqlite3": ("flexchat/storage/", "flexchat/conversations/", "flexchat_validation/store.py", "flexchat_rag/store/"),
-    "numpy": ("flexchat_rag/store/", "flexchat_minilm/", "flexchat_pgvector/"),
+    "numpy": ("flexchat_rag/store/", "flexchat_minilm/", "flexchat_pgvector/", "flexchat_builtin/engine.py"),
     "onnxruntime": ("flexchat_minilm/",),
     "tokenizers": ("flexchat_minilm/",),
     "psycopg": ("flexchat_pgvector/",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+from flexchat.http.answer_shape import known_count
 from flexchat.plugin import ModelInfo
 
 # Ollama's words for what a model can do, and ours. Source: types/model/capability.go of the server.
@@ -94,7 +95,7 @@ def _facts(item: Mapping[str, object]) -> ModelFacts:
         )
     return ModelFacts(
         capabilities=capabilities,
-        context_length=_count(details.get("context_length")) if isinstance(details, dict) else None,
+        context_length=known_count(details, "context_length") or None,
         is_remote=bool(item.get("remote_host") or item.get("remote_model")),
         digest=digest if isinstance(digest, str) and digest else None,
     )
@@ -104,8 +105,8 @@ def _context_length(info: object) -> int | None:
     """Find ``<architecture>.context_length`` in ``model_info``."""
     if not isinstance(info, dict):
         return None
-    named = _count(info.get(f"{info.get('general.architecture')}.context_length"))
-    return named or next((_count(info[key]) for key in info if str(key).endswith(".context_length")), None)
+    named = known_count(info, f"{info.get('general.architecture')}.context_length")
+    return named or next((known_count(info, key) for key in info if str(key).endswith(".context_length")), None) or None
 
 
 def _parameter(text: object, name: str) -> int | None:
@@ -115,7 +116,3 @@ def _parameter(text: object, name: str) -> int | None:
         if len(words) == 2 and words[0] == name and words[1].isascii() and words[1].isdigit():
             return int(words[1][:12]) or None
     return None
-
-
-def _count(value: object) -> int | None:
-    return value if type(value) is int and value > 0 else None

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import attrs
 
+from ..conversations.export import to_the_minute
 from ..conversations.view import Conversations
 from ..domain import ConversationInfo
+from ..domain.text import counted
 from ..plugin.contracts import Command
 from .conversations_store import add_tenant_argument, conversation_store, every, find, short_id
 from .terminal import one_line
@@ -41,8 +43,7 @@ async def _list(conversations: Conversations, args: argparse.Namespace) -> None:
         return
     width = max([len(short_id(info)) for info in found], default=0)
     for info in found:
-        when = info.used_at[:16].replace("T", " ")
-        turns = "1 turn" if info.turns == 1 else f"{info.turns} turns"
+        when, turns = to_the_minute(info.used_at), counted(info.turns, "turn")
         ended = {"done": "", "cancelled": "(stopped) ", "failed": "(failed) "}[info.status]
         line = f"{short_id(info):{width}}  {when}  {turns:9}  {ended}{info.title or '(no title)'}"
         args.terminal.out(_cut(line, args.terminal.width))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..domain import Implementation, SchemaDialect, SchemaNote, ToolDefinition
+from ..domain.text import counted
 from ..errors import ToolDefinitionError, did_you_mean
 from ..files import read_file
 from ..plugin.contracts import Command
@@ -222,7 +223,7 @@ def _print(findings: Sequence[ToolFinding], terminal: Terminal, none: str) -> No
     counts = ", ".join(f"{outcomes.count(name)} {name}" for name in ("accepted", "rewritten", "refused"))
     tools = len({finding.tool for finding in findings if finding.tool})
     if tools:
-        terminal.out(f"{tools} tool{'' if tools == 1 else 's'}: {counts}", "bold")
+        terminal.out(f"{counted(tools, 'tool')}: {counts}", "bold")
     else:
         terminal.say(none)
 

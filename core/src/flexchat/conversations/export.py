@@ -35,7 +35,7 @@ def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> st
 
     What a model thought, and what only its provider can read, is left out.
     """
-    blocks = [f"# {info.title or info.id}", f"{_minute(info.started_at)} to {_minute(info.used_at)}"]
+    blocks = [f"# {info.title or info.id}", f"{to_the_minute(info.started_at)} to {to_the_minute(info.used_at)}"]
     for turn in turns:
         blocks += _blocks(turn)
     return "\n\n".join(blocks) + "\n"
@@ -46,7 +46,7 @@ def _blocks(turn: ConversationTurn) -> Iterator[str]:
     spoke = False
     for message in turn.messages:
         if isinstance(message, UserMessage):
-            yield f"## user{f', {_minute(turn.at)}' if turn.at else ''}"
+            yield f"## user{f', {to_the_minute(turn.at)}' if turn.at else ''}"
             yield from filter(None, [message.content.strip(), *map(_medium, message.media)])
         elif isinstance(message, AssistantMessage):
             if not spoke:
@@ -90,8 +90,8 @@ def _failure(content: str) -> str:
     return f"{failure['error']}\n{hint}" if isinstance(hint, str) and hint else failure["error"]
 
 
-def _minute(at: str) -> str:
-    """Return an ISO 8601 time to the minute: 2026-11-22 17:27."""
+def to_the_minute(at: str) -> str:
+    """Return an ISO 8601 time as people read it: 2026-11-22 17:27."""
     return at[:16].replace("T", " ")
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_text, list_in, object_in, objects_of, text_in
+from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, object_in, objects_of, text_in
 from flexchat.http.wire_json import finite
 from flexchat.plugin import (
     AssistantMessage,
@@ -151,18 +151,13 @@ def usage_of(answer: AIMessage) -> Usage | None:
         return None
     read, written = told.get("input_token_details"), told.get("output_token_details")
     return Usage(
-        input_tokens=_count(told, "input_tokens"),
-        output_tokens=_count(told, "output_tokens"),
-        reasoning_tokens=_count(written, "reasoning"),
-        cache_read_tokens=_count(read, "cache_read"),
-        cache_write_tokens=_count(read, "cache_creation"),
+        input_tokens=known_count(told, "input_tokens"),
+        output_tokens=known_count(told, "output_tokens"),
+        reasoning_tokens=known_count(written, "reasoning"),
+        cache_read_tokens=known_count(read, "cache_read"),
+        cache_write_tokens=known_count(read, "cache_creation"),
         raw=plain(told),
     )
-
-
-def _count(table: object, key: str) -> int | None:
-    value = table.get(key) if isinstance(table, Mapping) else None
-    return value if type(value) is int and value >= 0 else None
 
 
 def _calls(answer: AIMessage, origin: str, keep_ids: bool) -> list[ToolCall]:
