@@ -136,8 +136,7 @@ def test_a_plugin_package_uses_the_doors_for_plugins_and_no_other_plugin(package
         for name in imported(path, package):
             first = name.split(".")[0]
             kit = ("flexchat_testing",) if path.name == "conformance.py" else ()
-            also = ("flexchat_validation",) if package == "flexchat_web" else ()  # until its operations have moved
-            assert first in (package, *kit, *also) or not first.startswith("flexchat_"), f"{path.name} imports {name}"
+            assert first in (package, *kit) or not first.startswith("flexchat_"), f"{path.name} imports {name}"
             if first == "flexchat":
                 doors = ("plugin", "provider", "http", "storage", "files", *FRONT_DOOR.get(package, ()))
                 assert room(name) in doors or name == "flexchat.schema.rewrite", f"{path.name} imports {name}"

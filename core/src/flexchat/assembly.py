@@ -280,6 +280,14 @@ def check_config(
     return [*dict.fromkeys([*problems, *reading.problems])], reading.notes
 
 
+def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
+    """Return what the checks that no start runs find wrong with a configuration that a start can use."""
+    host = host.blocking(blocked_by(reading))
+    _read_tables(reading, host)
+    run_checks(reading, host, at_start=False)
+    return reading.problems
+
+
 def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None:
     """Have the checks of plugins tell a configuration what they find.
 

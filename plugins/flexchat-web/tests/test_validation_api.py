@@ -6,7 +6,7 @@ import json
 import httpx
 import pytest
 from flexchat_testing import calls
-from flexchat_web.api.background import Runs
+from flexchat_validation.web.background import Runs
 
 WEATHER = ("get_weather", {"city": "Rome"})
 CASES = [

@@ -235,7 +235,8 @@ class PluginHost:
             try:
                 with contained():
                     given = {name: arguments[name] for name in implementation.argnames}
-                    answers.append((plugin, implementation.function(**given)))
+                    answer = implementation.function(**given)
+                    answers.append((plugin, [*answer] if inspect.isgenerator(answer) else answer))
             except Exception as error:
                 reason = Mask(secrets_of_environment())(f"{hook} failed: {_one_line(error)}")
                 if self._strict:

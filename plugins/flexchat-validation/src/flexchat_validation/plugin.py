@@ -47,6 +47,22 @@ def flexchat_register_checks() -> Iterable[ConfigCheck]:
     yield ConfigCheck(name="validation cases", run=_check_cases)
 
 
+@hookimpl(optionalhook=True)
+def flexchat_web_operations(web: Any) -> Iterable[Any]:
+    """Offer runs, records, cases and the matrix over HTTP, and to test a model."""
+    from .web import operations
+
+    return operations(web)
+
+
+@hookimpl(optionalhook=True)
+def flexchat_web_model_facts(web: Any) -> Iterable[Any]:
+    """Say of each model what is known of it."""
+    from .web import models
+
+    yield web.ModelFact(name="validation", schema=models.STATUS, told=models.told, named=models.named)
+
+
 @hookimpl
 def flexchat_register_commands() -> Iterable[Command]:
     """Offer flexchat validate, validations, cases and record."""

@@ -74,14 +74,14 @@ class WebApp:
     """
 
     def __init__(self, serving: Serving, *, watch: bool = False) -> None:
-        from .api import OPERATIONS as API
+        from .api import operations
         from .config.configuration import OPERATIONS as CONFIG
         from .config.connections import OPERATIONS as CONNECTIONS
 
         self.serving = serving
         self.streams = Streams()
         self.operations: tuple[Operation, ...] = (
-            *API,
+            *operations(serving),
             *CONFIG,
             *CONNECTIONS,
             openapi_operation(lambda: self.operations),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 
 if TYPE_CHECKING:
+    from flexchat import FlexChat
+
     from .serving import Serving
 
 Schema = Mapping[str, Any]
@@ -39,6 +41,11 @@ class Call:
     last_event_id: int = 0
     base: str = ""
     secure: bool = False
+
+    @property
+    def web(self) -> Any:
+        """What an operation of a plugin needs of this package: the module flexchat_web.door."""
+        return self.serving.web
 
 
 @attrs.frozen
@@ -141,3 +148,24 @@ class Operation:
     openai_errors: bool = False
     links: Mapping[str, Schema] = attrs.field(factory=dict)
     refusal: Callable[[Any], str | None] | None = None
+
+
+def _none_more(chat: FlexChat) -> Iterable[str]:
+    return ()
+
+
+@attrs.frozen(kw_only=True)
+class ModelFact:
+    """What a plugin says of each model in the list of models.
+
+    Attributes:
+        name: The key it has there.
+        schema: JSON Schema of its value.
+        told: From a call, the chat and the ids of models ("LLM/MODEL") to the values, by id.
+        named: From the chat to models that join the list though no rule names them and no LLM lists them.
+    """
+
+    name: str
+    schema: Schema
+    told: Callable[[Call, FlexChat, Sequence[str]], Awaitable[Mapping[str, Any]]]
+    named: Callable[[FlexChat], Iterable[str]] = _none_more

@@ -10,6 +10,14 @@ from .commands.serve import SERVE
 
 
 @hookimpl
+def flexchat_add_hookspecs() -> Iterable[object]:
+    """Define the hooks by which other plugins add to the HTTP API."""
+    from . import hookspecs
+
+    yield hookspecs
+
+
+@hookimpl
 def flexchat_register_commands() -> Iterable[Command]:
     """Offer the command that serves."""
     yield SERVE

@@ -19,6 +19,8 @@ from flexchat.config.reading import ReadConfig, digest_of, read_config
 from flexchat.files import read_file
 from flexchat.plugin.foreign import named
 
+from .operations import ModelFact
+
 if TYPE_CHECKING:
     from flexchat.plugin.host import PluginHost
 
@@ -141,6 +143,19 @@ class Serving:
         self.written: Mapping[str, Any] = read.written.data
         self._seen: _Seen | None = _NOT_YET, read.digest
         self._current = self._put_in_force(chat)
+
+    @property
+    def web(self) -> Any:
+        """What plugins need of this package; see hookspecs."""
+        from . import door
+
+        return door
+
+    @functools.cached_property
+    def model_facts(self) -> tuple[ModelFact, ...]:
+        """What plugins say of each model."""
+        answers = self.plugins.ask("flexchat_web_model_facts", web=self.web)
+        return tuple(fact for _, facts in answers for fact in facts)
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from flexchat import ModelInfo, ProviderError
-from flexchat_validation.tracker import ValidationRecord
 
-from ..operations import Call, Json, Operation, Reply
-from .records import Records, named_models, shown_status
-from .shapes import NULLABLE_TEXT, STATUS, SWITCH, TEXT, TEXTS, listed, record
+from ..operations import Call, Json, ModelFact, Operation, Reply
+from .model_lists import listed_models, named_models
+from .shapes import NULLABLE_TEXT, SWITCH, TEXT, TEXTS, listed, record
 
 
 async def _list(call: Call) -> Reply:
-    records = Records.of(call.serving)
     async with call.serving.chat() as chat:
-        lists = await records.lists(chat, refresh=call.query["refresh"])
-        tracker = await records.tracker(chat)
-        known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
-        named = named_models(chat)
+        lists = await listed_models(call.serving, chat, refresh=call.query["refresh"])
+        named = named_models(call.serving, chat)
         offered: dict[str, tuple[str, ModelInfo]] = {
             f"{llm}/{model.id}": (llm, model)
             for llm, models in lists.items()
@@ -29,9 +25,10 @@ async def _list(call: Call) -> Reply:
         # One that a rule names may be tried also where its LLM lists none.
         for model_id, (llm, model) in named.items():
             offered.setdefault(model_id, (llm, ModelInfo(id=model)))
+        facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in call.serving.model_facts}
         entries = [
             _entry(model_id, llm, model, default=model_id in named)
-            | {"validation": shown_status(known.get(model_id) or ValidationRecord(model_id=model_id))}
+            | {name: told[model_id] for name, told in facts.items()}
             for model_id, (llm, model) in offered.items()
         ]
         errors = [
@@ -57,37 +54,43 @@ def _entry(model_id: str, llm: str, model: ModelInfo, *, default: bool) -> dict[
     }
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/models/list",
-        name="list_models",
-        summary="List the models of all LLMs, and those that the configuration names; a minute old at most.",
-        tag="tools",
-        handle=_list,
-        query={"refresh": {"type": "boolean", "default": False}},
-        answers={
-            200: record(
-                {
-                    "models": listed(
-                        record(
-                            {
-                                "id": TEXT,
-                                "name": TEXT,
-                                "llm": TEXT,
-                                "model": TEXT,
-                                "capabilities": TEXTS,
-                                "context_length": {"type": ["integer", "null"]},
-                                "digest": NULLABLE_TEXT,
-                                "default": SWITCH,
-                                "validation": STATUS,
-                            }
-                        )
-                    ),
-                    "errors": listed(record({"llm": TEXT, "error": TEXT})),
-                }
-            )
-        },
-        problems=(503,),
-    ),
-)
+def operations(facts: Sequence[ModelFact]) -> tuple[Operation, ...]:
+    """Return the list of models as an operation.
+
+    Args:
+        facts: What plugins say of each.
+    """
+    return (
+        Operation(
+            method="GET",
+            path="/api/models/list",
+            name="list_models",
+            summary="List the models of all LLMs, and those that the configuration names; a minute old at most.",
+            tag="tools",
+            handle=_list,
+            query={"refresh": {"type": "boolean", "default": False}},
+            answers={
+                200: record(
+                    {
+                        "models": listed(
+                            record(
+                                {
+                                    "id": TEXT,
+                                    "name": TEXT,
+                                    "llm": TEXT,
+                                    "model": TEXT,
+                                    "capabilities": TEXTS,
+                                    "context_length": {"type": ["integer", "null"]},
+                                    "digest": NULLABLE_TEXT,
+                                    "default": SWITCH,
+                                    **{fact.name: fact.schema for fact in facts},
+                                }
+                            )
+                        ),
+                        "errors": listed(record({"llm": TEXT, "error": TEXT})),
+                    }
+                )
+            },
+            problems=(503,),
+        ),
+    )

@@ -17,9 +17,10 @@ from flexchat.errors import did_you_mean
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream
 from ..problems import ApiError
+from ..serving import Serving
+from .model_lists import named_models
 from .openai_chunks import chunks, completion
 from .openai_messages import read_messages, unread_part
-from .records import named_models
 from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, VARIABLES, listed, record
 
 PHASES = "flexchat"
@@ -93,12 +94,12 @@ async def _asked(call: Call) -> AsyncIterator[Asked]:
         else:
             if body.get("variables"):
                 warnings.append("variables are not used: a model that is named is asked without a prompt of the rules")
-            chat = chat.with_rule(_rule(chat, body))
+            chat = chat.with_rule(_rule(call.serving, chat, body))
         yield Asked(chat=chat, request=request, warnings=tuple(warnings))
 
 
-def _rule(chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
-    known = named_models(chat)
+def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
+    known = named_models(serving, chat)
     if body["model"] not in known:
         raise _no_model(body["model"], [PHASES, *known])
     service, model = known[body["model"]]
@@ -128,12 +129,14 @@ def _no_model(name: str, known: list[str]) -> ApiError:
 
 async def _models(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        return Json({"object": "list", "data": [_model(call, name) for name in [PHASES, *named_models(chat)]]})
+        return Json(
+            {"object": "list", "data": [_model(call, name) for name in [PHASES, *named_models(call.serving, chat)]]}
+        )
 
 
 async def _show_model(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        known = [PHASES, *named_models(chat)]
+        known = [PHASES, *named_models(call.serving, chat)]
     if call.path["id"] not in known:
         raise _no_model(call.path["id"], known)
     return Json(_model(call, call.path["id"]))

@@ -78,23 +78,6 @@ TURN = record(
     conversation=TEXT,
     parsed={},
 )
-STATUS = record(
-    {
-        "model_id": TEXT,
-        "tested": SWITCH,
-        "validated": SWITCH,
-        "test_count": COUNT,
-        "success_count": COUNT,
-        "rate": {"type": ["number", "null"]},
-        "low": NUMBER,
-        "high": NUMBER,
-        "verdict": {"enum": ["validated", "not_validated", "undecided"]},
-        "more": {"type": ["integer", "null"]},
-        "stale": SWITCH,
-        "stale_reasons": TEXTS,
-        "last_tested": NULLABLE_TEXT,
-    }
-)
 CONVERSATION_ID: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_.:-]{1,128}$"}
 MESSAGES: Schema = {
     "type": "array",

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat.assembly import config_schema
+from flexchat.assembly import config_schema, found_by_checks
 from flexchat.config.document import Document, document_of
+from flexchat.config.reading import read_config
 from flexchat.domain.copies import copied
 from flexchat.errors import PluginError
-from flexchat_validation.model_ids import wrong_models
 
 from ..apart import Apart
 from ..operations import Call, Json, Operation, Reply, Text
@@ -47,6 +48,11 @@ class _Posted:
 
     text: str
     document: Document
+
+    @property
+    def source(self) -> Any:
+        """What a chat is made from: of tables nothing is replaced from the environment."""
+        return self.document if self.text else self.document.data
 
 
 QUICK = 8 * 1024
@@ -117,12 +123,13 @@ def _validating(call: Call) -> Reply:
 async def _validated(call: Call) -> Reply:
     tables = _tables(call)
     try:
-        chat = await _built(call, _posted(call, call.body))
+        posted = _posted(call, call.body)
+        chat = await _built(call, posted)
     except ConfigError as error:
         flaws = flaws_as_data(error.problems)
         return Json({"valid": False, "errors": flaws, "warnings": [], "config": tables}, status=400)
     await chat.aclose()
-    warnings = [*flaws_as_data(chat.notes), *await _of_cases(call.serving, chat)]
+    warnings = [*flaws_as_data(chat.notes), *await asyncio.to_thread(_of_checks, call.serving, posted)]
     return Json({"valid": True, "errors": [], "warnings": warnings, "config": tables})
 
 
@@ -305,26 +312,29 @@ def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _built(call: Call, posted: _Posted) -> FlexChat:
-    source: Any = posted.document if posted.text else posted.document.data
     try:
-        return await asyncio.to_thread(FlexChat.from_config, source, plugins=call.serving.plugins)
+        return await asyncio.to_thread(FlexChat.from_config, posted.source, plugins=call.serving.plugins)
     except ConfigError as error:
         raise ConfigError(_masked(call.serving, error.problems)) from None
 
 
-async def _of_cases(serving: Serving, chat: FlexChat) -> list[dict[str, Any]]:
-    """Return what is wrong with the validation cases and their models: that keeps nobody from serving.
+def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
+    """Return what the checks of plugins find wrong, in validation cases for one: that keeps nobody from serving.
 
-    Files that a request names are those of the operator's file, or it would have been refused.
+    Files that a request names are those of the operator's file, or it would have been refused. Where their folder is,
+    is none of a client's business, and a line would be one of the text that was posted.
     """
-    from ..api.cases import readable, told
-
-    if "validation" not in chat.config.tables:
-        return []
-    _, problems = await readable(serving, chat)
-    problems = (*problems, *wrong_models(chat.config))
-    # A line is one of the text that was posted, and these are told without it.
-    return [{**flaw, "line": None} for flaw in told(problems, serving)]
+    read = read_config(posted.source)
+    read.document = attrs.evolve(read.document, source="", folder=serving.folder)
+    folder = f"{serving.folder}{os.sep}"
+    return [
+        {
+            "path": ": ".join(filter(None, (flaw.source.replace(folder, ""), flaw.path))),
+            "text": serving.mask(flaw.text.replace(folder, "")),
+            "line": None,
+        }
+        for flaw in found_by_checks(read, serving.plugins)
+    ]
 
 
 def _tables(call: Call) -> Any:

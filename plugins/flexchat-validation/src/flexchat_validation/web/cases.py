@@ -9,27 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat_validation.fingerprint import case_hashes
 
-from ..problems import ApiError
+from ..fingerprint import case_hashes
 
 if TYPE_CHECKING:
-    from flexchat_validation.cases import Case, ValidationTable
-    from flexchat_validation.reading import Cases
-
-    from ..serving import Serving
+    from ..cases import Case, ValidationTable
+    from ..reading import Cases
 
 
-async def readable(serving: Serving, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
+async def readable(serving: Any, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
     """Return the cases that can be used, and what is wrong with the others."""
-    from flexchat_validation.reading import usable_cases
+    from ..reading import usable_cases
 
     cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder)
     return cases, tuple(_from_the_folder(problem, f"{serving.folder}{os.sep}") for problem in problems)
 
 
 async def wanted(
-    serving: Serving, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
+    serving: Any, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
 ) -> tuple[Case, ...]:
     """Return those with one of these names and one of these tags; none given: all.
 
@@ -43,17 +40,19 @@ async def wanted(
     try:
         return found.chosen(names, tags)
     except ConfigError as error:
-        raise ApiError(404, "; ".join(problem.text for problem in error.problems), kind="unknown-case") from None
+        raise serving.web.ApiError(
+            404, "; ".join(problem.text for problem in error.problems), kind="unknown-case"
+        ) from None
 
 
-async def hashes(serving: Serving, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
+async def hashes(serving: Any, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
     """Return the hashes of the cases, whose results count; None if there are no cases: then those of any do."""
     found, _ = await readable(serving, chat)
     tools = chat.tools.get_registry().list()
     return await asyncio.to_thread(case_hashes, found.cases, tools, table) or None
 
 
-def told(problems: Iterable[Problem], serving: Serving) -> list[dict[str, Any]]:
+def told(problems: Iterable[Problem], serving: Any) -> list[dict[str, Any]]:
     """Return problems as JSON data."""
     return [
         {"path": ": ".join(filter(None, (p.source, p.path))), "text": serving.mask(p.text), "line": p.line}

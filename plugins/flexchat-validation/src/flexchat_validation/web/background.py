@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import attrs
 from flexchat import FlexChat
-from flexchat.plugin.foreign import named
-from flexchat_validation.attempts import Attempt
-from flexchat_validation.running import ValidationRun
-from flexchat_validation.store import Run, ValidationStore
+from flexchat.host import named
 
-from ..problems import ApiError
-from ..serving import Serving
+from ..attempts import Attempt
+from ..running import ValidationRun
+from ..store import Run, ValidationStore
 from .records import Records
 
 log = logging.getLogger(__name__)
@@ -48,16 +47,17 @@ class Live:
 class Runs:
     """The runs of a server. When it ends they are interrupted, and can be resumed."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: Any) -> None:
         self._serving = serving
         self._live: dict[str, Live] = {}
         self._beginning: set[Live] = set()
 
     @classmethod
-    def of(cls, serving: Serving) -> Runs:
+    def of(cls, serving: Any) -> Runs:
         """Return the one of a server."""
         Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
-        return serving.kept(cls, lambda: cls(serving))
+        found: Runs = serving.kept(cls, lambda: cls(serving))
+        return found
 
     async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
         """Begin a run of a tenant in the background, or go on with one; return its record.
@@ -71,7 +71,7 @@ class Runs:
                 run = other.run.run if other.run is not None else None
                 under_way = f" ({run.id})" if run is not None and run.tenant == tenant else ""
                 text = f"a run{under_way} is trying {', '.join(sorted(shared))} already; wait for it, or cancel it"
-                raise ApiError(409, text, kind="run-under-way")
+                raise self._serving.web.ApiError(409, text, kind="run-under-way")
         self._beginning.add(live)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
         begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # who asked may have gone

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat_validation.attempt_json import attempt_to_dict
-from flexchat_validation.attempts import Attempt
-from flexchat_validation.summary import stale_attempt
-
-from ..operations import Call, Json, Operation, Reply
+from ..attempt_json import attempt_to_dict
+from ..attempts import Attempt
+from ..summary import stale_attempt
 from .records import Records, Results
 from .runs import ATTEMPT, WANTED, plan_of
 from .shapes import COUNT, SWITCH, TEXTS, listed, record
@@ -18,7 +16,7 @@ _AGED = {**ATTEMPT, "properties": {**ATTEMPT["properties"], "stale": SWITCH}}
 _CHOICE = {"type": "string", "default": "", "maxLength": 300}
 
 
-async def _list(call: Call) -> Reply:
+async def _list(call: Any) -> Any:
     async with call.serving.chat() as chat:
         return await Records.of(call.serving).told(chat, _newest, call.tenant, call.query)
 
@@ -41,7 +39,7 @@ def _newest(results: Results, tenant: str, query: Mapping[str, Any]) -> Any:
     }
 
 
-async def _plan(call: Call) -> Reply:
+async def _plan(call: Any) -> Any:
     async with call.serving.chat() as chat:
         plan = await plan_of(call, chat)
         store = Records.of(call.serving).store(chat)
@@ -49,7 +47,7 @@ async def _plan(call: Call) -> Reply:
     each = len(plan.cases) * plan.runs
     costs = [_cost(made, each) for made in earlier]
     told = [cost for cost in costs if cost is not None]
-    return Json(
+    return call.web.Json(
         {
             "planned": each * len(plan.models),
             "models": list(plan.models),
@@ -66,42 +64,47 @@ def _cost(earlier: Sequence[Attempt], tries: int) -> float | None:
     return sum(known) / len(known) * tries if known else None
 
 
-OPERATIONS = (
-    Operation(
-        method="GET",
-        path="/api/validation/attempts",
-        name="list_attempts",
-        summary="List attempts, the last one first: all, those of a model, of a case, or of both.",
-        tag="validation",
-        handle=_list,
-        query={
-            "model_id": _CHOICE,
-            "case": _CHOICE,
-            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
-        },
-        answers={200: record({"attempts": listed(_AGED)})},
-        problems=(503,),
-    ),
-    Operation(
-        method="POST",
-        path="/api/validation/plan",
-        name="plan_run",
-        summary="Say how many tests a run would make, and what it would cost; begins nothing.",
-        tag="validation",
-        handle=_plan,
-        body=WANTED,
-        body_required=False,
-        answers={
-            200: record(
-                {
-                    "planned": COUNT,
-                    "models": TEXTS,
-                    "cases": TEXTS,
-                    "runs": COUNT,
-                    "cost": {"type": ["number", "null"], "description": "US dollars, from what earlier tests cost."},
-                }
-            )
-        },
-        problems=(404, 422, 503),
-    ),
-)
+def operations(web: Any) -> tuple[Any, ...]:
+    """Return what can be asked over HTTP."""
+    return (
+        web.Operation(
+            method="GET",
+            path="/api/validation/attempts",
+            name="list_attempts",
+            summary="List attempts, the last one first: all, those of a model, of a case, or of both.",
+            tag="validation",
+            handle=_list,
+            query={
+                "model_id": _CHOICE,
+                "case": _CHOICE,
+                "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+            },
+            answers={200: record({"attempts": listed(_AGED)})},
+            problems=(503,),
+        ),
+        web.Operation(
+            method="POST",
+            path="/api/validation/plan",
+            name="plan_run",
+            summary="Say how many tests a run would make, and what it would cost; begins nothing.",
+            tag="validation",
+            handle=_plan,
+            body=WANTED,
+            body_required=False,
+            answers={
+                200: record(
+                    {
+                        "planned": COUNT,
+                        "models": TEXTS,
+                        "cases": TEXTS,
+                        "runs": COUNT,
+                        "cost": {
+                            "type": ["number", "null"],
+                            "description": "US dollars, from what earlier tests cost.",
+                        },
+                    }
+                )
+            },
+            problems=(404, 422, 503),
+        ),
+    )

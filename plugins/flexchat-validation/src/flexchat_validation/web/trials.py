@@ -9,19 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
-from flexchat import FlexChat, Turn
-from flexchat.config.document import document_of
-from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.errors import ChatRequestError, ProviderRequestError
-from flexchat_validation.trying import is_the_models
+from flexchat import ChatRequestError, FlexChat, Turn
+from flexchat.host import ResponseRule, RuleTools, document_of
+from flexchat.plugin import ProviderRequestError
 
-from ..config.permitted import refused
-from ..operations import Call, Event, Json, Operation, Reply, Stream
-from ..problems import ApiError
-from .errors import TURN_PROBLEMS
-from .events import events_of
-from .records import Records, chosen_model, shown_status
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, TOOL_CALL, listed, record, taken
+from ..trying import is_the_models
+from .records import Records, shown_status
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, listed, record, taken
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -44,25 +38,25 @@ class Trial:
     record: bool
 
 
-async def _test(call: Call) -> Reply:
+async def _test(call: Any) -> Any:
     if call.body.get("stream", call.wants_stream):
-        return Stream(_events(call))
+        return call.web.Stream(_events(call))
     async with _trial(call) as trial:
         try:
             turn = await trial.chat.respond(call.body["query"])
         except ProviderRequestError as error:
             await _record_refusal(call, trial, error)
             raise
-        return Json(await _outcome(call, trial, turn))
+        return call.web.Json(await _outcome(call, trial, turn))
 
 
-async def _events(call: Call) -> AsyncGenerator[Event, None]:
+async def _events(call: Any) -> AsyncGenerator[Any, None]:
     async with _trial(call) as trial:
 
-        async def last(turn: Turn) -> Event:
-            return Event("test", await _outcome(call, trial, turn))
+        async def last(turn: Turn) -> Any:
+            return call.web.Event("test", await _outcome(call, trial, turn))
 
-        events = events_of(trial.chat.stream(call.body["query"]), last)
+        events = call.web.events_of(trial.chat.stream(call.body["query"]), last)
         try:
             async for event in events:
                 yield event
@@ -74,7 +68,7 @@ async def _events(call: Call) -> AsyncGenerator[Event, None]:
 
 
 @asynccontextmanager
-async def _trial(call: Call) -> AsyncIterator[Trial]:
+async def _trial(call: Any) -> AsyncIterator[Trial]:
     body = call.body
     async with call.serving.chat() as chat, contextlib.AsyncExitStack() as stack:
         wanted = body.get("record", True)
@@ -86,16 +80,18 @@ async def _trial(call: Call) -> AsyncIterator[Trial]:
             model_id = f"{provider}/{body['model']}"
             yield Trial(chat=inline, model_id=model_id, service=provider, record=wanted)
             return
-        service, model = (body["llm"], body["model"]) if "llm" in body else chosen_model(chat, body["model"])
+        service, model = (body["llm"], body["model"]) if "llm" in body else call.web.chosen_model(chat, body["model"])
         chat.llms.resolve(service, model)  # raises where there is no such service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
         yield Trial(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
 
 
-async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
+async def _inline(call: Any, chat: FlexChat) -> tuple[FlexChat, str]:
     """Return a chat over a service that came with the request, and what kind of service it is."""
     if not call.may_edit:
-        raise ApiError(403, "a service of a request's own needs the right to edit (flexchat serve --edit)", kind="edit")
+        raise call.web.ApiError(
+            403, "a service of a request's own needs the right to edit (flexchat serve --edit)", kind="edit"
+        )
     settings, registry = call.body["provider_config"], call.body.get("registry")
     provider = settings.get("provider") or settings["type"]
     entry = {**{key: value for key, value in settings.items() if key != "type"}, "provider": provider}
@@ -115,9 +111,9 @@ async def _inline(call: Call, chat: FlexChat) -> tuple[FlexChat, str]:
     tools = chat.tools.get_registry().list()
     if registry is not None:
         tables["tools"], tools = {"registry": registry}, []
-    flaws = refused(document_of(tables), {}, allow_env=(), expanded=None)
+    flaws = call.web.refused(document_of(tables), {}, allow_env=(), expanded=None)
     if flaws:
-        raise ApiError(422, f"{flaws[0].path}: {flaws[0].text}", flaws=flaws)
+        raise call.web.ApiError(422, f"{flaws[0].path}: {flaws[0].text}", flaws=flaws)
     return await asyncio.to_thread(
         lambda: FlexChat.from_config(tables, tools=tools, plugins=call.serving.plugins)
     ), provider
@@ -130,7 +126,7 @@ def _refuse_variables(data: Any) -> None:
         _refuse_variables(item)
 
 
-async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
+async def _outcome(call: Any, trial: Trial, turn: Turn) -> dict[str, Any]:
     """Record a test, and say what came of it: it succeeded if a tool was called and no call failed (T1).
 
     Without record nothing was expected, so that nothing is said to have succeeded or not.
@@ -163,13 +159,13 @@ async def _outcome(call: Call, trial: Trial, turn: Turn) -> dict[str, Any]:
     }
 
 
-async def _record_refusal(call: Call, trial: Trial, error: ProviderRequestError) -> None:
+async def _record_refusal(call: Any, trial: Trial, error: ProviderRequestError) -> None:
     """Record that a model does not take what a test sends it; a service that is away says nothing of its models."""
     if is_the_models(error):
         await _recorded(call, trial, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
 
-async def _recorded(call: Call, trial: Trial, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
+async def _recorded(call: Any, trial: Trial, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
     async with call.serving.chat() as chat:
         tracker = await Records.of(call.serving).tracker(chat)
     if not trial.record:
@@ -195,49 +191,52 @@ _SERVICE = {
     "anyOf": [{"required": ["provider"]}, {"required": ["type"]}],
 }
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/api/tools/test",
-        name="test_model",
-        summary="Put a question to a model with all tools, and record whether it called one. Tools really run.",
-        tag="tools",
-        handle=_test,
-        body={
-            **taken(
-                {"query": _SAID, "model": _SAID},
-                llm={**TEXT, "description": "The service; else it stands before the model: SERVICE/MODEL."},
-                provider_config=_SERVICE,
-                registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
-                record={
-                    **SWITCH,
-                    "description": "false: no tool call is expected, so nothing is judged or recorded.",
-                },
-                stream=SWITCH,
-            ),
-            "not": {"required": ["llm", "provider_config"]},
-            "dependentRequired": {"registry": ["provider_config"]},
-            "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
-        },
-        refusal=_missing,
-        answers={
-            200: record(
-                {
-                    "content": TEXT,
-                    "model": TEXT,
-                    "service": TEXT,
-                    "tool_calls": listed(TOOL_CALL),
-                    "max_iterations_reached": SWITCH,
-                    "iterations": COUNT,
-                    "succeeded": {"type": ["boolean", "null"]},
-                    "elapsed_ms": NUMBER,
-                    "usage": {"type": ["object", "null"]},
-                    "finish_reason": NULLABLE_TEXT,
-                    "validation": STATUS,
-                }
-            )
-        },
-        problems=TURN_PROBLEMS,
-        streams=True,
-    ),
-)
+
+def operations(web: Any) -> tuple[Any, ...]:
+    """Return what can be asked over HTTP."""
+    return (
+        web.Operation(
+            method="POST",
+            path="/api/tools/test",
+            name="test_model",
+            summary="Put a question to a model with all tools, and record whether it called one. Tools really run.",
+            tag="tools",
+            handle=_test,
+            body={
+                **taken(
+                    {"query": _SAID, "model": _SAID},
+                    llm={**TEXT, "description": "The service; else it stands before the model: SERVICE/MODEL."},
+                    provider_config=_SERVICE,
+                    registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
+                    record={
+                        **SWITCH,
+                        "description": "false: no tool call is expected, so nothing is judged or recorded.",
+                    },
+                    stream=SWITCH,
+                ),
+                "not": {"required": ["llm", "provider_config"]},
+                "dependentRequired": {"registry": ["provider_config"]},
+                "examples": [{"query": "What is 2 + 2?", "model": "robot/r1", "record": False}],
+            },
+            refusal=_missing,
+            answers={
+                200: record(
+                    {
+                        "content": TEXT,
+                        "model": TEXT,
+                        "service": TEXT,
+                        "tool_calls": listed(web.TOOL_CALL),
+                        "max_iterations_reached": SWITCH,
+                        "iterations": COUNT,
+                        "succeeded": {"type": ["boolean", "null"]},
+                        "elapsed_ms": NUMBER,
+                        "usage": {"type": ["object", "null"]},
+                        "finish_reason": NULLABLE_TEXT,
+                        "validation": STATUS,
+                    }
+                )
+            },
+            problems=web.TURN_PROBLEMS,
+            streams=True,
+        ),
+    )

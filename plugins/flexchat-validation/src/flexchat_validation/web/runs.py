@@ -10,16 +10,14 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, FlexChat
-from flexchat_validation.attempt_json import attempt_to_dict
-from flexchat_validation.cases import table_of
-from flexchat_validation.running import Plan, ValidationRun
-from flexchat_validation.store import Run, Tally, ValidationStore
 
-from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
-from ..problems import ApiError
+from ..attempt_json import attempt_to_dict
+from ..cases import table_of
+from ..running import Plan, ValidationRun
+from ..store import Run, Tally, ValidationStore
 from . import cases as case_files
 from .background import Live, Runs
-from .records import Records, chosen_model, named_models
+from .records import Records
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, TABLE, TEXT, TEXTS, listed, record, taken
 
 MOST_TRIES = 100_000
@@ -29,7 +27,7 @@ _SECONDS_BETWEEN = 1.0
 """How often a run is told at most while it goes on."""
 
 
-async def _start(call: Call) -> Reply:
+async def _start(call: Any) -> Any:
     async with call.serving.chat() as chat:
         plan = await plan_of(call, chat)
 
@@ -39,7 +37,7 @@ async def _start(call: Call) -> Reply:
     return await _under_way(call, await Runs.of(call.serving).begin(plan.models, make, call.tenant))
 
 
-async def plan_of(call: Call, chat: FlexChat) -> Plan:
+async def plan_of(call: Any, chat: FlexChat) -> Plan:
     """Return what a request wants to be tried.
 
     Raises:
@@ -49,21 +47,23 @@ async def plan_of(call: Call, chat: FlexChat) -> Plan:
     table = table_of(chat.config)
     found = await case_files.wanted(call.serving, chat, names=body.get("cases", ()), tags=body.get("tags", ()))
     if not found:
-        raise ApiError(422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases")
-    wanted = body.get("models") or table.models or [*named_models(chat)]
-    models = tuple(dict.fromkeys("/".join(chosen_model(chat, model)) for model in wanted))
+        raise call.web.ApiError(
+            422, "there are no cases to try; write some in a file that [validation] names", kind="no-cases"
+        )
+    wanted = body.get("models") or table.models or [*call.web.named_models(call.serving, chat)]
+    models = tuple(dict.fromkeys("/".join(call.web.chosen_model(chat, model)) for model in wanted))
     plan = Plan(models=models, cases=found, runs=int(body.get("runs", table.runs)))
     tries = len(models) * len(found) * plan.runs
     if tries > MOST_TRIES:
-        raise ApiError(422, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
+        raise call.web.ApiError(422, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
     return plan
 
 
-async def _resume(call: Call) -> Reply:
+async def _resume(call: Any) -> Any:
     earlier, _ = await _own(call)
     if earlier.state in ("running", "finished"):
         under_way = "is under way" if earlier.state == "running" else "is finished: nothing is missing"
-        raise ApiError(409, f"run {earlier.id} {under_way}", kind="not-resumable")
+        raise call.web.ApiError(409, f"run {earlier.id} {under_way}", kind="not-resumable")
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
         found, problems = await case_files.readable(call.serving, chat)
@@ -74,29 +74,29 @@ async def _resume(call: Call) -> Reply:
     return await _under_way(call, await Runs.of(call.serving).begin(earlier.models, make, call.tenant))
 
 
-async def _under_way(call: Call, run: Run) -> Reply:
+async def _under_way(call: Any, run: Run) -> Any:
     live = Runs.of(call.serving).live(run.id)
     told = _told(run, live, Tally())
-    return Json(told, status=202, headers={"location": f"{call.base}/api/validation/runs/{run.id}"})
+    return call.web.Json(told, status=202, headers={"location": f"{call.base}/api/validation/runs/{run.id}"})
 
 
-async def _list(call: Call) -> Reply:
+async def _list(call: Any) -> Any:
     runs = Runs.of(call.serving)
     async with call.serving.chat() as chat:
         store = Records.of(call.serving).store(chat)
         found = await store.runs(call.query["limit"], tenant=call.tenant)
         tallies = await store.tallies([run.id for run in found])
-    return Json({"runs": [_told(run, runs.live(run.id), tallies[run.id]) for run in found]})
+    return call.web.Json({"runs": [_told(run, runs.live(run.id), tallies[run.id]) for run in found]})
 
 
-async def _show(call: Call) -> Reply:
+async def _show(call: Any) -> Any:
     run, store = await _own(call)
     tallies, attempts = await store.tallies([run.id]), await store.attempts(run=run.id)
     told = _told(run, Runs.of(call.serving).live(run.id), tallies[run.id])
-    return Json({**told, "attempts": [attempt_to_dict(attempt) for attempt in attempts]})
+    return call.web.Json({**told, "attempts": [attempt_to_dict(attempt) for attempt in attempts]})
 
 
-async def _cancel(call: Call) -> Reply:
+async def _cancel(call: Any) -> Any:
     run, store = await _own(call)
     live = Runs.of(call.serving).live(run.id)
     if live is not None and live.run is not None and live.task is not None:
@@ -104,28 +104,28 @@ async def _cancel(call: Call) -> Reply:
         await asyncio.wait({live.task})
     elif run.state in ("interrupted", "failed"):
         await store.save_run(attrs.evolve(run, state="cancelled"))
-    return Text(status=204)
+    return call.web.Text(status=204)
 
 
-async def _watch(call: Call) -> Reply:
+async def _watch(call: Any) -> Any:
     await _own(call)
-    return Stream(_events(call))
+    return call.web.Stream(_events(call))
 
 
-async def _events(call: Call) -> AsyncGenerator[Event, None]:
+async def _events(call: Any) -> AsyncGenerator[Any, None]:
     """Yield the run, each of its attempts exactly once whenever one begins to watch, and the run at its end."""
     run, store = await _own(call)
     live = Runs.of(call.serving).live(run.id)
 
-    async def told() -> Event:
+    async def told() -> Any:
         tallies = await store.tallies([run.id])
-        return Event("run", _told(await store.run(run.id), live, tallies[run.id]))
+        return call.web.Event("run", _told(await store.run(run.id), live, tallies[run.id]))
 
     yield await told()
     sent: set[str] = set()
     for attempt in await store.attempts(run=run.id):
         sent.add(attempt.id)
-        yield Event("attempt", attempt_to_dict(attempt))
+        yield call.web.Event("attempt", attempt_to_dict(attempt))
     at, last = 0, time.monotonic()
     while live is not None:
         changed, over = live.changed, live.over
@@ -133,7 +133,7 @@ async def _events(call: Call) -> AsyncGenerator[Event, None]:
             attempt = live.made[at]
             at += 1
             if attempt.id not in sent:
-                yield Event("attempt", attempt_to_dict(attempt))
+                yield call.web.Event("attempt", attempt_to_dict(attempt))
         if over:
             break
         if time.monotonic() - last >= _SECONDS_BETWEEN:
@@ -146,7 +146,7 @@ async def _events(call: Call) -> AsyncGenerator[Event, None]:
     yield await told()
 
 
-async def _own(call: Call) -> tuple[Run, ValidationStore]:
+async def _own(call: Any) -> tuple[Run, ValidationStore]:
     """Return a run of who asks, and where it is kept.
 
     Raises:
@@ -157,7 +157,7 @@ async def _own(call: Call) -> tuple[Run, ValidationStore]:
         store = Records.of(call.serving).store(chat)
     run = next((run for run in await store.runs(-1, tenant=call.tenant) if run.id == id), None)
     if run is None:
-        raise ApiError(404, f"there is no validation run '{id[:80]}'", kind="unknown-run")
+        raise call.web.ApiError(404, f"there is no validation run '{id[:80]}'", kind="unknown-run")
     return run, store
 
 
@@ -221,69 +221,72 @@ _NAMES = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _REPETITIONS = {"type": "integer", "minimum": 1, "maximum": 1000}
 WANTED = {**taken({}, models=_NAMES, cases=_NAMES, tags=_NAMES, runs=_REPETITIONS), "examples": [{"runs": 1}]}
 
-OPERATIONS = (
-    Operation(
-        method="POST",
-        path="/api/validation/runs",
-        name="start_run",
-        summary="Try cases with models in the background.",
-        tag="validation",
-        handle=_start,
-        body=WANTED,
-        body_required=False,
-        answers={202: record(_RUN)},
-        problems=(404, 409, 422, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/api/validation/runs",
-        name="list_runs",
-        summary="List runs, the last one first.",
-        tag="validation",
-        handle=_list,
-        query={"limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}},
-        answers={200: record({"runs": listed(record(_RUN))})},
-        problems=(503,),
-    ),
-    Operation(
-        method="GET",
-        path="/api/validation/runs/{id}",
-        name="show_run",
-        summary="Return a run with its attempts.",
-        tag="validation",
-        handle=_show,
-        answers={200: record({**_RUN, "attempts": listed(ATTEMPT)})},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="DELETE",
-        path="/api/validation/runs/{id}",
-        name="cancel_run",
-        summary="Cancel a run; what it has found is kept.",
-        tag="validation",
-        handle=_cancel,
-        answers={204: None},
-        problems=(404, 503),
-    ),
-    Operation(
-        method="POST",
-        path="/api/validation/runs/{id}/resume",
-        name="resume_run",
-        summary="Go on with a run that was interrupted, cancelled, or failed: what is missing is tried.",
-        tag="validation",
-        handle=_resume,
-        answers={202: record(_RUN)},
-        problems=(404, 409, 422, 503),
-    ),
-    Operation(
-        method="GET",
-        path="/api/validation/runs/{id}/events",
-        name="watch_run",
-        summary="Follow a run: every attempt, and how far it is.",
-        tag="validation",
-        handle=_watch,
-        answers={200: None},
-        problems=(404, 503),
-        streams=True,
-    ),
-)
+
+def operations(web: Any) -> tuple[Any, ...]:
+    """Return what can be asked over HTTP."""
+    return (
+        web.Operation(
+            method="POST",
+            path="/api/validation/runs",
+            name="start_run",
+            summary="Try cases with models in the background.",
+            tag="validation",
+            handle=_start,
+            body=WANTED,
+            body_required=False,
+            answers={202: record(_RUN)},
+            problems=(404, 409, 422, 503),
+        ),
+        web.Operation(
+            method="GET",
+            path="/api/validation/runs",
+            name="list_runs",
+            summary="List runs, the last one first.",
+            tag="validation",
+            handle=_list,
+            query={"limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}},
+            answers={200: record({"runs": listed(record(_RUN))})},
+            problems=(503,),
+        ),
+        web.Operation(
+            method="GET",
+            path="/api/validation/runs/{id}",
+            name="show_run",
+            summary="Return a run with its attempts.",
+            tag="validation",
+            handle=_show,
+            answers={200: record({**_RUN, "attempts": listed(ATTEMPT)})},
+            problems=(404, 503),
+        ),
+        web.Operation(
+            method="DELETE",
+            path="/api/validation/runs/{id}",
+            name="cancel_run",
+            summary="Cancel a run; what it has found is kept.",
+            tag="validation",
+            handle=_cancel,
+            answers={204: None},
+            problems=(404, 503),
+        ),
+        web.Operation(
+            method="POST",
+            path="/api/validation/runs/{id}/resume",
+            name="resume_run",
+            summary="Go on with a run that was interrupted, cancelled, or failed: what is missing is tried.",
+            tag="validation",
+            handle=_resume,
+            answers={202: record(_RUN)},
+            problems=(404, 409, 422, 503),
+        ),
+        web.Operation(
+            method="GET",
+            path="/api/validation/runs/{id}/events",
+            name="watch_run",
+            summary="Follow a run: every attempt, and how far it is.",
+            tag="validation",
+            handle=_watch,
+            answers={200: None},
+            problems=(404, 503),
+            streams=True,
+        ),
+    )

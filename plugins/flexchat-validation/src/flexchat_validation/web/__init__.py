@@ -1,0 +1,17 @@
+"""What flexchat-web shows of validation: operations of the HTTP API, and what is known of each model.
+
+Nothing of flexchat-web is imported: what is needed of it comes with the hook and with every call, as ``web``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from . import attempts, runs, trials, validation
+
+
+def operations(web: Any) -> Iterable[Any]:
+    """Return the operations, in the order of the documents."""
+    for module in (trials, validation, runs, attempts):
+        yield from module.operations(web)

@@ -1,0 +1,28 @@
+"""What is known of each model, for the list of models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flexchat import FlexChat
+
+from ..cases import table_of
+from ..tracker import ValidationRecord
+from .records import Records, shown_status
+from .shapes import STATUS
+
+__all__ = ["STATUS", "named", "told"]
+
+
+async def told(call: Any, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
+    """Return the records of models, by their ids."""
+    tracker = await Records.of(call.serving).tracker(chat)
+    known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
+    return {id: shown_status(known.get(id) or ValidationRecord(model_id=id)) for id in ids}
+
+
+def named(chat: FlexChat) -> Iterable[str]:
+    """Return the models that the table validation names."""
+    return table_of(chat.config).models

@@ -1,0 +1,115 @@
+"""The results of validation, for operations: the store and the tracker over it, and what results are valid for now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import attrs
+from flexchat import FlexChat
+from flexchat.files import located
+
+from ..cases import table_of
+from ..fingerprint import Keys
+from ..store import ValidationStore
+from ..tracker import ModelValidationTracker
+from . import cases as case_files
+
+QUICK = 300
+"""Attempts that are told of in this process."""
+
+
+@attrs.frozen
+class Results:
+    """What work on all results is given; see Records.told.
+
+    Attributes:
+        keys: What the results of a model are valid for now.
+        cases: The cases that count now; see ModelValidationTracker.
+    """
+
+    store: ValidationStore
+    keys: Keys
+    cases: Mapping[str, str] | None
+
+    def tracker(self) -> ModelValidationTracker:
+        """Return a tracker over the store."""
+        return ModelValidationTracker(self.store, current=self.keys, cases=lambda: self.cases)
+
+
+class Records:
+    """What requests share of the results: one store, as long as the configuration names the same file.
+
+    A configuration that names another file is given another store; the one before stays open for runs under way.
+    """
+
+    def __init__(self, serving: Any) -> None:
+        self._serving = serving
+        self._stores: dict[Path | None, ValidationStore] = {}
+
+    @classmethod
+    def of(cls, serving: Any) -> Records:
+        """Return the one of a server."""
+        found: Records = serving.kept(cls, lambda: cls(serving))
+        return found
+
+    def store(self, chat: FlexChat) -> ValidationStore:
+        """Return the store the configuration names."""
+        named = table_of(chat.config).store
+        path = located(named, self._serving.folder) if named else None
+        if path not in self._stores:
+            self._stores[path] = ValidationStore(path)
+        return self._stores[path]
+
+    async def tracker(self, chat: FlexChat) -> ModelValidationTracker:
+        """Return a tracker over the store, whose results go stale with the models, tools and cases of this chat."""
+        keys, cases = await self.keys(chat), await case_files.hashes(self._serving, chat, table_of(chat.config))
+        return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
+
+    async def told(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Any:
+        """Return as an answer what a function of a module says of all results: in another process if they are many.
+
+        Args:
+            work: Takes the Results and the args, and returns JSON data.
+        """
+        store, keys, encoded = self.store(chat), await self.keys(chat), self._serving.web.encoded
+        cases = await case_files.hashes(self._serving, chat, table_of(chat.config))
+        if await store.count() <= QUICK:
+            return self._serving.web.Written(
+                await asyncio.to_thread(_told, Results(store, keys, cases), encoded, work, args)
+            )
+        run = self._serving.web.Apart.of(self._serving).run
+        return self._serving.web.Written(await run(_told_elsewhere, store.path, keys, cases, encoded, work, args))
+
+    async def keys(self, chat: FlexChat) -> Keys:
+        """Return what says of a model what its results are valid for now."""
+        return Keys(chat, await self._serving.web.listed_models(self._serving, chat))
+
+    async def aclose(self) -> None:
+        """Close the stores."""
+        while self._stores:
+            await self._stores.popitem()[1].aclose()
+
+
+def _told(results: Results, encoded: Callable[[Any], bytes], work: Callable[..., Any], args: tuple[Any, ...]) -> bytes:
+    return encoded(work(results, *args))
+
+
+def _told_elsewhere(
+    path: Path,
+    keys: Keys,
+    cases: Mapping[str, str] | None,
+    encoded: Callable[[Any], bytes],
+    work: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> bytes:
+    with closing(ValidationStore(path)) as store:
+        return _told(Results(store, keys, cases), encoded, work, args)
+
+
+def shown_status(record: Any) -> dict[str, Any]:
+    """Return a tracker's record without its history."""
+    return {key: value for key, value in record.to_dict().items() if key != "test_history"}

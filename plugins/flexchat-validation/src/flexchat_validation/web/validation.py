@@ -1,0 +1,253 @@
+"""What is known of the models: their records, the cases, and models × cases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..cases import table_of
+from ..fingerprint import case_hashes
+from ..store import Rows, ValidationStore, rows_of
+from ..summary import matrix, summarise
+from ..tracker import ModelValidationTracker
+from . import cases as case_files
+from .records import Records, Results, shown_status
+from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+
+_TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
+_PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
+
+
+async def _validations(call: Any) -> Any:
+    async with call.serving.chat() as chat:
+        return await Records.of(call.serving).told(chat, _all_validations)
+
+
+def _all_validations(results: Results) -> Any:
+    return {"validations": [status.to_dict() for status in results.tracker().get_all_validations()]}
+
+
+async def _validate(call: Any) -> Any:
+    body = call.body
+    async with call.serving.chat() as chat:
+        model_id = "/".join(call.web.chosen_model(chat, body["model"]))
+        tracker = await Records.of(call.serving).tracker(chat)
+        if body["success"]:
+            found = await asyncio.to_thread(tracker.record_success, model_id, body.get("details"))
+        else:
+            why = body.get("error", body.get("details"))
+            found = await asyncio.to_thread(tracker.record_failure, model_id, why)
+    return call.web.Json(shown_status(found))
+
+
+async def _cases(call: Any) -> Any:
+    from ..reading import aspects_of, expects, turns_of
+
+    async with call.serving.chat() as chat:
+        found, problems = await case_files.readable(call.serving, chat)
+    told = [
+        {
+            "name": case.name,
+            "tags": list(case.tags),
+            "message": turns_of(case)[0].message,
+            "turns": len(turns_of(case)),
+            "expects": expects(case),
+            "aspects": list(aspects_of(case)),
+            "judge": case.judge,
+        }
+        for case in _tagged(call, found)
+    ]
+    return call.web.Json({"cases": told, "problems": case_files.told(problems, call.serving)})
+
+
+async def _matrix(call: Any) -> Any:
+    records = Records.of(call.serving)
+    async with call.serving.chat() as chat:
+        found, problems = await case_files.readable(call.serving, chat)
+        tools, table = chat.tools.get_registry().list(), table_of(chat.config)
+        hashes = await asyncio.to_thread(case_hashes, _tagged(call, found), tools, table)
+        flaws = case_files.told(problems, call.serving)
+        return await records.told(
+            chat, _whole_matrix, hashes, bool(found.cases), [*call.web.named_models(call.serving, chat)], flaws
+        )
+
+
+def _whole_matrix(
+    results: Results, shown: Mapping[str, str], has_cases: bool, named: Sequence[str], problems: Any
+) -> Any:
+    attempts, runs = results.store.attempts_blocking(), results.store.runs_blocking()
+    ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
+    counting = shown if has_cases else None  # as for a model's record
+    found = summarise(attempts, {id: results.keys(id) for id in ids}, counting, runs=runs)
+    return {**matrix(found, shown), "problems": problems}
+
+
+async def _export(call: Any) -> Any:
+    tenant = call.tenant if call.serving.settings.tokens else None
+    async with call.serving.chat() as chat:
+        made = await Records.of(call.serving).told(chat, _exported, tenant)
+    return attrs.evolve(made, headers={"content-disposition": 'attachment; filename="flexchat-validation.json"'})
+
+
+def _exported(results: Results, tenant: str | None) -> Any:
+    data = results.tracker().export()
+    if tenant is not None:  # what a model answered in a run belongs to the run's tenant
+        own = {run["id"] for run in data["runs"] if run["tenant"] == tenant}
+        data["runs"] = [run for run in data["runs"] if run["id"] in own]
+        for model in data["records"]:
+            model["attempts"] = [made for made in model["attempts"] if made["run"] is None or made["run"] in own]
+    return data
+
+
+async def _import(call: Any) -> Any:
+    async with call.serving.chat() as chat:
+        store = Records.of(call.serving).store(chat)
+        try:
+            if call.body.is_quick:
+                made = await asyncio.to_thread(_rows_in, store, call.body)
+            else:
+                made = await call.web.Apart.of(call.serving).run(_rows_elsewhere, store.path, call.body)
+        except ValueError as error:
+            raise call.web.ApiError(422, f"nothing was imported: {error}", kind="import") from None
+        return call.web.Json({"imported": await store.add_rows(made)})
+
+
+def _rows_in(store: ValidationStore, body: Any) -> Rows:
+    return rows_of(*ModelValidationTracker(store).read(body.read()))
+
+
+def _rows_elsewhere(path: Path, body: Any) -> Rows:
+    with closing(ValidationStore(path)) as store:
+        return _rows_in(store, body)
+
+
+def _tagged(call: Any, found: Any) -> Any:
+    """Return the cases with the tag that is asked for; a tag that no case has is an empty choice, no error."""
+    tag = call.query["tag"]
+    return tuple(case for case in found.cases if not tag or tag in case.tags)
+
+
+def operations(web: Any) -> tuple[Any, ...]:
+    """Return what can be asked over HTTP."""
+    return (
+        web.Operation(
+            method="GET",
+            path="/api/tools/validation",
+            name="list_validations",
+            summary="Return the records of all models that were tested, with their last tests.",
+            tag="validation",
+            handle=_validations,
+            answers={200: record({"validations": listed(STATUS)})},
+            problems=(503,),
+        ),
+        web.Operation(
+            method="POST",
+            path="/api/tools/validate",
+            name="record_validation",
+            summary="Record a test of a model.",
+            tag="validation",
+            handle=_validate,
+            body=taken({"model": {"type": "string", "pattern": "\\S"}, "success": SWITCH}, details={}, error={}),
+            answers={200: STATUS},
+            problems=(404, 503),
+        ),
+        web.Operation(
+            method="GET",
+            path="/api/validation/cases",
+            name="list_cases",
+            summary="List the validation cases, and what is wrong with their files.",
+            tag="validation",
+            handle=_cases,
+            query=_TAG,
+            answers={
+                200: record(
+                    {
+                        "cases": listed(
+                            record(
+                                {
+                                    "name": TEXT,
+                                    "tags": TEXTS,
+                                    "message": TEXT,
+                                    "turns": COUNT,
+                                    "expects": TEXT,
+                                    "aspects": TEXTS,
+                                    "judge": TEXT,
+                                }
+                            )
+                        ),
+                        "problems": _PROBLEMS,
+                    }
+                )
+            },
+        ),
+        web.Operation(
+            method="GET",
+            path="/api/validation/matrix",
+            name="validation_matrix",
+            summary="Return what is known of each model, each case, and each thing a case can show.",
+            tag="validation",
+            handle=_matrix,
+            query=_TAG,
+            answers={
+                200: record(
+                    {
+                        "models": listed(STATUS),
+                        "cases": TEXTS,
+                        "cells": listed(
+                            record(
+                                {
+                                    "model_id": TEXT,
+                                    "case": TEXT,
+                                    "passed": COUNT,
+                                    "failed": COUNT,
+                                    "errors": COUNT,
+                                    "stale": SWITCH,
+                                    "last_problems": TEXTS,
+                                }
+                            )
+                        ),
+                        "aspects": listed(
+                            record(
+                                {"model_id": TEXT, "aspect": TEXT, "successes": COUNT, "tests": COUNT, "verdict": TEXT}
+                            )
+                        ),
+                        "problems": _PROBLEMS,
+                    }
+                )
+            },
+            problems=(503,),
+        ),
+        web.Operation(
+            method="GET",
+            path="/api/validation/export",
+            name="export_validation",
+            summary="Return all results, so that they can be imported elsewhere.",
+            tag="validation",
+            handle=_export,
+            answers={200: record({"format": TEXT, "saved_at": TEXT, "records": listed(TABLE), "runs": listed(TABLE)})},
+            problems=(503,),
+        ),
+        web.Operation(
+            method="POST",
+            path="/api/validation/import",
+            name="import_validation",
+            summary="Add results that were exported, here or by the Node original; what is there already is not added.",
+            tag="validation",
+            handle=_import,
+            unread=True,
+            body={
+                "type": ["object", "array"],
+                "description": "What the export answers, or a file of the Node original.",
+                "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
+            },
+            max_body_bytes=8 * 1024 * 1024,
+            answers={200: record({"imported": COUNT})},
+            problems=(422, 503),
+            edits=True,
+        ),
+    )

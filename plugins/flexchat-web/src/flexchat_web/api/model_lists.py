@@ -1,0 +1,88 @@
+"""Which models there are: those that LLMs list, and those that the configuration names."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from flexchat import FlexChat, ModelInfo, ProviderError
+from flexchat.errors import UnknownNameError, did_you_mean
+
+if TYPE_CHECKING:
+    from ..serving import Serving
+
+LIST_S = 5.0
+"""Seconds an LLM has to list its models."""
+
+FRESH_S = 60.0
+"""Seconds for which a list of models is not asked for again."""
+
+Lists = Mapping[str, tuple[ModelInfo, ...] | ProviderError]
+
+
+class ModelLists:
+    """What LLMs have listed, for all requests of a server."""
+
+    def __init__(self) -> None:
+        self._lists: WeakKeyDictionary[FlexChat, tuple[float, Lists]] = WeakKeyDictionary()
+        self._listing = asyncio.Lock()
+
+    async def of(self, chat: FlexChat, *, refresh: bool) -> Lists:
+        """Return the models of each LLM, or why it does not list them; a minute old at most."""
+        async with self._listing:
+            known = self._lists.get(chat)
+            if refresh or known is None or time.monotonic() - known[0] > FRESH_S:
+                known = self._lists[chat] = time.monotonic(), await chat.list_models(timeout_s=LIST_S)
+            return known[1]
+
+
+async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = False) -> Lists:
+    """Return the models of each LLM, or why it does not list them; a minute old at most."""
+    return await serving.kept(ModelLists, ModelLists).of(chat, refresh=refresh)
+
+
+def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
+    """Return service and model of "SERVICE/MODEL" or "SERVICE:MODEL", split at the first sign behind a service (C14).
+
+    A model without a service belongs to the only one there is.
+
+    Raises:
+        UnknownNameError: No configured service is meant.
+    """
+    services = chat.llms
+    for service in sorted(services, key=len, reverse=True):
+        rest = named.removeprefix(service)
+        if rest != named and rest[:1] in ("/", ":") and rest[1:]:
+            return service, rest[1:]
+    if named in services and services[named].default_model:
+        return named, services.resolve(named)[1]
+    if len(services) == 1 and named:
+        return next(iter(services)), named
+    start = named.replace(":", "/").partition("/")[0]
+    raise UnknownNameError(
+        f"no service of the configuration is meant by the model '{named[:200]}'{did_you_mean(start, services)}; write "
+        f"SERVICE/MODEL (services: {', '.join(services) or 'none'})"
+    )
+
+
+def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]:
+    """Return the models that rules, services and facts of plugins name: service and model by "SERVICE/MODEL"."""
+    found: dict[str, tuple[str, str]] = {}
+
+    def add(service: str, model: str | None) -> None:
+        if service in chat.llms:
+            model = chat.llms.resolve(service, model)[1]
+            if model:
+                found.setdefault(f"{service}/{model}", (service, model))
+
+    for rule in chat.config.responses:
+        add(rule.llm, rule.model)
+    for service in chat.config.llms:
+        add(service, None)
+    for fact in serving.model_facts:
+        for model_id in fact.named(chat):
+            add(*model_id.partition("/")[::2])
+    return found

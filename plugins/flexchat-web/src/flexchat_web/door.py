@@ -1,0 +1,33 @@
+"""What plugins that implement our hooks are given: ``web``, and ``call.web``. Re-exports only."""
+
+from __future__ import annotations
+
+from .apart import Apart
+from .api.errors import TURN_PROBLEMS
+from .api.events import events_of
+from .api.model_lists import chosen_model, listed_models, named_models
+from .api.shapes import TOOL_CALL
+from .config.permitted import refused
+from .operations import Event, Json, ModelFact, Operation, Stream, Text, Written
+from .problems import ApiError
+from .sending import encoded
+
+__all__ = [
+    "TOOL_CALL",
+    "TURN_PROBLEMS",
+    "Apart",
+    "ApiError",
+    "Event",
+    "Json",
+    "ModelFact",
+    "Operation",
+    "Stream",
+    "Text",
+    "Written",
+    "chosen_model",
+    "encoded",
+    "events_of",
+    "listed_models",
+    "named_models",
+    "refused",
+]

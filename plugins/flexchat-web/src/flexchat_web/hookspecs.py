@@ -1,0 +1,54 @@
+"""The hooks that flexchat-web offers to other plugins.
+
+Who implements one imports nothing of flexchat-web: what is needed comes as ``web``, the module flexchat_web.door, and
+is at hand in every call, too, as ``call.web``. Mark it ``@hookimpl(optionalhook=True)``: then the plugin loads where
+flexchat-web is not installed.
+
+Plugin operations pass what ours pass: the guard, tenants, the checks of their schemas, the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from flexchat.plugin import hookspec
+
+from .operations import ModelFact, Operation
+
+
+@hookspec
+def flexchat_web_operations(web: Any) -> Iterable[Operation]:  # type: ignore[empty-body]
+    """Offer operations of the HTTP API.
+
+    Example:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_operations(web):
+            async def dice(call):
+                async with call.serving.chat() as chat:
+                    return call.web.Json({"rules": len(chat.config.responses), "tenant": call.tenant})
+
+            yield web.Operation(
+                method="GET",
+                path="/api/acme/dice",
+                name="acme_dice",
+                summary="Roll.",
+                tag="server",
+                handle=dice,
+                answers={200: {"type": "object"}},
+            )
+    """
+
+
+@hookspec
+def flexchat_web_model_facts(web: Any) -> Iterable[ModelFact]:  # type: ignore[empty-body]
+    """Offer what more is to be said of each model in the list of models.
+
+    Example:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_model_facts(web):
+            async def prices(call, chat, ids):
+                return {id: {"usd": 0.0} for id in ids}
+
+            yield web.ModelFact(name="price", schema={"type": "object"}, told=prices)
+    """
