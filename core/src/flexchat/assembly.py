@@ -282,7 +282,7 @@ def check_config(
 
 def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
     """Return what the checks that no start runs find wrong with a configuration that a start can use."""
-    host = host.blocking(blocked_by(reading))
+    host = _as_configured(host, reading)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=False)
     return reading.problems
