@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from flexchat import FlexChat
-from flexchat_rag.ingest.pipeline import ingest
+from flexchat_rag.ingest.pipeline import add_files
 
 URL = os.environ.get("FLEXCHAT_REAL_MODEL_URL", "http://127.0.0.1:18080/v1")
 MODEL = os.environ.get("FLEXCHAT_REAL_MODEL", "real-model")
@@ -41,7 +41,7 @@ def config(folder):
 async def test_a_question_is_answered_from_the_folder_a_greeting_is_not(tmp_path):
     """Topic, documents, intent, rule and answer, each by the real parts; and a follow-up in a kept conversation."""
     async with FlexChat.from_config(config(tmp_path)) as chat:
-        report = await ingest(chat.stores["documents"], [str(DOCS)], collection="docs")
+        report = await add_files(chat.stores["documents"], [str(DOCS)], collection="docs")
         turn = await chat.respond("How do I limit how long a turn may take?", conversation="one")
         follow_up = await chat.respond("And how long is that if I set nothing?", conversation="one")
         greeting = await chat.respond("Good morning!")

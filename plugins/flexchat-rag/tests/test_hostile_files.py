@@ -11,7 +11,7 @@ import docx
 import pytest
 from flexchat_rag.ingest.fields import FieldMapping
 from flexchat_rag.ingest.kinds import kind_of
-from flexchat_rag.ingest.pipeline import IngestOptions, ingest
+from flexchat_rag.ingest.pipeline import IngestOptions, add_files
 from flexchat_rag.ingest.sections import Record, Trouble, UnreadableFileError
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ class Kept:
 
 async def fill(*paths, **options):
     store = Kept()
-    return await ingest(store, [str(p) for p in paths], collection="c", options=IngestOptions(**options)), store
+    return await add_files(store, [str(p) for p in paths], collection="c", options=IngestOptions(**options)), store
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
@@ -244,7 +244,7 @@ async def test_a_file_over_the_limit_is_refused(tmp_path):
 
 PROGRAM = r"""
 import asyncio, re, sys
-from flexchat_rag.ingest.pipeline import ingest
+from flexchat_rag.ingest.pipeline import add_files
 class Counting:
     documents = 0
     async def sources(self, **_): return []
@@ -254,7 +254,7 @@ store = Counting()
 def most_memory():  # of this program alone: getrusage also counts what its parent had
     return int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
 before = most_memory()
-report = asyncio.run(ingest(store, [sys.argv[1]], collection="c"))
+report = asyncio.run(add_files(store, [sys.argv[1]], collection="c"))
 after = most_memory()
 print(report.added, report.failed, store.documents, (after - before) // 1024, round(report.seconds, 1))
 """

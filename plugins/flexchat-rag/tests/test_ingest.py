@@ -7,9 +7,10 @@ import threading
 from pathlib import Path
 
 import attrs
+import flexchat_rag
 import pytest
 from flexchat.plugin import Collection, RetrievalError, Source, UnknownCollectionError
-from flexchat_rag.ingest.pipeline import MOST_AT_ONCE, IngestOptions, ingest
+from flexchat_rag.ingest.pipeline import MOST_AT_ONCE, IngestOptions, add_files
 from flexchat_rag.ingest.sections import Trouble
 from flexchat_rag.ingest.walk import Walk, source_name
 
@@ -89,8 +90,35 @@ def write_bytes(name, content):
     Path(name).write_bytes(content)
 
 
+@pytest.mark.parametrize("paths", ["d", Path("d"), ["d"], (path for path in [Path("d")])])
+async def test_the_door_for_programs_takes_one_path_or_several(store, paths):
+    """Into the collection that flexchat rag add uses; the heavy parts are imported when they are asked for."""
+    write(d__a="Tea.")
+
+    report = await flexchat_rag.add_files(store, paths)
+
+    assert (report.added, store.texts("documents")) == (1, ["Tea."])
+    assert all(hasattr(flexchat_rag, name) for name in flexchat_rag.__all__)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"chunk_chars": 10}, "chunk_chars is at least 100, not 10"),
+        ({"chunk_chars": 400, "overlap_chars": 101}, "overlap_chars is 0 to 100, a quarter of a passage, not 101"),
+        ({"include": "*.md"}, r"write \['\*\.md'\]"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, told):
+    """As the command does."""
+    with pytest.raises((ValueError, TypeError), match=told):
+        IngestOptions(**options)
+
+    assert IngestOptions(chunk_chars=200).overlap_chars == 50
+
+
 async def fill(store, *paths, watch=None, **options):
-    return await ingest(store, paths or ("d",), collection="c", options=IngestOptions(**options), watch=watch)
+    return await add_files(store, paths or ("d",), collection="c", options=IngestOptions(**options), watch=watch)
 
 
 def counts(report):

@@ -11,7 +11,7 @@ import sys
 import pytest
 from flexchat.plugin import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
-from flexchat_rag.ingest.pipeline import ingest
+from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.retriever import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ PROGRAM = """
 import asyncio, sys
 from flexchat.plugin import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
-from flexchat_rag.ingest.pipeline import ingest
+from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.retriever import SqliteStore
 
 class Acknowledging(SqliteStore):
@@ -35,7 +35,7 @@ class Acknowledging(SqliteStore):
 
 store = Acknowledging(SqliteConfig(path=sys.argv[1], search="keyword"), DocumentStoreContext())
 print("begin", flush=True)
-asyncio.run(ingest(store, [sys.argv[2]], collection="docs"))
+asyncio.run(add_files(store, [sys.argv[2]], collection="docs"))
 """
 
 
@@ -86,7 +86,7 @@ async def test_nothing_acknowledged_is_lost_and_the_rest_comes_with_the_next_run
         try:
             if acknowledged:
                 assert set(acknowledged) <= await texts_of(store)
-            report = await ingest(store, [str(folder)], collection="docs")
+            report = await add_files(store, [str(folder)], collection="docs")
             assert (report.failed, report.added + report.changed + report.unchanged) == (0, FILES)
             assert await texts_of(store) == everything
         finally:

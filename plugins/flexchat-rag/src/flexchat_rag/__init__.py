@@ -1,1 +1,31 @@
-"""Documents for FlexChat: an embedded store with hybrid search, and ingestion of files."""
+"""Documents for FlexChat: an embedded store with hybrid search, and ingestion of files.
+
+from flexchat_rag import add_files
+
+async with FlexChat.from_config("flexchat.toml") as chat:
+    report = await add_files(chat.stores["documents"], "docs")
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .ingest.fields import FieldMapping
+    from .ingest.pipeline import IngestOptions, IngestReport, add_files
+
+# Imported when they are asked for: every command imports this package.
+_LATER = {
+    "FieldMapping": "ingest.fields",
+    "IngestOptions": "ingest.pipeline",
+    "IngestReport": "ingest.pipeline",
+    "add_files": "ingest.pipeline",
+}
+
+__all__ = ["FieldMapping", "IngestOptions", "IngestReport", "add_files"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is heavy when it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'flexchat_rag' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -6,6 +6,9 @@ from typing import Literal
 
 import attrs
 
+DEFAULT_COLLECTION = "documents"
+"""Where files go if nobody says."""
+
 
 @attrs.frozen(kw_only=True)
 class SqliteConfig:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from flexchat_rag.ingest.fields import MOST_METADATA_CHARS, MOST_METADATA_FIELDS, FieldMapping
-from flexchat_rag.ingest.pipeline import ingest
+from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.ingest.sections import Record, Trouble, UnreadableFileError
 
 
@@ -68,7 +68,7 @@ async def test_a_row_of_20000_columns_costs_what_it_holds(write):
     """Each of its passages has some of the fields as metadata, not all; that is said."""
     path = write("a.csv", ",".join(f"c{n}" for n in range(20_000)) + "\n" + ",".join(f"v{n}" for n in range(20_000)))
     store, begun = Kept(), time.process_time()
-    report = await ingest(store, [str(path)], collection="c")
+    report = await add_files(store, [str(path)], collection="c")
     assert time.process_time() - begun < 5
     stored = sum(len(d.text) + len(json.dumps(d.metadata)) for d in store.documents)
     assert stored < 12 * path.stat().st_size
@@ -85,7 +85,7 @@ async def test_one_long_field_is_no_metadata_of_each_of_its_passages(write):
         ("a.md", f"---\nn: 1\narticle: {'x' * 50_000}\n---\n{article}"),
     ):
         store = Kept()
-        report = await ingest(store, [str(write(name, content))], collection="c")
+        report = await add_files(store, [str(write(name, content))], collection="c")
         assert len(store.documents) > 100
         assert {frozenset(d.metadata) - {"line"} for d in store.documents} == {frozenset({"n"})}
         assert max(len(d.title) for d in store.documents) <= 1_000
@@ -101,7 +101,7 @@ async def test_a_record_whose_id_is_too_long_is_a_failure(write):
     from flexchat_rag.ingest.pipeline import IngestOptions
 
     options = IngestOptions(mapping=FieldMapping(id_field="id"))
-    report = await ingest(store, [str(path)], collection="c", options=options)
+    report = await add_files(store, [str(path)], collection="c", options=options)
     assert [document.id for document in store.documents] == ["1"]
     assert "an id or a source has more than 1,000 characters" in report.failures[0]
 

@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 from flexchat.plugin import Collection
 
-from .opening import DEFAULT_COLLECTION, add_store_arguments, choose_store, spoken_count, spoken_seconds, with_chat
+from ..config import DEFAULT_COLLECTION
+from .opening import add_store_arguments, choose_store, spoken_count, spoken_seconds, with_chat
 
 INTERRUPTED = 130
 

@@ -12,8 +12,6 @@ from flexchat.plugin import Collection, Document, DocumentStore, FlexChatError, 
 
 T = TypeVar("T")
 
-DEFAULT_COLLECTION = "documents"
-
 _PAGE = 500
 
 

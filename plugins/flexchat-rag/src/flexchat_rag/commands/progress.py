@@ -11,7 +11,7 @@ from typing import Any
 from flexchat.plugin import DocumentStore
 from flexchat.plugin.threads import run_in_thread
 
-from ..ingest.pipeline import IngestOptions, IngestReport, ingest
+from ..ingest.pipeline import IngestOptions, IngestReport, add_files
 from ..ingest.walk import Walk
 from .opening import spoken_count, spoken_seconds
 
@@ -49,7 +49,7 @@ class Progress:
             self._bar = tqdm(total=self._total, unit=" files", file=sys.stderr, dynamic_ncols=True, leave=False)
         beating = asyncio.ensure_future(self._beat())
         try:
-            return await ingest(store, paths, collection=collection, options=options, watch=self.show)
+            return await add_files(store, paths, collection=collection, options=options, watch=self.show)
         finally:
             beating.cancel()
             if self._bar is not None:

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,8 @@ from flexchat.plugin import Document, DocumentStore, FlexChatError, Source, Unkn
 from flexchat.plugin.foreign import named
 from flexchat.plugin.threads import run_in_thread
 
-from .chunk import CHUNK_CHARS, OVERLAP_CHARS, documents_of
+from ..config import DEFAULT_COLLECTION
+from .chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS, documents_of
 from .encoding import COMMON_ENCODINGS, encoding_named
 from .fields import LONGEST_NAME, FieldMapping, bounded
 from .kinds import Kind, kind_of
@@ -57,6 +58,12 @@ def _encoding(label: str | None) -> str | None:
     raise ValueError(f"'{label[:40]}' is not an encoding; some are {', '.join(COMMON_ENCODINGS)}")
 
 
+def _globs(given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise TypeError(f"include and exclude are lists of patterns: write [{given!r}]")
+    return tuple(given)
+
+
 @attrs.frozen(kw_only=True)
 class IngestOptions:
     """How files are found, read and cut.
@@ -65,22 +72,36 @@ class IngestOptions:
         metadata: Goes with every document; what a file itself says goes before it.
         encoding: Of the files that are text; None to find out for each.
         max_file_bytes: Larger files are refused.
+        chunk_chars: Characters of a passage, at most; at least LEAST_CHUNK_CHARS.
+        overlap_chars: Characters it repeats of the one before; at most a quarter of a passage.
         prune: Delete what the store has of files that are gone from the folders named.
 
     Raises:
-        ValueError: There is no such encoding.
+        ValueError: There is no such encoding, or a number is out of its range.
+        TypeError: include or exclude is a single text.
     """
 
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
+    include: tuple[str, ...] = attrs.field(default=(), converter=_globs)
+    exclude: tuple[str, ...] = attrs.field(default=(), converter=_globs)
     follow_links: bool = False
     mapping: FieldMapping = attrs.field(factory=FieldMapping)
     encoding: str | None = attrs.field(default=None, converter=_encoding)
     metadata: dict[str, Any] = attrs.field(factory=dict)
     chunk_chars: int = CHUNK_CHARS
-    overlap_chars: int = OVERLAP_CHARS
+    overlap_chars: int = attrs.field()
     max_file_bytes: int = MOST_FILE_BYTES
     prune: bool = False
+
+    @overlap_chars.default
+    def _usual_overlap(self) -> int:
+        return min(OVERLAP_CHARS, self.chunk_chars // 4)
+
+    def __attrs_post_init__(self) -> None:
+        if self.chunk_chars < LEAST_CHUNK_CHARS:
+            raise ValueError(f"chunk_chars is at least {LEAST_CHUNK_CHARS}, not {self.chunk_chars}")
+        if not 0 <= self.overlap_chars <= self.chunk_chars // 4:
+            most = self.chunk_chars // 4
+            raise ValueError(f"overlap_chars is 0 to {most}, a quarter of a passage, not {self.overlap_chars}")
 
 
 @attrs.define(kw_only=True)
@@ -133,23 +154,28 @@ Watcher = Callable[[IngestReport, str], None]
 "note: …", or an empty text."""
 
 
-async def ingest(
+async def add_files(
     store: DocumentStore,
-    paths: Sequence[str],
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
-    collection: str,
+    collection: str = DEFAULT_COLLECTION,
     options: IngestOptions | None = None,
     watch: Watcher | None = None,
 ) -> IngestReport:
-    """Bring a collection up to date with files.
+    """Bring a collection up to date with files, as ``flexchat rag add`` does: what is unchanged is left alone.
 
     What cannot be read is told in the report, and what the store had of it stays.
+
+    Args:
+        store: One that can be filled: ``chat.stores["documents"]``.
+        paths: Files and folders; those of one path may be given without a list.
 
     Raises:
         RetrievalError, StorageError, ProviderError: The store, or what makes its vectors, does not work at all.
     """
     run = _Run(store, collection, options or IngestOptions(), watch or (lambda report, failure: None))
-    return await run.over(paths)
+    named_paths = [paths] if isinstance(paths, str | os.PathLike) else paths
+    return await run.over([os.fspath(path) for path in named_paths])
 
 
 class _Run:
