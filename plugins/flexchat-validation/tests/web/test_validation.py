@@ -273,8 +273,8 @@ async def test_a_whole_number_may_be_written_with_a_point(cases, sse):
 @pytest.mark.slow
 async def test_many_results_are_read_and_told_of_apart_with_the_same_answers(cases, sse, monkeypatch, tmp_path):
     """What is long is imported and summed up in another process, as in this one; the server only keeps rows."""
+    from flexchat_validation.web import records
     from flexchat_web import checking
-    from flexchat_web.api import records
 
     client = await cases.client()
     await finished(client, sse, runs=2)

@@ -1,0 +1,57 @@
+"""The package enters by doors, and a configuration with its table starts without it."""
+
+import importlib.metadata
+
+import pytest
+from flexchat import FlexChat
+from flexchat.assembly import check_config, config_schema, installed_plugins
+from flexchat_validation import cases, plugin
+from flexchat_validation.cases import table_of
+
+CONFIG = {
+    "llms": {"bot": {"provider": "rehearsal"}},
+    "responses": [{"llm": "bot", "model": "m"}],
+    "validation": {"runs": 2},
+}
+
+
+def test_the_table_is_read_and_in_the_schema():
+    host = installed_plugins()
+    chat = FlexChat.from_config(CONFIG, plugins=host)
+
+    assert chat.config.tables["validation"] == cases.ValidationTable(runs=2)
+    assert table_of(chat.config).runs == 2
+    found = config_schema(host)["properties"]["validation"]
+    assert found == {"$ref": "#/$defs/ValidationTable", "description": "Which models are tried with which cases."}
+
+
+def test_a_configuration_with_its_table_starts_without_it():
+    """With a note that says why nobody reads the table."""
+    host = installed_plugins({"validation": "a test"})
+
+    assert FlexChat.from_config(CONFIG, plugins=host).config.tables == {}
+    problems, (note,) = check_config(CONFIG, host)
+    assert problems == []
+    assert note.path == "validation"
+    assert note.text == "this table is not read: plugin 'validation' blocked: by a test"
+
+
+def test_where_it_is_not_installed_the_note_says_what_to_install(monkeypatch):
+    every = importlib.metadata.entry_points
+    monkeypatch.setattr(
+        importlib.metadata,
+        "entry_points",
+        lambda **given: [entry for entry in every(**given) if entry.name != "validation"],
+    )
+
+    _, (note,) = check_config(CONFIG, installed_plugins())
+
+    text = "this table is not read: it comes with the package flexchat-validation: pip install flexchat-validation"
+    assert note.text == text
+
+
+@pytest.mark.parametrize("name", [command.name for command in plugin.flexchat_register_commands()])
+def test_its_commands_are_hinted_at_where_it_is_missing(name):
+    from flexchat.plugin.packages import package_with
+
+    assert package_with("command", name.split()[0]) == "flexchat-validation"

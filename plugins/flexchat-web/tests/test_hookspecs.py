@@ -1,0 +1,108 @@
+"""What other plugins add to the HTTP API passes what ours passes; the examples run as they are copied."""
+
+import inspect
+import textwrap
+import types
+
+import attrs
+import pytest
+from flexchat.assembly import installed_plugins
+from flexchat.plugin import hookimpl
+from flexchat_web import create_app, hookspecs
+from flexchat_web.serving import Settings
+
+CONFIG = {
+    "llms": {"robot": {"provider": "scripted", "replies": [{"text": "hi"}]}},
+    "responses": [{"llm": "robot", "model": "r1"}],
+}
+HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("flexchat_web_")}
+
+
+def example(name):
+    module = types.ModuleType("acme")
+    vars(module)["hookimpl"] = hookimpl
+    exec(textwrap.dedent(inspect.getdoc(HOOKS[name]).split("Example:")[1]), vars(module))
+    return module
+
+
+@pytest.fixture
+def with_plugin(client_of):
+    """A client of an app with one more plugin."""
+
+    def make(plugin, **settings):
+        host = installed_plugins()
+        assert host.register(plugin, "acme").status == "active"
+        return client_of(create_app(CONFIG, plugins=host, settings=Settings(**settings)))
+
+    return make
+
+
+async def test_an_operation_of_a_plugin_passes_the_guard_and_stands_in_the_document(with_plugin):
+    client = with_plugin(example("flexchat_web_operations"), tokens={"s3cret-token": "red"})
+    headers = {"authorization": "Bearer s3cret-token"}
+
+    assert (await client.get("/api/acme/dice")).status_code == 401
+    assert (await client.get("/api/acme/dice", headers=headers)).json() == {"rules": 1, "tenant": "red"}
+    assert (await client.get("/api/acme/dice?x=1", headers=headers)).status_code == 400
+    document = (await client.get("/openapi.json", headers=headers)).json()
+    assert document["paths"]["/api/acme/dice"]["get"]["operationId"] == "acme_dice"
+
+
+async def test_a_fact_of_a_plugin_stands_at_each_model_and_in_the_document(with_plugin):
+    client = with_plugin(example("flexchat_web_model_facts"))
+
+    models = (await client.get("/api/models/list")).json()["models"]
+
+    assert [model["price"] for model in models] == [{"usd": 0.0}] * len(models)
+    document = (await client.get("/openapi.json")).json()
+    answer = document["paths"]["/api/models/list"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+    assert {"price", "validation"} <= {*answer["properties"]["models"]["items"]["properties"]}
+
+
+async def test_a_model_that_only_a_fact_names_joins_the_list(with_plugin):
+    class Names:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_model_facts(self, web):
+            async def told(call, chat, ids):
+                return dict.fromkeys(ids, True)
+
+            yield web.ModelFact(name="acme", schema={"type": "boolean"}, told=told, named=lambda chat: ["robot/r2"])
+
+    client = with_plugin(Names())
+
+    assert "robot/r2" in [model["id"] for model in (await client.get("/api/models/list")).json()["models"]]
+    assert "robot/r2" in [model["id"] for model in (await client.get("/v1/models")).json()["data"]]
+
+
+async def test_what_a_plugins_operation_raises_is_a_problem(with_plugin):
+    """An ApiError as it says; an error of FlexChat as ours; what is anything else with an incident number."""
+
+    class Raises:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_operations(self, web):
+            async def gone(call):
+                raise web.ApiError(410, "it is gone", kind="gone")
+
+            async def broken(call):
+                raise KeyError("no")
+
+            one = web.Operation(
+                method="GET", path="/api/a", name="a", summary="A.", tag="server", handle=gone, answers={200: None}
+            )
+            return [one, attrs.evolve(one, path="/api/b", name="b", handle=broken)]
+
+    client = with_plugin(Raises())
+
+    assert (await client.get("/api/a")).json()["type"] == "urn:flexchat:problem:gone"
+    assert (await client.get("/api/b")).status_code == 500
+
+
+async def test_without_validation_the_server_serves_and_lists_models(client_of):
+    """Its table is a note; its operations are not there."""
+    host = installed_plugins({"validation": "a test"})
+    client = client_of(create_app({**CONFIG, "validation": {"runs": 2}}, plugins=host))
+
+    assert (await client.get("/api/validation/matrix")).status_code == 404
+    models = (await client.get("/api/models/list")).json()["models"]
+    assert models
+    assert not any("validation" in model for model in models)
