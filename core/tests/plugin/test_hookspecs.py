@@ -191,6 +191,41 @@ def test_what_an_example_registers_is_used(section):
     asyncio.run(use())
 
 
+PLUGINS_PAGE = PAGE.with_name("plugins.md").read_text()
+
+
+@pytest.mark.parametrize("example", re.findall(r"^```python\n(.*?)^```", PLUGINS_PAGE, re.DOTALL | re.MULTILINE))
+def test_the_examples_of_the_page_about_plugins_load(example):
+    """Each is a whole plugin module, too."""
+    module = types.ModuleType("example")
+    exec(example, vars(module))
+
+    report = installed_plugins().register(module, "example")
+
+    assert (report.status, report.reason, bool(report.hooks)) == ("active", "", True)
+
+
+@pytest.mark.parametrize(("said", "deleted"), [("y", True), ("n", False)])
+def test_the_gate_of_the_page_about_plugins_asks(monkeypatch, said, deleted):
+    """A person says yes or no."""
+    monkeypatch.setattr("builtins.input", lambda question: said)
+    module = types.ModuleType("gate")
+    exec(re.search(r"```python\n(import asyncio\n.*?)```", PLUGINS_PAGE, re.DOTALL)[1], vars(module))
+    host = installed_plugins()
+    host.register(module, "gate")
+
+    @tool
+    def delete_all() -> str:
+        """Delete everything."""
+        return "gone"
+
+    async def call():
+        async with FlexChat.from_model("rehearsal", "any", tools=[delete_all], plugins=host) as chat:
+            return await chat.call_tool("delete_all", {})
+
+    assert asyncio.run(call()).success is deleted
+
+
 def test_examples_stand_on_the_page_alone():
     """One home for each."""
     assert not any("Example:" in (inspect.getdoc(getattr(hookspecs, name)) or "") for name in HOOKS)

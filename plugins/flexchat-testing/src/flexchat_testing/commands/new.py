@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.resources
 import importlib.util
 import keyword
@@ -12,20 +11,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 from flexchat import __version__
-from flexchat.host import PluginHost, did_you_mean
-from flexchat.plugin import Command, FlexChatError
+from flexchat.host import OK, UsageError, did_you_mean
+from flexchat.plugin import Command
+
+if TYPE_CHECKING:
+    import argparse
+
+    from flexchat.host import PluginHost, Terminal
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MOST = 40
-
-
-class UsageError(FlexChatError):
-    """The package cannot be written as it was asked for; the text says what to type instead."""
-
-    exit_status = 2
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.dir) / args.name
     written = write(folder, files_of(args.kind, args.name))
     _report(folder, written, args)
-    return 0
+    return OK
 
 
 def files_of(kind: str, name: str) -> dict[str, str]:
@@ -175,7 +174,7 @@ def _minor(further: int) -> str:
 
 
 def _report(folder: Path, written: list[Path], args: argparse.Namespace) -> None:
-    terminal = args.terminal
+    terminal: Terminal = args.terminal
     if args.json:
         terminal.json({"folder": str(folder), "kind": args.kind, "files": [str(path) for path in written]})
         return

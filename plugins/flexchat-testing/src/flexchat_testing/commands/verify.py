@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from flexchat.host import FAILED, OK
 from flexchat.plugin import Command
 
 if TYPE_CHECKING:
+    import argparse
+
+    from flexchat.host import Style, Terminal
+
     from ..card import Card, Chapter, Verdict
 
 _SIGNS = {"kept": "ok   ", "skipped": "-    ", "broken": "FAIL ", "expected": "xfail"}
-_STYLES = {"broken": "red", "skipped": "dim"}
+_STYLES: dict[str, Style] = {"broken": "red", "skipped": "dim"}
 _WORDS = {"kept": "kept", "skipped": "not applicable", "expected": "known to be broken", "broken": "broken"}
 
 
@@ -26,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Try the plugin, without a network, and print its card: with -v every law. Status 1 if a law is broken."""
     from ..card import verify_plugin
 
-    terminal = args.terminal
+    terminal: Terminal = args.terminal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the verdicts say what is wrong
         card = verify_plugin(args.name)
@@ -34,10 +38,10 @@ def run(args: argparse.Namespace) -> int:
         terminal.json(card.to_dict())
     else:
         _print(card, terminal)
-    return 1 if card.count("broken") else 0
+    return FAILED if card.count("broken") else OK
 
 
-def _print(card: Card, terminal: Any) -> None:
+def _print(card: Card, terminal: Terminal) -> None:
     terminal.out(f"{card.plugin}  {card.package}  (kit of FlexChat {card.kit})", "bold")
     for chapter in card.chapters:
         terminal.out(f"\n{chapter.title}: {_counts(chapter.verdicts)}")
@@ -52,14 +56,14 @@ def _print(card: Card, terminal: Any) -> None:
     terminal.out(f"laws: {_counts(verdicts, always=('kept', 'broken'))}", "red" if card.count("broken") else "bold")
 
 
-def _print_all(chapter: Chapter, terminal: Any) -> None:
+def _print_all(chapter: Chapter, terminal: Terminal) -> None:
     for verdict in chapter.verdicts:
         terminal.out(f"  {_SIGNS[verdict.status]} {verdict.law}", _STYLES.get(verdict.status, "plain"))
         for line in verdict.reason.splitlines():
             terminal.paragraph(line, indent=" " * 8)
 
 
-def _print_short(chapter: Chapter, terminal: Any) -> None:
+def _print_short(chapter: Chapter, terminal: Terminal) -> None:
     """Print what is not kept; laws that have one reason stand together."""
     together: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in chapter.verdicts:
