@@ -5,11 +5,10 @@ import textwrap
 
 import pytest
 from flexchat.plugin import hookspecs
+from flexchat.plugin.host import registration_hooks
 from flexchat_testing import RecordedEvents
 
-EVENTS = [
-    hook for hook in vars(hookspecs) if hook.startswith("flexchat_") and not hook.startswith("flexchat_register_")
-]
+EVENTS = [hook for hook in vars(hookspecs) if hook.startswith("flexchat_") and hook not in registration_hooks()]
 
 
 @pytest.mark.parametrize("hook", EVENTS)
