@@ -718,3 +718,76 @@ def test_a_step_is_replaced_by_nobody():
     ((path, text),) = problems_of({**CONFIG, "plugins": {"prefer": ["two"]}}, host)
 
     assert (path, "step 'forbids' is offered by two plugins" in text) == ("plugins", True)
+
+
+@attrs.frozen(kw_only=True)
+class DiceSettings:
+    """How many sides a die has."""
+
+    sides: int = attrs.field(metadata={"min": 2})
+    key: str = attrs.field(default="", metadata={"secret": True})
+
+
+class Dice:
+    """A handler with settings."""
+
+    @hookimpl
+    def flexchat_register_implementation_types(self):
+        yield builtin.flexchat_register_implementation_types().__next__()
+
+    @hookimpl
+    def flexchat_register_tool_handlers(self):
+        def roll(params, context):
+            return [context.settings.sides, context.settings.key]
+
+        yield ToolHandler(kind="builtin", name="roll", call=roll, settings_class=DiceSettings)
+        yield ToolHandler(kind="builtin", name="plain", call=lambda params, context: context.settings)
+
+
+def a_tool(**implementation):
+    tool = {"name": "roll", "description": "Roll.", "parameters": {"type": "object"}}
+    return {**CONFIG, "tools": {"registry": [{**tool, "implementation": {"type": "builtin", **implementation}}]}}
+
+
+async def test_a_handler_gets_its_settings():
+    """From the implementation table; also where the tool was made in code. One without a class gets None."""
+    host = host_with(dice=Dice())
+    made = ToolDefinition(
+        name="two",
+        description="Roll.",
+        parameters={"type": "object"},
+        implementation=Implementation(type="builtin", settings={"handler": "roll", "sides": 2}),
+    )
+    config = a_tool(sides=20, key="hushhush", timeout_ms=500)
+    async with FlexChat.from_config(config, plugins=host, tools=[made]) as chat:
+        results = [await chat.tools.get_executor().execute(name, {}) for name in ("roll", "two")]
+    async with FlexChat.from_config(a_tool(handler="plain"), plugins=host) as other:
+        plain = await other.tools.get_executor().execute("roll", {})
+
+    assert [result.result for result in results] == [[20, "hushhush"], [2, ""]]
+    assert chat.mask("the hushhush") == "the ***"
+    assert (plain.success, plain.result) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "path", "text"),
+    [
+        ({}, "tools.registry[0].implementation.sides", "required key missing"),
+        ({"sides": 1}, "tools.registry[0].implementation.sides", "expected a number of at least 2, got the number 1"),
+        ({"sides": 6, "sids": 1}, "tools.registry[0].implementation", "unknown key 'sids' (did you mean 'sides'?)"),
+        ({"sides": 6, "handler": "plain"}, "tools.registry[0].implementation", "unknown key 'sides'"),
+    ],
+)
+def test_what_is_wrong_with_a_handlers_settings_is_said_where_it_stands(settings, path, text):
+    """Once; of a handler without settings every key is unknown."""
+    ((where, said),) = problems_of(a_tool(**settings), host_with(dice=Dice()))
+
+    assert (where, said[: len(text)]) == (path, text)
+
+
+def test_the_schema_knows_a_handlers_settings():
+    """In the branch of the implementation type that runs it."""
+    branches = config_schema(host_with(dice=Dice()))["$defs"]["ImplementationEntry"]["allOf"]
+
+    (builtins,) = [b["then"]["properties"] for b in branches if b["if"]["properties"]["type"]["const"] == "builtin"]
+    assert builtins["sides"]["minimum"] == 2

@@ -311,6 +311,10 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
     from .conversations.sqlite_store import SQLITE
     from .tools.python_function import PYTHON
 
+    handlers: dict[str, list[type]] = {}
+    for (kind, _), handler in plugins.handlers.by_name.items():
+        if handler.settings_class is not None:
+            handlers.setdefault(kind, []).append(handler.settings_class)
     return schema.config_schema(
         {name: kind.config_class for name, kind in plugins.providers.by_name.items()},
         {kind.name: kind.settings_class for kind in (PYTHON, *plugins.implementation_types.by_name.values())},
@@ -318,6 +322,7 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
         {kind.name: kind.config_class for kind in (SQLITE, *plugins.conversation_stores.by_name.values())},
         {name: (table.load(), table.summary) for name, table in plugins.config_tables.by_name.items()},
         [*plugins.tools.by_name],
+        handlers,
     )
 
 

@@ -55,7 +55,7 @@ class Calls:
     ) -> None:
         hooks, mask = hooks or Hooks(), mask or Mask()
         outcomes = self._outcomes = Outcomes(mask, error_detail)
-        prepared = self._prepared = PreparedTools(implementation_types)
+        prepared = self._prepared = PreparedTools(implementation_types, dict(handlers or {}))
         gates = hooks.of("flexchat_before_tool_call")
         tell: Tell = hooks.tell_call
         core: list[Step] = [

@@ -101,11 +101,13 @@ class ToolManager:
             mask=mask,
         )
 
-    def load_tools(self, structured: Mapping[int, Any] | None = None, left_out: Collection[int] = ()) -> dict[int, str]:
+    def load_tools(
+        self, structured: Mapping[int, Implementation] | None = None, left_out: Collection[int] = ()
+    ) -> dict[int, str]:
         """Register the tools of the config; return what is wrong with those that were left out, by their index.
 
         Args:
-            structured: Settings that are structured already, by index.
+            structured: Implementations whose settings are structured already, by index.
             left_out: Those not to register, by index: the config's reader has said why.
         """
         if self.table.enabled is False:
@@ -172,15 +174,15 @@ class ToolManager:
         """Return the milliseconds a tool may take that says nothing of its own."""
         return self.table.default_timeout_ms or 30_000
 
-    def _definition(self, entry: ToolEntry, structured: Any) -> ToolDefinition:
+    def _definition(self, entry: ToolEntry, structured: Implementation | None) -> ToolDefinition:
         if entry.implementation is None:
             return self._switched_on(entry)
-        settings = entry.implementation.settings if structured is None else structured
+        made = structured or Implementation(type=entry.implementation.type, settings=entry.implementation.settings)
         return ToolDefinition(
             name=entry.name,
             description=entry.description or "",
             parameters=entry.parameters or {},
-            implementation=Implementation(type=entry.implementation.type, settings=settings),
+            implementation=made,
             handler=entry.handler,
             timeout_ms=entry.implementation.timeout_ms if entry.timeout_ms is None else entry.timeout_ms,
             exclusive=bool(entry.exclusive),

@@ -11,6 +11,7 @@ from ..domain import ToolDefinition
 from ..errors import ToolError
 from ..plugin.contracts import ImplementationType
 from ..schema.check import ArgumentChecker
+from ..tools.handler_settings import Handlers, structured_settings
 
 _NOT_YET = {"http": "HTTP tools are not yet supported (coming in v2)"}  # TC-47; a plugin that brings the type ends this
 
@@ -21,18 +22,21 @@ class PreparedTool:
 
     Attributes:
         settings: Of the implementation, an instance of its settings_class.
+        handler_settings: Of the handler, likewise; None where it has none.
     """
 
     checker: ArgumentChecker
     implementation: ImplementationType
     settings: Any
+    handler_settings: Any
 
 
 class PreparedTools:
     """The tools that have been called, ready to be called again."""
 
-    def __init__(self, implementation_types: Mapping[str, ImplementationType]) -> None:
+    def __init__(self, implementation_types: Mapping[str, ImplementationType], handlers: Handlers) -> None:
         self._types = dict(implementation_types)
+        self._handlers = handlers
         self._known: dict[str, tuple[ToolDefinition, PreparedTool]] = {}
 
     def of(self, tool: ToolDefinition) -> PreparedTool:
@@ -49,19 +53,18 @@ class PreparedTools:
             name, there = tool.implementation.type, ", ".join(self._types) or "none"
             text = _NOT_YET.get(name, f"Unknown implementation type: {name}")
             raise ToolError(text, hint=f"the installed plugins bring: {there}")
-        settings = tool.implementation.settings
+        settings, of_handler = tool.implementation.settings, tool.implementation.handler_settings
         if isinstance(settings, Mapping):
-            settings = _structured(settings, implementation)
-        prepared = PreparedTool(ArgumentChecker(tool.parameters), implementation, settings)
+            settings, of_handler = self._structured(settings, implementation, tool)
+        prepared = PreparedTool(ArgumentChecker(tool.parameters), implementation, settings, of_handler)
         self._known[tool.name] = (tool, prepared)
         return prepared
 
-
-def _structured(settings: Mapping[str, Any], implementation: ImplementationType) -> Any:
-    """Settings of a tool that was made in code or by a plugin; those of a config arrive structured."""
-    from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
-
-    value, problems = structure_mapping(settings, implementation.settings_class)
-    if problems:
-        raise ToolError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
-    return value
+    def _structured(
+        self, settings: Mapping[str, Any], implementation: ImplementationType, tool: ToolDefinition
+    ) -> tuple[Any, Any]:
+        """Settings of a tool that was made in code or by a plugin; those of a config arrive structured."""
+        made, problems = structured_settings(settings, implementation, tool, self._handlers)
+        if problems:
+            raise ToolError(f"implementation of type {implementation.name}: {'; '.join(problems)}")
+        return made

@@ -179,7 +179,13 @@ class Run:
         if limit_ms <= 0:
             return ToolResult.failed(call.name, "Not executed: no time is left for this message")
         prepared = self.prepared.of(tool)
-        context = ToolContext(tool=tool, handlers=self.handlers, stores=self.stores, made_for=call)
+        context = ToolContext(
+            tool=tool,
+            handlers=self.handlers,
+            stores=self.stores,
+            settings=prepared.handler_settings,
+            made_for=call,
+        )
         call.began, deadline = True, asyncio.timeout(limit_ms / 1000)
         try:
             with contained():

@@ -48,6 +48,7 @@ def config_schema(
     conversation_stores: Mapping[str, type],
     tables: Mapping[str, tuple[type, str]],
     tool_names: Sequence[str],
+    handlers: Mapping[str, Sequence[type]] | None = None,
 ) -> Schema:
     """Return the schema of a configuration.
 
@@ -58,6 +59,7 @@ def config_schema(
         conversation_stores: Config classes of the places to keep conversations, by name.
         tables: Classes of the tables that plugins read, each with a line about it, by name.
         tool_names: Ready-made tools, which a name alone switches on.
+        handlers: Settings classes of installed tool handlers, by the implementation type that runs them.
     """
     plugins = {
         LLMEntry: ("provider", providers),
@@ -65,7 +67,7 @@ def config_schema(
         ConversationsTable: ("provider", conversation_stores),
         ImplementationEntry: ("type", implementations),
     }
-    builder = _Builder(plugins, sorted(tool_names))
+    builder = _Builder(plugins, sorted(tool_names), handlers or {})
     root = builder.table(Config)
     del root["properties"]["tables"]
     for name, (cls, summary) in sorted(tables.items()):
@@ -83,10 +85,16 @@ def config_schema(
 class _Builder:
     """Makes schemas of attrs classes. Its state: the definitions made so far, one for each class."""
 
-    def __init__(self, plugins: Mapping[type, tuple[str, Mapping[str, type]]], tool_names: list[str]) -> None:
+    def __init__(
+        self,
+        plugins: Mapping[type, tuple[str, Mapping[str, type]]],
+        tool_names: list[str],
+        handlers: Mapping[str, Sequence[type]],
+    ) -> None:
         self.definitions: dict[str, Schema] = {}
         self._plugins = plugins
         self._tool_names = tool_names
+        self._handlers = handlers
 
     def table(self, cls: type) -> Schema:
         """Return the closed schema of a class's table."""
@@ -164,8 +172,14 @@ class _Builder:
 
     def _branch(self, core: Schema, key: str, name: str, cls: type) -> Schema:
         own = self.table(cls)
+        # Which handler runs the tool may stand outside of this table: the keys of all of them are known here.
+        of_handlers = {
+            key: schema
+            for handler in (self._handlers.get(name, ()) if key == "type" else ())
+            for key, schema in self.table(handler)["properties"].items()
+        }
         then = {
-            "properties": {**own["properties"], **core["properties"]},
+            "properties": {**of_handlers, **own["properties"], **core["properties"]},
             "required": own.get("required", []),
             "patternProperties": _COMMENTS,
             "additionalProperties": False,

@@ -22,10 +22,12 @@ class Implementation:
     Attributes:
         type: Name of an ImplementationType: "mock", "builtin", "internal", "python", or a plugin's.
         settings: The rest of the config's implementation table, or an instance of that type's settings_class.
+        handler_settings: An instance of the handler's settings_class, where it has one and settings are not the table.
     """
 
     type: str
     settings: Any = attrs.field(factory=dict)
+    handler_settings: Any = None
 
 
 @attrs.frozen(kw_only=True)

@@ -387,11 +387,14 @@ class ToolHandler:
         call: (params, context) -> JSON data. A plain def runs in a thread and may block; an async def runs
             on the event loop and may not. Whatever it raises becomes the error the model reads, so write
             that text for the model. A deadline stops the waiting, not a thread: bound your own work.
+        settings_class: attrs class for keys of its own in the implementation table of a tool, which the call gets as
+            ``context.settings``; a key that core or the implementation type has, too, is theirs. None: it has none.
     """
 
     kind: str
     name: str
     call: Callable[[Mapping[str, Any], ToolContext], Any]
+    settings_class: type | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -402,11 +405,14 @@ class ToolContext:
         tool: The definition that is being run.
         handlers: All installed handlers, by kind and name.
         stores: The configured document stores, by their name in stores.
+        settings: What the tool's implementation table says for its handler, an instance of the handler's
+            settings_class; None where it has none.
     """
 
     tool: ToolDefinition
     handlers: Mapping[tuple[str, str], ToolHandler] = attrs.field(factory=dict)
     stores: Mapping[str, Retriever] = attrs.field(factory=dict)
+    settings: Any = None
     _made_for: Call | None = attrs.field(default=None, repr=False)
 
     @property

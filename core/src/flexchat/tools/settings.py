@@ -14,6 +14,7 @@ from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType
 from ..plugin.foreign import named
 from ..plugin.host import PluginHost
+from .handler_settings import handler_with_settings, keys_of, structured_settings
 from .python_function import PYTHON
 from .registry import ToolRegistry
 
@@ -31,11 +32,11 @@ class ToolSettings:
     """What was read of tools.registry.
 
     Attributes:
-        structured: Each tool's implementation settings, by its index.
+        structured: Each tool's implementation, its settings structured, by its index.
         left_out: Names of the tools that cannot be used and are left out (tools.on_error), by their index.
     """
 
-    structured: dict[int, Any] = attrs.field(factory=dict)
+    structured: dict[int, Implementation] = attrs.field(factory=dict)
     left_out: dict[int, str] = attrs.field(factory=dict)
 
 
@@ -72,16 +73,14 @@ def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
         return host.implementation_types.missing(tool.implementation.type)
     settings = tool.implementation.settings
     if isinstance(settings, Mapping):
-        from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
-
-        settings, problems = structure_mapping(settings, kind.settings_class)
+        (settings, _), problems = structured_settings(settings, kind, tool, host.handlers.by_name)
         if problems:
             return f"implementation: {'; '.join(problems)}"
     return _refusal(kind, settings, tool, host)
 
 
 def _entry_trouble(
-    reading: ReadConfig, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Any]
+    reading: ReadConfig, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Implementation]
 ) -> tuple[Place, str] | None:
     """Return where and why an entry cannot be used; None if it can, or if core's or the type's keys are wrong."""
     implementation, name = table.get("implementation"), table.get("name")
@@ -97,16 +96,21 @@ def _entry_trouble(
     kind = _type(implementation["type"], host)
     if kind is None:
         return (*inside, "type"), host.implementation_types.missing(implementation["type"])
-    settings = reading.settings(inside, own_keys(ImplementationEntry), kind.settings_class)
-    if settings is None:
+    handler = handler_with_settings(kind, implementation, table.get("handler"), str(name), host.handlers.by_name)
+    own = keys_of(handler, kind)
+    settings = reading.settings(inside, own_keys(ImplementationEntry) | own, kind.settings_class)
+    of_handler: Any = None
+    if handler is not None and handler.settings_class is not None:
+        of_handler = reading.settings(inside, implementation.keys() - own, handler.settings_class)
+    if settings is None or (handler is not None and of_handler is None):
         return None
-    structured[int(place[-1])] = settings
+    made = structured[int(place[-1])] = Implementation(type=kind.name, settings=settings, handler_settings=of_handler)
     try:
         tool = ToolDefinition(
             name=str(name),
             description=table.get("description") or "",
             parameters=table.get("parameters") or {},
-            implementation=Implementation(type=kind.name, settings=settings),
+            implementation=made,
             handler=table.get("handler"),
         )
         ToolRegistry().register(tool)

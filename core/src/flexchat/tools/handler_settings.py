@@ -1,0 +1,54 @@
+"""Which keys of an implementation table are its handler's: those that neither core nor the implementation type has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from ..config.model import ImplementationEntry, own_keys
+from ..domain import ToolDefinition
+from ..plugin.contracts import ImplementationType, ToolHandler
+
+Handlers = Mapping[tuple[str, str], ToolHandler]
+
+
+def handler_with_settings(
+    kind: ImplementationType, table: Mapping[str, Any], handler: str | None, name: str, handlers: Handlers
+) -> ToolHandler | None:
+    """Return the handler that runs a tool if it has settings; None if it has none, or if there is no such handler.
+
+    Args:
+        table: The implementation table; its "handler" goes before the tool's, that before the tool's name (C9).
+        handler: Of the tool.
+        name: Of the tool.
+    """
+    named = table.get("handler") or handler or name
+    found = handlers.get((kind.name, named)) if isinstance(named, str) else None
+    return found if found is not None and found.settings_class is not None else None
+
+
+def keys_of(handler: ToolHandler | None, kind: ImplementationType) -> frozenset[str]:
+    """Return the keys that are the handler's."""
+    if handler is None or handler.settings_class is None:
+        return frozenset()
+    theirs = {field.name for field in attrs.fields(handler.settings_class) if field.init}
+    taken = {field.name for field in attrs.fields(kind.settings_class) if field.init}
+    return frozenset(theirs) - taken - own_keys(ImplementationEntry)
+
+
+def structured_settings(
+    table: Mapping[str, Any], kind: ImplementationType, tool: ToolDefinition, handlers: Handlers
+) -> tuple[tuple[Any, Any], list[str]]:
+    """Return the settings of a tool made in code: its type's and its handler's; and what is wrong with them."""
+    from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
+
+    handler = handler_with_settings(kind, table, tool.handler, tool.name, handlers)
+    own = keys_of(handler, kind)
+    settings, problems = structure_mapping({k: v for k, v in table.items() if k not in own}, kind.settings_class)
+    of_handler: Any = None
+    if handler is not None and handler.settings_class is not None:
+        of_handler, more = structure_mapping({k: v for k, v in table.items() if k in own}, handler.settings_class)
+        problems += more
+    return (settings, of_handler), problems
