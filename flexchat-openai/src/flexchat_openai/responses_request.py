@@ -28,8 +28,8 @@ from flexchat.plugin import (
     ToolMessage,
     UserMessage,
 )
+from flexchat.provider.body import Body
 from flexchat.provider.history import History, Ids, Said, WireTools, leading_instructions
-from flexchat.provider.service import Body
 
 from .hosts import is_openai, own_id_at
 from .reasoning import drop_refused, effort_for

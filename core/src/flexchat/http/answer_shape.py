@@ -33,6 +33,17 @@ def type_name(value: object) -> str:
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
+def object_of(value: object, where: str) -> dict[str, Any]:
+    """Return a value that must be an object: an answer, as it came.
+
+    Raises:
+        WrongShape: It is something else.
+    """
+    if type(value) is not dict:
+        raise WrongShape(where, "an object", value)
+    return value
+
+
 def object_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> dict[str, Any] | None:
     """Return the object at a key; None for null, and where there is none.
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..domain.messages import AssistantMessage, Message, ProviderData, SystemMessage, ToolCall, ToolMessage
 from ..http.wire_json import finite, to_bytes, to_text, utf8
-from .service import not_json
+from .body import not_json
 
 # Of our own ids; OpenAI's Chat Completions takes 40 characters, other services more.
 _LONGEST_ID = 40

@@ -87,8 +87,12 @@ class Report:
         return any(phrase in text for phrase in phrases)
 
 
-def read_report(body: object) -> Report:
-    """Read an error's body in the forms most services use: a table ``error``, one of a few keys, plain text, a page."""
+def read_report(body: object, *, code: str = "code") -> Report:
+    """Read an error's body in the forms most services use: a table ``error``, one of a few keys, plain text, a page.
+
+    Args:
+        code: What that table calls its code.
+    """
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
@@ -98,7 +102,7 @@ def read_report(body: object) -> Report:
     if isinstance(error, dict):
         return Report(
             text=said_in(error.get("message")),
-            code=word_in(error.get("code")),
+            code=word_in(error.get(code)),
             type=word_in(error.get("type")),
             param=param if isinstance(param := error.get("param"), str) else None,
             request_id=word if isinstance(word := body.get("request_id"), str) else "",

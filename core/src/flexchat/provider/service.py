@@ -4,63 +4,25 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from ..domain.chat import ChatResult
 from ..domain.events import AnswerEnd, ChatEvent, result_of
-from ..errors import ProviderAuthError, ProviderError, ProviderRequestError
+from ..errors import ProviderAuthError, ProviderError
 from ..http.answer_shape import WrongShape
 from ..http.client import HttpAnswer, HttpClient, HttpStream, Timeouts
 from ..http.refusal import parsed
 from ..http.settings import HttpSettings
 from ..http.time_left import TimeLeft
-from ..http.wire_json import from_bytes, to_bytes
+from ..http.wire_json import from_bytes
+from .body import Body
 from .reading import SSE, Answer, AnswerReader, Framing
 from .refusals import Refusals
 
 if TYPE_CHECKING:
     import httpx
-
-
-class Body(NamedTuple):
-    """A request's body, ready to be sent.
-
-    Attributes:
-        content: JSON in UTF-8.
-        warnings: What could not be honoured, one sentence each.
-    """
-
-    content: bytes
-    warnings: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls, fields: Mapping[str, Any], spliced: Mapping[str, bytes] | None = None, warnings: Sequence[str] = ()
-    ) -> Body:
-        """Return the body with these fields.
-
-        Args:
-            spliced: More fields, their values in JSON already: what History and WireTools remember. One that
-                ``fields`` has, from the user's extra_body, is left out.
-
-        Raises:
-            ProviderRequestError: A field cannot be written as JSON.
-        """
-        try:
-            parts = [to_bytes(fields)[:-1]]
-        except (TypeError, ValueError, RecursionError) as error:
-            raise not_json(error) from error
-        for name, value in (spliced or {}).items():
-            if name not in fields:
-                parts += (b',"' if len(parts[0]) > 1 or len(parts) > 1 else b'"', name.encode(), b'":', value)
-        return cls(b"".join((*parts, b"}")), tuple(warnings))
-
-
-def not_json(error: Exception) -> ProviderRequestError:
-    """Return the error for a request that cannot be written."""
-    return ProviderRequestError(f"the request cannot be written as JSON: {error}")
 
 
 @attrs.frozen

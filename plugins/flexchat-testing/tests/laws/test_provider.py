@@ -335,7 +335,7 @@ class Embeds(Wrapped):
         return Embeddings(vectors=tuple(vectors))
 
     async def some(self, texts):
-        answer = await self.inner._http.post("/embed", json.dumps({"texts": texts}).encode())
+        answer = await self.inner._service.http.post("/embed", json.dumps({"texts": texts}).encode())
         try:
             return self.read(answer, texts)
         except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -360,7 +360,7 @@ class EmbedsSome(Embeds):
 
 class EmbedsOrBreaks(Embeds):
     async def some(self, texts):
-        answer = await self.inner._http.post("/embed", json.dumps({"texts": texts}).encode())
+        answer = await self.inner._service.http.post("/embed", json.dumps({"texts": texts}).encode())
         return self.read(answer, texts)
 
 

@@ -1,0 +1,228 @@
+"""An answer, put together from its pieces: what all services' answers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+import attrs
+
+from ..domain.chat import ChatResult, Usage
+from ..domain.events import (
+    AnswerEnd,
+    ChatEvent,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+)
+from ..domain.messages import (
+    AssistantMessage,
+    AssistantPart,
+    OpaquePart,
+    ProviderData,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+)
+from ..http.answer_shape import WireIds, known_count
+
+# These say more than "there are calls".
+_STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
+
+
+@attrs.define
+class _Piecewise:
+    """A part that grows: a text, a thought, a refusal, or a call's arguments."""
+
+    kind: str
+    name: str = ""
+    wire_id: str | None = None
+    data: Mapping[str, Any] = attrs.field(factory=dict)
+    pieces: list[str] = attrs.field(factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class AnswerParts:
+    """One answer on its way. Parts stand in the order in which they began.
+
+    Args:
+        scope, origin: What of the answer goes back to its service alone carries these: see ProviderData.
+    """
+
+    def __init__(self, scope: str, origin: str) -> None:
+        self._scope, self._origin = scope, origin
+        self._parts: list[_Piecewise | AssistantPart] = []
+        self._open_calls: dict[Hashable, int] = {}
+        self._ids = WireIds()
+        self._warnings: list[str] = []
+
+    def text(self, piece: str) -> TextDelta:
+        """Take more text."""
+        return TextDelta(self._grow("text", piece)[0], piece)
+
+    def reasoning(self, piece: str, data: Mapping[str, Any] | None = None) -> ReasoningDelta:
+        """Take more of a thought; data goes back with it."""
+        at, part = self._grow("reasoning", piece)
+        if data:
+            part.data = {**part.data, **data}
+        return ReasoningDelta(at, piece)
+
+    def refusal(self, piece: str) -> None:
+        """Take more of the model's words for "no"."""
+        self._grow("refusal", piece)
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | None,
+        *,
+        wire_id: object = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> Iterator[ChatEvent]:
+        """Take a call that comes whole.
+
+        Args:
+            wire_id: The service's id for it, whatever came; one that another call has is left out.
+            data: What goes back with it.
+        """
+        known: dict[str, Any] = {"wire_id": self._ids.take(wire_id), "provider_data": self._ours(data or {})}
+        if isinstance(arguments, str):
+            call = ToolCall.from_text(name, arguments, **known)
+        else:
+            call = ToolCall.from_object(name, arguments or {}, **known)
+        self._parts.append(call)
+        yield ToolCallStart(len(self._parts) - 1, name)
+        yield ToolCallEnd(len(self._parts) - 1, call)
+
+    def begin_call(
+        self, key: Hashable, name: str, *, wire_id: object = None, data: Mapping[str, Any] | None = None
+    ) -> ToolCallStart:
+        """Take a call whose arguments come in pieces. key: What the pieces are told by."""
+        self._open_calls[key] = len(self._parts)
+        self._parts.append(_Piecewise("call", name, self._ids.take(wire_id), data or {}))
+        return ToolCallStart(len(self._parts) - 1, name)
+
+    def has_call(self, key: Hashable) -> bool:
+        """Say whether a call with this key has begun."""
+        return key in self._open_calls
+
+    def arguments(self, key: Hashable, piece: str) -> ToolCallDelta:
+        """Take more of a call's arguments, which are JSON text."""
+        at = self._open_calls[key]
+        self._parts[at].pieces.append(piece)  # type: ignore[union-attr]  # what grows
+        return ToolCallDelta(at, piece)
+
+    def opaque(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Take what only the service understands, and wants back."""
+        self._parts.append(OpaquePart(kind=kind, provider_data=self._ours(data)))
+
+    def warn(self, text: str) -> None:
+        """Note what could not be honoured; once."""
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def end(
+        self,
+        raw_finish: str | None,
+        *,
+        words: Mapping[str, str] | None = None,
+        usage: Usage | None = None,
+        model: str | None = None,
+        response_id: str | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> Iterator[ChatEvent]:
+        """Yield the calls that are complete now and, last, AnswerEnd.
+
+        That there are calls decides: services say "stop" beside them. An answer that was cut stays a cut answer.
+
+        Args:
+            raw_finish: The service's word for why the answer ends; None if it said none.
+            words: What its words mean in ours; one that is not there stays as it is.
+            data: What goes back with the whole message.
+        """
+        if raw_finish is None:
+            self.warn("the answer ended without a finish reason; it may be incomplete")
+        finish = (words or {}).get(raw_finish or "", raw_finish)
+        calls = [at for at, part in enumerate(self._parts) if type(part) is ToolCall or self._grows(at, "call")]
+        if finish not in _STRONGER and calls:
+            finish = "tool_calls"
+        elif finish not in _STRONGER and self._has("refusal") and not self._has("text"):
+            finish = "refusal"
+        is_cut = finish == "length" or raw_finish is None
+        parts = [self._made(part, is_cut and [at] == calls[-1:]) for at, part in enumerate(self._parts)]
+        for at in calls:
+            if self._grows(at, "call"):
+                yield ToolCallEnd(at, parts[at])  # type: ignore[arg-type]  # a call
+        message = AssistantMessage(parts=tuple(parts), provider_data=self._ours(data) if data else None)
+        yield AnswerEnd(
+            ChatResult(
+                message=message,
+                finish_reason=finish,
+                raw_finish=raw_finish,
+                usage=usage,
+                model=model,
+                response_id=response_id,
+                warnings=tuple(self._warnings),
+            )
+        )
+
+    def _grow(self, kind: str, piece: str) -> tuple[int, _Piecewise]:
+        """Add to the last part, if it is of that kind and grows, else to a new one; return it with its index."""
+        part = self._parts[-1] if self._parts else None
+        if type(part) is not _Piecewise or part.kind != kind:
+            part = _Piecewise(kind)
+            self._parts.append(part)
+        part.pieces.append(piece)
+        return len(self._parts) - 1, part
+
+    def _grows(self, at: int, kind: str) -> bool:
+        part = self._parts[at]
+        return type(part) is _Piecewise and part.kind == kind
+
+    def _has(self, kind: str) -> bool:
+        return any(self._grows(at, kind) for at in range(len(self._parts)))
+
+    def _made(self, part: _Piecewise | AssistantPart, is_cut: bool) -> AssistantPart:
+        if type(part) is not _Piecewise:
+            return part  # type: ignore[return-value]  # what does not grow
+        match part.kind:
+            case "text":
+                return TextPart(text=part.text)
+            case "refusal":
+                return RefusalPart(text=part.text, provider_data=self._ours({}))
+            case "reasoning":
+                ours = self._ours(part.data) if part.data else None
+                return ReasoningPart(text=part.text, redacted=not part.text, provider_data=ours)
+        known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self._ours(part.data)}
+        call = ToolCall.from_text(part.name, part.text, **known)
+        # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
+        if is_cut and (call.arguments is None or not part.text.strip()):
+            return ToolCall.from_text(part.name, part.text, truncated=True, id=call.id, **known)
+        return call
+
+    def _ours(self, data: Mapping[str, Any]) -> ProviderData:
+        return ProviderData(scope=self._scope, origin=self._origin, data=data)
+
+
+def usage_of(table: object, **keys: str) -> Usage | None:
+    """Return a usage table as Usage; what is not a count is left out. None for no table.
+
+    Args:
+        keys: Where it stands, by our name without "_tokens": ``input="prompt_tokens"``. A dot leads into a table.
+    """
+    if not table or not isinstance(table, Mapping):
+        return None
+    return Usage(raw=table, **{f"{ours}_tokens": _count(table, theirs) for ours, theirs in keys.items()})
+
+
+def _count(table: object, path: str) -> int | None:
+    *outer, last = path.split(".")
+    for key in outer:
+        table = table.get(key) if isinstance(table, Mapping) else None
+    return known_count(table, last)

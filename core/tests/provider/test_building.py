@@ -1,0 +1,85 @@
+"""An answer from its pieces."""
+
+import pytest
+from flexchat.provider import AnswerParts, ReasoningPart, RefusalPart, TextPart, ToolCall, usage_of
+
+
+def ended(parts, raw="stop", **rest):
+    return [*parts.end(raw, **rest)][-1].result
+
+
+def test_parts_stand_in_the_order_in_which_they_began():
+    parts = AnswerParts("s", "o")
+    parts.reasoning("hm", {"signature": "x"})
+    assert [parts.text("a").index, parts.text("b").index] == [1, 1]
+    [*parts.call("f", {"n": 1}, wire_id="c")]
+    assert parts.text("c").index == 3
+
+    thought, text, call, last = ended(parts).message.parts
+
+    assert isinstance(thought, ReasoningPart)
+    assert (thought.provider_data.scope, thought.provider_data.data) == ("s", {"signature": "x"})
+    assert (text, last) == (TextPart(text="ab"), TextPart(text="c"))
+    assert (call.name, call.arguments, call.wire_id) == ("f", {"n": 1}, "c")
+
+
+def test_arguments_in_pieces_of_two_calls():
+    """An id that comes twice is the first call's; a call is complete at the end."""
+    parts = AnswerParts("s", "o")
+    parts.begin_call(0, "f", wire_id="c")
+    parts.begin_call(1, "g", wire_id="c")
+    for key, piece in ((0, '{"a"'), (1, "{}"), (0, ": 1}")):
+        parts.arguments(key, piece)
+    assert parts.has_call(1)
+    assert not parts.has_call(2)
+
+    first, second, end = parts.end("stop")
+
+    assert (first.call.arguments, first.call.wire_id) == ({"a": 1}, "c")
+    assert (second.call.arguments, second.call.wire_id) == ({}, None)
+    assert end.result.finish_reason == "tool_calls"
+    assert end.result.raw_finish == "stop"
+
+
+@pytest.mark.parametrize("written", ["", '{"a": '])
+def test_a_call_at_the_end_of_a_cut_answer_is_not_run(written):
+    parts = AnswerParts("s", "o")
+    parts.begin_call(0, "f")
+    parts.arguments(0, written)
+
+    result = ended(parts, "max", words={"max": "length"})
+
+    assert result.finish_reason == "length"
+    (call,) = result.message.parts
+    assert isinstance(call, ToolCall)
+    assert call.arguments is None
+
+
+def test_a_refusal_is_one_only_without_text():
+    parts = AnswerParts("s", "o")
+    parts.refusal("no")
+    assert ended(parts).finish_reason == "refusal"
+    assert isinstance(ended(parts).message.parts[0], RefusalPart)
+    parts.text("but")
+    assert ended(parts).finish_reason == "stop"
+
+
+def test_an_end_without_a_word_is_warned_of():
+    parts = AnswerParts("s", "o")
+    parts.warn("w")
+    parts.warn("w")
+    assert ended(parts, None).warnings == ("w", "the answer ended without a finish reason; it may be incomplete")
+
+
+def test_usage_is_read_along_paths():
+    table = {"in": 1, "out": True, "details": {"cached": 3}}
+    found = usage_of(table, input="in", output="out", cache_read="details.cached", reasoning="nothing.there")
+
+    assert (found.input_tokens, found.output_tokens, found.cache_read_tokens, found.reasoning_tokens) == (
+        1,
+        None,
+        3,
+        None,
+    )
+    assert found.raw is table
+    assert usage_of(None, input="in") is usage_of("text", input="in") is None
