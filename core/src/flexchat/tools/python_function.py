@@ -137,15 +137,13 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
     if isinstance(settings, _StandIn):
         return settings.answer(params)
     if callable(settings):
-        return await _called(functools.partial(settings, params), settings)
-    bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
-    kwargs = bind(bound.description, params)
-    if bound.description.context_parameter is not None:
-        kwargs[bound.description.context_parameter] = context
-    return await _called(functools.partial(bound.function, **kwargs), bound.function)
-
-
-async def _called(call: Callable[[], Any], function: Callable[..., Any]) -> Any:
+        function, call = settings, functools.partial(settings, params)
+    else:
+        bound = settings if isinstance(settings, _Bound) else _imported(settings.function)
+        kwargs = bind(bound.description, params)
+        if bound.description.context_parameter is not None:
+            kwargs[bound.description.context_parameter] = context
+        function, call = bound.function, functools.partial(bound.function, **kwargs)
     if inspect.iscoroutinefunction(function):
         return await call()
     value = await run_in_thread(call)
