@@ -12,10 +12,9 @@ VALIDATES = "own fast path, else jsonschema"
 TOOLS_FROM = "specs"
 
 from _common import API_KEY, MODEL, SYSTEM, USER, WEATHER_DESCRIPTION, WEATHER_SCHEMA, filler_specs, get_weather
-from flexchat import FlexChat, ToolDefinition
+from flexchat import FlexChat, TextDelta, ToolDefinition
 from flexchat.config.model import LimitsTable
-from flexchat.domain import Implementation, TextDelta
-from flexchat.plugin import ImplementationType, hookimpl
+from flexchat.plugin import Implementation, ImplementationType, hookimpl
 from flexchat.plugin.host import PluginHost
 
 

@@ -28,20 +28,13 @@ from typing import Any
 
 import attrs
 import httpx
+from flexchat import AnswerEnd, ChatOptions, Message, ProviderError, ToolMessage, UserMessage
 from flexchat.http import client
 from flexchat.http.ndjson import NdjsonDecoder
 from flexchat.http.retry_after import retry_after_s, should_retry
 from flexchat.http.sse import SseDecoder
-from flexchat.plugin import (
-    AnswerEnd,
-    ChatOptions,
-    ChatResult,
-    Message,
-    ProviderError,
-    ProviderTimeoutError,
-    ToolMessage,
-    UserMessage,
-)
+from flexchat.plugin import ChatResult
+from flexchat.provider import ProviderTimeoutError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
 import wire_dialects

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import ChatEvent, ProviderOverloadedError, ProviderProtocolError
+from flexchat.provider import ChatEvent, ProviderOverloadedError, ProviderProtocolError
 from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.stream import AnthropicStream

@@ -11,7 +11,8 @@ import asyncio
 import json
 from typing import Any
 
-from flexchat.plugin import AnswerEnd, ChatEvent, ChatOptions, UserMessage
+from flexchat import AnswerEnd, ChatOptions, UserMessage
+from flexchat.provider import ChatEvent
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider
 from fuzz_formats import Answer, WireFormat

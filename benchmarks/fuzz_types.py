@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.plugin import AnswerEnd, ChatEvent, ChatResult, ProviderError, ReasoningDelta, TextDelta
+from flexchat import AnswerEnd, ProviderError, ReasoningDelta, TextDelta
+from flexchat.plugin import ChatResult
+from flexchat.provider import ChatEvent
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fuzz_formats import FORMATS, Answer, WireFormat

@@ -49,8 +49,9 @@ def memory_chat():
     import attrs
     import httpx
     from flexchat import FlexChat, tool
-    from flexchat.plugin import ProviderType, hookimpl
+    from flexchat.plugin import hookimpl
     from flexchat.plugin.host import PluginHost
+    from flexchat.provider import ProviderType
     from flexchat_openai.config import OpenAIConfig
     from flexchat_openai.provider import OpenAIProvider
 

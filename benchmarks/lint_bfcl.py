@@ -24,8 +24,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flexchat.domain import Implementation, ToolDefinition
-from flexchat.errors import ToolDefinitionError
+from flexchat import ToolDefinition
+from flexchat.host import ToolDefinitionError
+from flexchat.plugin import Implementation
 from flexchat.schema.limits import schema_problems
 from flexchat.schema.rewrite import rewrite
 from flexchat.tools.lint import lint_tools

@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from flexchat import Document
 from flexchat.llms.llm import LLM
-from flexchat.plugin import Document, DocumentStoreContext, Reranker
 from flexchat.plugin.host import PluginHost
+from flexchat.store import DocumentStoreContext, Reranker
 from flexchat.stores.embedder import StoreEmbedder
 from flexchat_minilm.config import MODEL, MiniLMConfig
 from flexchat_minilm.model import model_file

@@ -9,18 +9,16 @@ from flexchat.errors import ToolDefinitionError
 from flexchat.plugin import (
     ConfigCheck,
     ConfigTable,
-    ConversationStoreType,
-    DocumentStoreType,
     Implementation,
     ImplementationType,
-    ProviderType,
-    RerankerType,
     ToolDefinition,
     ToolHandler,
     ToolResult,
     hookimpl,
 )
 from flexchat.plugin.host import CORE_TABLES, PluginHost
+from flexchat.provider import ProviderType
+from flexchat.store import ConversationStoreType, DocumentStoreType, RerankerType
 from flexchat_builtin import plugin as builtin
 from flexchat_internal import plugin as internal
 from flexchat_mock import plugin as mock

@@ -5,12 +5,23 @@ import contextlib
 import json
 
 import pytest
-from flexchat import FlexChat, SyncFlexChat, TextDelta, ToolFinished, ToolStarted, TurnTimeoutError
+from flexchat import (
+    AssistantMessage,
+    FlexChat,
+    ReasoningDelta,
+    SyncFlexChat,
+    TextDelta,
+    ToolFinished,
+    ToolMessage,
+    ToolStarted,
+    TurnTimeoutError,
+    Usage,
+)
 from flexchat.config.model import ResponseRule
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.domain.history import repair_history
 from flexchat.errors import ContextLengthError, NoMatchingRuleError, ProviderConnectionError, ResponseFormatError
-from flexchat.plugin import AssistantMessage, ReasoningDelta, ToolCallStart, ToolMessage, Usage, events_of
+from flexchat.provider import ToolCallStart, events_of
 from flexchat.turn.run import _KEEPING
 from flexchat_testing import ScriptedProvider, calls, says
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall, ToolResult
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -17,9 +18,7 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
-    ToolResult,
     UserMessage,
 )
 from flexchat_gemini.contents import NO_SIGNATURE

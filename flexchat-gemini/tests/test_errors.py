@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.http.refusal import parsed
+from flexchat.http.refusal import refusal_data
 from flexchat.http.retry_after import LONGEST_S
-from flexchat.plugin import ProviderError
+from flexchat.provider import ProviderError
 from flexchat_gemini.errors import is_about_batches, knows_no_json_schema, service_error
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,6 +164,6 @@ def test_any_body_is_an_error_of_ours(body: object, status: int | None) -> None:
 @given(st.binary(max_size=50))
 def test_any_bytes_are_a_body(body: bytes) -> None:
     """JSON data where they are JSON, text where not."""
-    found = parsed(body)
+    found = refusal_data(body)
 
     assert isinstance(found, str) or json.loads(body) == found or found != found  # NaN

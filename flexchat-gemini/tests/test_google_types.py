@@ -5,10 +5,10 @@ import warnings
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
-    Implementation,
     MediaPart,
     OpaquePart,
     ProviderData,
@@ -16,8 +16,6 @@ from flexchat.plugin import (
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

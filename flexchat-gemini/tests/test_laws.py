@@ -7,15 +7,14 @@ from typing import Any
 
 import attrs
 import httpx
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
-    ChatResult,
     Message,
     ProviderError,
     ProviderProtocolError,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )

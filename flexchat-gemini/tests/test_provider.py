@@ -10,12 +10,11 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, Implementation, ToolDefinition
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
-    ChatResult,
-    Implementation,
     ModelInfo,
     ModelNotFoundError,
     ProviderAuthError,
@@ -27,7 +26,6 @@ from flexchat.plugin import (
     ProviderTimeoutError,
     SystemMessage,
     TextDelta,
-    ToolDefinition,
     UserMessage,
 )
 from flexchat_gemini.config import GeminiConfig

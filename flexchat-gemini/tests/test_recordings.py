@@ -13,12 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, Implementation, ToolDefinition
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
-    ChatResult,
-    Implementation,
     Message,
     ProviderError,
     ProviderProtocolError,
@@ -29,7 +28,6 @@ from flexchat.plugin import (
     SystemMessage,
     TextDelta,
     ToolCallEnd,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

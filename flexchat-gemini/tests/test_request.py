@@ -5,16 +5,8 @@ from typing import Any
 
 import attrs
 import pytest
-from flexchat.plugin import (
-    ChatOptions,
-    Implementation,
-    ProviderRequestError,
-    Reasoning,
-    ResponseFormat,
-    SystemMessage,
-    ToolDefinition,
-    UserMessage,
-)
+from flexchat.plugin import Implementation, ToolDefinition
+from flexchat.provider import ChatOptions, ProviderRequestError, Reasoning, ResponseFormat, SystemMessage, UserMessage
 from flexchat_gemini.request import RequestWriter
 from flexchat_gemini.tools import encode_tools
 

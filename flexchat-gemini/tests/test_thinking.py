@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from flexchat.plugin import Reasoning
+from flexchat.provider import Reasoning
 from flexchat_gemini.thinking import thinking_config
 from flexchat_gemini.traits import ALL_LEVELS, UNKNOWN, traits_of
 

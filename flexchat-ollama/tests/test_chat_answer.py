@@ -5,17 +5,16 @@ import re
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
-    ChatResult,
     ProviderError,
     ProviderProtocolError,
     ReasoningDelta,
     ReasoningPart,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,

@@ -5,11 +5,11 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
-    Implementation,
     MediaPart,
     Message,
     ProviderData,
@@ -20,8 +20,6 @@ from flexchat.plugin import (
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

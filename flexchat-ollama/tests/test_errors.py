@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from flexchat.http.refusal import parsed
-from flexchat.plugin import (
+from flexchat.http.refusal import refusal_data
+from flexchat.provider import (
     ContextLengthError,
     ModelNotFoundError,
     ProviderAuthError,
@@ -129,7 +129,7 @@ def test_any_body_makes_an_error_with_a_sentence(status: int | None, body: Any) 
 
 def test_a_path_that_is_not_there_means_a_wrong_base_url() -> None:
     """Ollama answers so for /v1/api/chat."""
-    found = error(404, parsed(b"404 page not found"))
+    found = error(404, refusal_data(b"404 page not found"))
 
     assert isinstance(found, ProviderProtocolError)
     assert "without /v1" in str(found)

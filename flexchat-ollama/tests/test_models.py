@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from flexchat.plugin import ModelInfo
+from flexchat.provider import ModelInfo
 from flexchat_ollama.context_window import chosen_num_ctx, estimate_warning, measured_warning
 from flexchat_ollama.models import UNKNOWN, ModelFacts, model_info, read_show, read_tags
 from hypothesis import given

@@ -5,10 +5,10 @@ from typing import Any
 
 import attrs
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
-    Implementation,
     MediaPart,
     Message,
     ProviderData,
@@ -17,8 +17,6 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import ModelNotFoundError, ProviderError, ProviderProtocolError, ProviderTimeoutError
+from flexchat.provider import ModelNotFoundError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from flexchat_openai.config import OpenAIConfig
 from flexchat_openai.provider import OpenAIProvider
 from hypothesis import given, settings

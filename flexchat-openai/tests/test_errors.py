@@ -4,9 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.http.refusal import parsed
+from flexchat.http.refusal import refusal_data
 from flexchat.http.secrets import key_mask
-from flexchat.plugin import (
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -26,7 +26,7 @@ Body = dict[str, Any] | list[Any] | str
 def error_of(body: Body, status: int | None, headers: dict[str, str] | None = None) -> ProviderError:
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     return REFUSALS.error(
-        parsed(raw),
+        refusal_data(raw),
         status=status,
         headers=headers or {},
         host="h.example",

@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
-    ChatResult,
     ContextLengthError,
     ModelInfo,
     ModelNotFoundError,

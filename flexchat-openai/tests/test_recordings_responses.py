@@ -12,12 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, Implementation, ToolDefinition
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
-    ChatResult,
-    Implementation,
     Message,
     ProviderError,
     ProviderProtocolError,
@@ -28,7 +27,6 @@ from flexchat.plugin import (
     SystemMessage,
     TextDelta,
     ToolCallDelta,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

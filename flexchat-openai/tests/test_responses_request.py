@@ -5,7 +5,8 @@ from typing import Any
 
 import attrs
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -19,7 +20,6 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )

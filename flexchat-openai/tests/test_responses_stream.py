@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
-    ChatResult,
     OpaquePart,
     ProviderError,
     ProviderOverloadedError,

@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -16,7 +17,6 @@ from flexchat.plugin import (
     ProviderError,
     ProviderProtocolError,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )

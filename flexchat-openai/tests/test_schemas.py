@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.plugin import ChatOptions, Implementation, ResponseFormat, ToolDefinition
+from flexchat.plugin import Implementation, ToolDefinition
+from flexchat.provider import ChatOptions, ResponseFormat
 from flexchat.schema.rewrite import rewrite
 from flexchat_openai import chat_tools, responses_tools
 from flexchat_openai.chat_request import ChatRequestWriter

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from flexchat.plugin import AnswerEnd, ReasoningPart, TextPart
+from flexchat.provider import AnswerEnd, ReasoningPart, TextPart
 from flexchat_openai.chat_answer import AnswerDraft
 from flexchat_openai.think_tags import ThinkTags
 from hypothesis import given

@@ -4,7 +4,7 @@ import json
 from typing import Any, Literal
 
 import pytest
-from flexchat.plugin import ChatOptions, ProviderRequestError, UserMessage
+from flexchat.provider import ChatOptions, ProviderRequestError, UserMessage
 from flexchat_openai.chat_request import ChatRequestWriter
 from flexchat_openai.responses_request import ResponsesRequestWriter
 

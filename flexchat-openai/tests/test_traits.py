@@ -3,7 +3,7 @@
 from typing import Literal
 
 import pytest
-from flexchat.plugin import Reasoning
+from flexchat.provider import Reasoning
 from flexchat_openai.reasoning import effort_for
 from flexchat_openai.traits import traits_of
 

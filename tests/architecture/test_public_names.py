@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "door", ["flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.domain", "flexchat.host", "flexchat_testing"]
+    "door", ["flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host", "flexchat_testing"]
 )
 def test_a_door_offers_what_it_lists_and_has_docstrings(door):
     """__all__ is sorted, constants first, every name exists, and what is a class or function says what it is."""

@@ -2,8 +2,7 @@
 
 import attrs
 import pytest
-from flexchat import FlexChat, SyncFlexChat, TextDelta, TurnFinished
-from flexchat.errors import ChatRequestError, ConfigError, ResponseFormatError
+from flexchat import ChatRequestError, ConfigError, FlexChat, ResponseFormatError, SyncFlexChat, TextDelta, TurnFinished
 from flexchat_testing.scripted_config import ScriptedProvider, calls, says
 
 CONFIG = {

@@ -5,7 +5,7 @@ import json
 
 import pytest
 import wire_dialects as wire
-from flexchat.plugin import ChatOptions, UserMessage
+from flexchat import ChatOptions, UserMessage
 from stream_of import answer_of
 
 ASKED = (UserMessage(content="Hello?"),)

@@ -9,7 +9,7 @@ import random
 
 import pytest
 import wire_dialects as wire
-from flexchat.plugin import ChatOptions, UserMessage
+from flexchat import ChatOptions, UserMessage
 from stream_of import answer_of, stream_of
 
 pytestmark = pytest.mark.slow

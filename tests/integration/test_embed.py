@@ -1,9 +1,9 @@
 """Texts to vectors, through the app."""
 
 import pytest
-from flexchat import FlexChat, SyncFlexChat
-from flexchat.domain import Embeddings
-from flexchat.errors import ChatRequestError, ProviderRequestError, UnknownLLMError
+from flexchat import ChatRequestError, Embeddings, FlexChat, SyncFlexChat
+from flexchat.host import UnknownLLMError
+from flexchat.provider import ProviderRequestError
 from flexchat_testing.scripted_config import ScriptedProvider
 
 

@@ -1,9 +1,8 @@
 """A rule's fallback: other services stand in while the first does not answer, and never where that could do harm."""
 
 import pytest
-from flexchat import FlexChat, TextDelta, TurnFinished, tool
-from flexchat.errors import (
-    ConfigError,
+from flexchat import ConfigError, FlexChat, TextDelta, TurnFinished, tool
+from flexchat.provider import (
     ProviderAuthError,
     ProviderConnectionError,
     ProviderOverloadedError,

@@ -11,7 +11,7 @@ import attrs
 import fault_server as server
 import pytest
 import wire_dialects as wire
-from flexchat.plugin import AnswerEnd, ChatOptions, ProviderError, TextDelta, UserMessage
+from flexchat import AnswerEnd, ChatOptions, ProviderError, TextDelta, UserMessage
 from stream_of import answer_of, stream_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"

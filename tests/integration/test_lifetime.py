@@ -11,12 +11,11 @@ import threading
 import time
 
 import pytest
-from flexchat import FlexChat, SyncFlexChat, ToolStarted, tool
-from flexchat.domain import ChatRequest, UserMessage
-from flexchat.errors import ChatRequestError, ConfigError, ProviderProtocolError
+from flexchat import ChatRequest, ChatRequestError, ConfigError, FlexChat, SyncFlexChat, ToolStarted, UserMessage, tool
 from flexchat.plugin import hookimpl
 from flexchat.plugin.current import current_turn
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import ProviderProtocolError
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {

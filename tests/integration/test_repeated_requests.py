@@ -2,12 +2,11 @@
 
 import attrs
 import pytest
-from flexchat import FlexChat
-from flexchat.domain import AnswerEnd, AssistantMessage, ChatResult, TextDelta, TextPart
-from flexchat.errors import ProviderOverloadedError
+from flexchat import AnswerEnd, AssistantMessage, FlexChat, TextDelta
 from flexchat.llms.breaker import FEWEST_CALLS, OPEN
-from flexchat.plugin import ProviderType, hookimpl
+from flexchat.plugin import ChatResult, hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import ProviderOverloadedError, ProviderType, TextPart
 
 RESULT = ChatResult(message=AssistantMessage(parts=(TextPart(text="hi"),)), finish_reason="stop")
 

@@ -1,8 +1,7 @@
 """Stores and kept conversations, from plain functions."""
 
 import pytest
-from flexchat import Document, SyncFlexChat
-from flexchat.errors import ChatRequestError
+from flexchat import ChatRequestError, Document, SyncFlexChat
 from flexchat_testing.scripted import ScriptedProvider, says
 
 

@@ -6,11 +6,23 @@ import itertools
 import threading
 
 import pytest
-from flexchat import FlexChat, SyncFlexChat, TextDelta, ToolFinished, ToolStarted, TurnFinished, tool
-from flexchat.domain import Reasoning, Usage
-from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, TurnTimeoutError
+from flexchat import (
+    ChatRequestError,
+    ConfigError,
+    FlexChat,
+    NoMatchingRuleError,
+    SyncFlexChat,
+    TextDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    TurnTimeoutError,
+    Usage,
+    tool,
+)
 from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import Reasoning
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {

@@ -6,7 +6,9 @@ import json
 
 import pytest
 import wire_dialects as wire
-from flexchat.plugin import AssistantMessage, ChatOptions, ReasoningPart, TextPart, ToolCall, ToolMessage, UserMessage
+from flexchat import AssistantMessage, ChatOptions, ToolMessage, UserMessage
+from flexchat.plugin import ToolCall
+from flexchat.provider import ReasoningPart, TextPart
 from stream_of import answer_of
 
 CALL = ToolCall.from_object("look_up", {"x": 1})

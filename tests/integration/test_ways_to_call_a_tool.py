@@ -8,10 +8,9 @@ from typing import get_args
 
 import httpx
 import pytest
-from flexchat import FlexChat, SyncFlexChat, tool
+from flexchat import FlexChat, SyncFlexChat, ToolResult, tool
 from flexchat.calls.steps import STEPS
 from flexchat.cli.main import main
-from flexchat.domain import ToolResult
 from flexchat.plugin import ToolContext, hookimpl
 from flexchat.plugin.call import PLACES, Call, Origin
 from flexchat.plugin.host import PluginHost

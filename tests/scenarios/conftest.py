@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 from engines import Answering
+from flexchat import ToolDefinition
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
-from flexchat.domain import Implementation, Profile, ToolDefinition
+from flexchat.domain import Profile
+from flexchat.plugin import Implementation
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.hooks import Hooks
 from flexchat_builtin.plugin import flexchat_register_implementation_types as builtin_types

@@ -4,10 +4,10 @@ import json
 import logging
 
 import pytest
-from flexchat import tool
+from flexchat import AssistantMessage, Document, SystemMessage, ToolCall, ToolMessage, UserMessage, tool
 from flexchat.config.model import LimitsTable, RuleTools
-from flexchat.domain import AssistantMessage, Document, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage
-from flexchat.errors import UnknownLLMError
+from flexchat.host import UnknownLLMError
+from flexchat.provider import TextPart
 from flexchat.turn.answer import NO_ANSWER, TOO_MANY_CALLS
 from flexchat_testing import calls, says
 

@@ -4,9 +4,7 @@ import json
 import logging
 
 import pytest
-from flexchat import FlexChat, tool
-from flexchat.domain import ToolCall
-from flexchat.errors import ConfigError
+from flexchat import ConfigError, FlexChat, ToolCall, tool
 from flexchat.plugin import ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
 from flexchat_testing import ScriptedProvider, calls, says

@@ -6,10 +6,10 @@ import logging
 import time
 
 import pytest
-from flexchat import ToolContext, tool
-from flexchat.domain import ToolResult
+from flexchat import ToolContext, ToolResult, tool
 from flexchat.domain.masking import Mask
-from flexchat.errors import DuplicateToolError, ToolDefinitionError, UnknownToolFormatError
+from flexchat.errors import DuplicateToolError
+from flexchat.host import ToolDefinitionError, UnknownToolFormatError
 from flexchat.plugin.hooks import HookCall, Hooks
 
 ENVELOPE = {"success", "tool_name", "execution_time_ms"}

@@ -6,22 +6,25 @@ import contextvars
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from flexchat import ChatRequest, ChatResponse, Message
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import Config, LimitsTable, ResponseRule
-from flexchat.domain import ChatRequest, ChatResponse, Message, Profile
+from flexchat.domain import Profile
 from flexchat.events.feed import Feed
 from flexchat.llms.llm import Llms
 from flexchat.turn.active import ActiveTurn
 from flexchat.turn.answer import answer
 from flexchat.turn.asking import Asker
-from flexchat.turn.engine import Engine
+from flexchat.turn.engine import TurnEngine
 from flexchat.turn.phase_log import PhaseNotes
 from flexchat.turn.run import read
 
 
-def engine(providers: Mapping[str, Any], tools: ToolManager | None = None, limits: LimitsTable | None = None) -> Engine:
+def engine(
+    providers: Mapping[str, Any], tools: ToolManager | None = None, limits: LimitsTable | None = None
+) -> TurnEngine:
     """Return an engine around providers, by their names."""
-    return Engine(Config(limits=limits or LimitsTable()), Llms.given(providers), tools or ToolManager())
+    return TurnEngine(Config(limits=limits or LimitsTable()), Llms.given(providers), tools or ToolManager())
 
 
 def asker(provider: Any, notes: PhaseNotes, timeout_s: float = 5) -> Asker:

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from flexchat.errors import ProviderError
+from flexchat import ProviderError
 
 
 async def stream_of(llm, messages, model, options):

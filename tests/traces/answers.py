@@ -2,23 +2,18 @@
 
 import asyncio
 
-from flexchat.errors import (
+from flexchat import AssistantMessage, ReasoningDelta, TextDelta, Usage
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
     ProviderAuthError,
     ProviderConnectionError,
     ProviderOverloadedError,
     ProviderTimeoutError,
-)
-from flexchat.plugin import (
-    AssistantMessage,
-    ChatResult,
-    ReasoningDelta,
     ReasoningPart,
     RefusalPart,
-    TextDelta,
     TextPart,
-    Usage,
 )
 from flexchat_testing import calls, says
 

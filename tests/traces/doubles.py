@@ -5,16 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import attrs
-from flexchat import ToolResult, tool
-from flexchat.plugin import (
-    Collection,
-    ConversationStoreType,
-    Document,
-    DocumentStoreType,
-    RetrievalHits,
-    UnknownConversationError,
-    hookimpl,
-)
+from flexchat import Document, ToolResult, UnknownConversationError, tool
+from flexchat.plugin import hookimpl
+from flexchat.store import Collection, ConversationStoreType, DocumentStoreType, RetrievalHits
 
 from .recording import HANG, Streaming
 

@@ -1,7 +1,7 @@
 """Turns that are kept, cancelled, closed, or take too long."""
 
-from flexchat.errors import ContextLengthError, ProviderConnectionError, StorageError
-from flexchat.plugin import TextDelta
+from flexchat import StorageError, TextDelta
+from flexchat.provider import ContextLengthError, ProviderConnectionError
 from flexchat_testing import calls
 
 from .doubles import SAVE, A, Notebook, echo, hanging, in_notebook, save

@@ -1,7 +1,7 @@
 """Answers that must have a format."""
 
 import attrs
-from flexchat.plugin import UserMessage
+from flexchat import UserMessage
 from flexchat_testing import calls, says
 
 from .doubles import A, Splitting, echo

@@ -11,18 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flexchat import Turn
-from flexchat.plugin import (
-    AnswerEnd,
-    ChatResult,
-    Message,
-    PhaseRecord,
-    ToolCall,
-    ToolCallRecord,
-    ToolResult,
-    TurnInfo,
-    hookimpl,
-)
+from flexchat import AnswerEnd, Message, Turn
+from flexchat.plugin import ChatResult, PhaseRecord, ToolCall, ToolCallRecord, ToolResult, TurnInfo, hookimpl
 
 AnswerEnd = AnswerEnd
 """The event with which a provider's stream ends."""

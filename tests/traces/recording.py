@@ -13,9 +13,10 @@ from typing import Any
 import attrs
 import flexchat_mock.plugin
 import flexchat_testing.plugin
-from flexchat import ConfigError, FlexChat, FlexChatError
-from flexchat.plugin import ChatOptions, ChatResult, ProviderRequestError, events_of
+from flexchat import ChatOptions, ConfigError, FlexChat, FlexChatError
+from flexchat.plugin import ChatResult
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import ProviderRequestError, events_of
 from flexchat_testing import says
 
 from . import names

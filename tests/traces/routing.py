@@ -1,9 +1,9 @@
 """Phases 1 to 5: where a message goes."""
 
-from flexchat import AssistantMessage, ChatRequest, ToolMessage
+from flexchat import AssistantMessage, ChatRequest, RetrievalError, ToolMessage, Usage
 from flexchat.config.model import ResponseRule
-from flexchat.errors import ProviderConnectionError, RetrievalError
-from flexchat.plugin import ToolCall, Usage
+from flexchat.plugin import ToolCall
+from flexchat.provider import ProviderConnectionError
 from flexchat_testing import says
 
 from .doubles import Shelf, on_shelf

@@ -41,13 +41,13 @@ from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
 from .request import Asked, read_request
 from .turn.active import ActiveTurn
-from .turn.engine import Engine
+from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
 from .turn.keeping import Keeper
 from .turn.run import Explanation, explain, preview, read, run
 
 if TYPE_CHECKING:
-    from .config.document import Document
+    from .config.document import ConfigDocument
     from .config.reading import ReadConfig
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class FlexChat:
         self._parts = parts
         store = parts.conversations
         self.conversations = Conversations(store) if store is not None else None
-        self._engine = Engine(
+        self._engine = TurnEngine(
             parts.config,
             parts.llms,
             parts.tools,
@@ -108,7 +108,7 @@ class FlexChat:
     @classmethod
     def from_config(
         cls,
-        source: str | Path | Document | ReadConfig | Mapping[str, Any],
+        source: str | Path | ConfigDocument | ReadConfig | Mapping[str, Any],
         *,
         tools: Iterable[ToolLike] = (),
         providers: Mapping[str, ChatProvider] | None = None,

@@ -19,14 +19,14 @@ from .errors import ConfigError, Problem, ProviderError, ToolDefinitionError, di
 from .llms.llm import Llms
 from .llms.local_models import LocalModels
 from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriever
-from .plugin.foreign import contained, named
+from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
 from .plugin.in_process import with_hooks
 from .plugin.packages import package_with
 
 if TYPE_CHECKING:
-    from .config.document import Document
+    from .config.document import ConfigDocument
     from .config.reading import ReadConfig
 
 log = logging.getLogger(__name__)
@@ -261,7 +261,7 @@ def require_gates(host: PluginHost) -> None:
 
 
 def check_config(
-    source: str | Path | Document | ReadConfig | Mapping[str, Any], plugins: PluginHost | None = None
+    source: str | Path | ConfigDocument | ReadConfig | Mapping[str, Any], plugins: PluginHost | None = None
 ) -> tuple[list[Problem], list[Problem]]:
     """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
     from .config.reading import read_config
@@ -302,7 +302,7 @@ def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None
                 with contained():
                     check.run(reading)
             except Exception as error:  # noqa: BLE001  a plugin's code may raise anything
-                reading.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {named(error)}")
+                reading.problem((), f"plugin '{plugin}': its check '{check.name}' failed: {error_name(error)}")
 
 
 def config_schema(plugins: PluginHost) -> dict[str, Any]:

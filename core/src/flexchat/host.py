@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .assembly import check_config, config_schema, installed_plugins, run_checks
+    from .assembly import check_config, config_schema, found_by_checks, installed_plugins, run_checks
     from .calls.manager import ToolLike, ToolManager
     from .cli.conversations_store import add_tenant_argument, conversation_store, short_id
     from .cli.conversations_store import find as find_conversation
@@ -16,62 +16,229 @@ if TYPE_CHECKING:
     from .cli.opening import config_file, introduce, open_chat, open_tools, the_config
     from .cli.terminal import Style, Terminal, one_line
     from .cli.usage import FAILED, INTERRUPTED, OK, UNUSABLE, UsageError
-    from .config.document import MAX_BYTES, document_of, read_document
-    from .config.document import Document as ConfigDocument
-    from .config.keys import key
-    from .config.model import Config, LLMEntry, ResponseRule, RuleTools
+    from .config.document import MAX_BYTES, ConfigDocument, document_of, parse_document, read_document, walk
+    from .config.finding import find_config
+    from .config.model import (
+        Config,
+        ConversationsTable,
+        LimitsTable,
+        LLMEntry,
+        ReasoningTable,
+        ResponseRule,
+        RuleTools,
+        StoreEntry,
+        own_keys,
+    )
+    from .config.normalise import normalise
     from .config.patterns import MISSING, PatternError, compile_pattern
-    from .config.reading import ReadConfig, read_config
+    from .config.positions import KeyPath
+    from .config.reading import ReadConfig, digest_of, read_config
     from .config.structure import structure, structure_mapping
-    from .config.wording import is_secret_name, spoken_path
+    from .config.variables import expand_variables
+    from .config.wording import is_secret_name, is_secret_place, shortened, spoken_path
     from .conversations.view import Conversations
-    from .domain import DEFAULT_TENANT
+    from .domain import DEFAULT_TENANT, Happening, new_call_id
     from .domain.copies import copied
-    from .domain.masking import Mask
+    from .domain.history import repair_history
+    from .domain.keys import key
+    from .domain.masking import Mask, secrets_of_environment
+    from .domain.message_json import message_from_dict, message_to_dict
     from .domain.text import scrub
-    from .errors import ToolDefinitionError, UnknownNameError, did_you_mean, said_of_json, with_hint
+    from .errors import (
+        ForgottenEventsError,
+        ToolDefinitionError,
+        UnknownLLMError,
+        UnknownNameError,
+        UnknownToolFormatError,
+        did_you_mean,
+        said_of_json,
+        with_hint,
+    )
+    from .events.feed import Feed
+    from .files import is_there, read_file, refuse_other
     from .llms.breaker import OPEN as CIRCUIT_OPEN
-    from .plugin.foreign import named
+    from .llms.llm import Llms
+    from .plugin.current import current_info
+    from .plugin.foreign import contained, error_name
     from .plugin.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost
     from .schema.check import ArgumentChecker
-    from .schema.engine import Engine, TooMuchWorkError
+    from .schema.engine import SchemaEngine, TooMuchWorkError
     from .schema.limits import schema_problems
     from .schema.size import not_finite, size_problems
-    from .schema.wording import sentence
+    from .schema.wording import label, sentence
+    from .tools.lint import lint_tools
     from .tools.python_function import answered_by
-    from .tools.results import as_json
+    from .tools.results import as_json, for_the_model
+    from .turn.active import ActiveTurn
+    from .turn.answer import TOO_MANY_CALLS
+    from .turn.engine import TurnEngine
+    from .turn.next_step import NextStep, next_step, why_no_answer
+    from .turn.rounds import rounds
+    from .turn.run import in_turn
+    from .turn.run import read as read_turn
+    from .turn.template import substitute_variables
 
 _HOMES = {
-    "assembly": ("check_config", "config_schema", "installed_plugins", "run_checks"),
-    "calls.manager": ("ToolLike", "ToolManager"),
-    "cli.conversations_store": ("add_tenant_argument", "conversation_store", "find_conversation=find", "short_id"),
+    "assembly": (
+        "check_config",
+        "config_schema",
+        "found_by_checks",
+        "installed_plugins",
+        "run_checks",
+    ),
+    "calls.manager": (
+        "ToolLike",
+        "ToolManager",
+    ),
+    "cli.conversations_store": (
+        "add_tenant_argument",
+        "conversation_store",
+        "find_conversation=find",
+        "short_id",
+    ),
     "cli.log": ("one_note_for_each_service",),
-    "cli.opening": ("config_file", "introduce", "open_chat", "open_tools", "the_config"),
-    "cli.terminal": ("Style", "Terminal", "one_line"),
-    "cli.usage": ("FAILED", "INTERRUPTED", "OK", "UNUSABLE", "UsageError"),
-    "config.document": ("MAX_BYTES", "ConfigDocument=Document", "document_of", "read_document"),
-    "config.keys": ("key",),
-    "config.model": ("Config", "LLMEntry", "ResponseRule", "RuleTools"),
-    "config.patterns": ("MISSING", "PatternError", "compile_pattern"),
-    "config.reading": ("ReadConfig", "read_config"),
-    "config.structure": ("structure", "structure_mapping"),
-    "config.wording": ("is_secret_name", "spoken_path"),
+    "cli.opening": (
+        "config_file",
+        "introduce",
+        "open_chat",
+        "open_tools",
+        "the_config",
+    ),
+    "cli.terminal": (
+        "Style",
+        "Terminal",
+        "one_line",
+    ),
+    "cli.usage": (
+        "FAILED",
+        "INTERRUPTED",
+        "OK",
+        "UNUSABLE",
+        "UsageError",
+    ),
+    "config.document": (
+        "ConfigDocument",
+        "MAX_BYTES",
+        "document_of",
+        "parse_document",
+        "read_document",
+        "walk",
+    ),
+    "config.finding": ("find_config",),
+    "config.model": (
+        "Config",
+        "ConversationsTable",
+        "LLMEntry",
+        "LimitsTable",
+        "ReasoningTable",
+        "ResponseRule",
+        "RuleTools",
+        "StoreEntry",
+        "own_keys",
+    ),
+    "config.normalise": ("normalise",),
+    "config.patterns": (
+        "MISSING",
+        "PatternError",
+        "compile_pattern",
+    ),
+    "config.positions": ("KeyPath",),
+    "config.reading": (
+        "ReadConfig",
+        "digest_of",
+        "read_config",
+    ),
+    "config.structure": (
+        "structure",
+        "structure_mapping",
+    ),
+    "config.variables": ("expand_variables",),
+    "config.wording": (
+        "is_secret_name",
+        "is_secret_place",
+        "shortened",
+        "spoken_path",
+    ),
     "conversations.view": ("Conversations",),
-    "domain": ("DEFAULT_TENANT",),
+    "domain": (
+        "DEFAULT_TENANT",
+        "Happening",
+        "new_call_id",
+    ),
     "domain.copies": ("copied",),
-    "domain.masking": ("Mask",),
+    "domain.history": ("repair_history",),
+    "domain.keys": ("key",),
+    "domain.masking": (
+        "Mask",
+        "secrets_of_environment",
+    ),
+    "domain.message_json": (
+        "message_from_dict",
+        "message_to_dict",
+    ),
     "domain.text": ("scrub",),
-    "errors": ("ToolDefinitionError", "UnknownNameError", "did_you_mean", "said_of_json", "with_hint"),
+    "errors": (
+        "ForgottenEventsError",
+        "ToolDefinitionError",
+        "UnknownLLMError",
+        "UnknownNameError",
+        "UnknownToolFormatError",
+        "did_you_mean",
+        "said_of_json",
+        "with_hint",
+    ),
+    "events.feed": ("Feed",),
+    "files": (
+        "is_there",
+        "read_file",
+        "refuse_other",
+    ),
     "llms.breaker": ("CIRCUIT_OPEN=OPEN",),
-    "plugin.foreign": ("named",),
-    "plugin.host": ("ENTRY_POINT_GROUP", "GATES_GROUP", "PluginHost"),
+    "llms.llm": ("Llms",),
+    "plugin.current": ("current_info",),
+    "plugin.foreign": (
+        "contained",
+        "error_name",
+    ),
+    "plugin.host": (
+        "ENTRY_POINT_GROUP",
+        "GATES_GROUP",
+        "PluginHost",
+    ),
     "schema.check": ("ArgumentChecker",),
-    "schema.engine": ("Engine", "TooMuchWorkError"),
+    "schema.engine": (
+        "SchemaEngine",
+        "TooMuchWorkError",
+    ),
     "schema.limits": ("schema_problems",),
-    "schema.size": ("not_finite", "size_problems"),
-    "schema.wording": ("sentence",),
+    "schema.size": (
+        "not_finite",
+        "size_problems",
+    ),
+    "schema.wording": (
+        "label",
+        "sentence",
+    ),
+    "tools.lint": ("lint_tools",),
     "tools.python_function": ("answered_by",),
-    "tools.results": ("as_json",),
+    "tools.results": (
+        "as_json",
+        "for_the_model",
+    ),
+    "turn.active": ("ActiveTurn",),
+    "turn.answer": ("TOO_MANY_CALLS",),
+    "turn.engine": ("TurnEngine",),
+    "turn.next_step": (
+        "NextStep",
+        "next_step",
+        "why_no_answer",
+    ),
+    "turn.rounds": ("rounds",),
+    "turn.run": (
+        "in_turn",
+        "read_turn=read",
+    ),
+    "turn.template": ("substitute_variables",),
 }
 """The module of each name; NAME=OTHER: it is called OTHER there."""
 
@@ -91,26 +258,41 @@ __all__ = [
     "MAX_BYTES",
     "MISSING",
     "OK",
+    "TOO_MANY_CALLS",
     "UNUSABLE",
+    "ActiveTurn",
     "ArgumentChecker",
     "Config",
     "ConfigDocument",
     "Conversations",
-    "Engine",
+    "ConversationsTable",
+    "Feed",
+    "ForgottenEventsError",
+    "Happening",
+    "KeyPath",
     "LLMEntry",
+    "LimitsTable",
+    "Llms",
     "Mask",
+    "NextStep",
     "PatternError",
     "PluginHost",
     "ReadConfig",
+    "ReasoningTable",
     "ResponseRule",
     "RuleTools",
+    "SchemaEngine",
+    "StoreEntry",
     "Style",
     "Terminal",
     "TooMuchWorkError",
     "ToolDefinitionError",
     "ToolLike",
     "ToolManager",
+    "TurnEngine",
+    "UnknownLLMError",
     "UnknownNameError",
+    "UnknownToolFormatError",
     "UsageError",
     "add_tenant_argument",
     "answered_by",
@@ -119,34 +301,63 @@ __all__ = [
     "compile_pattern",
     "config_file",
     "config_schema",
+    "contained",
     "conversation_store",
     "copied",
+    "current_info",
     "did_you_mean",
+    "digest_of",
     "document_of",
+    "error_name",
+    "expand_variables",
+    "find_config",
     "find_conversation",
+    "for_the_model",
+    "found_by_checks",
+    "in_turn",
     "installed_plugins",
     "introduce",
     "is_secret_name",
+    "is_secret_place",
+    "is_there",
     "key",
-    "named",
+    "label",
+    "lint_tools",
+    "message_from_dict",
+    "message_to_dict",
+    "new_call_id",
+    "next_step",
+    "normalise",
     "not_finite",
     "one_line",
     "one_note_for_each_service",
     "open_chat",
     "open_tools",
+    "own_keys",
+    "parse_document",
     "read_config",
     "read_document",
+    "read_file",
+    "read_turn",
+    "refuse_other",
+    "repair_history",
+    "rounds",
     "run_checks",
     "said_of_json",
     "schema_problems",
     "scrub",
+    "secrets_of_environment",
     "sentence",
     "short_id",
+    "shortened",
     "size_problems",
     "spoken_path",
     "structure",
     "structure_mapping",
+    "substitute_variables",
     "the_config",
+    "walk",
+    "why_no_answer",
     "with_hint",
 ]
 

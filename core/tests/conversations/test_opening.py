@@ -4,8 +4,9 @@ import attrs
 import pytest
 from flexchat.config.reading import read_config
 from flexchat.conversations.opening import open_conversations
-from flexchat.plugin import ConversationStoreType, hookimpl
+from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.store import ConversationStoreType
 
 
 @attrs.frozen(kw_only=True)

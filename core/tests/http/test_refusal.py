@@ -1,6 +1,6 @@
 """What a service says when it refuses, on its way into an error."""
 
-from flexchat.http.refusal import parsed, shortened
+from flexchat.http.refusal import refusal_data, refusal_text
 from flexchat.http.secrets import key_mask
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ MASK = key_mask([KEY])
 @given(st.integers(0, 250), st.integers(30, 220))
 def test_no_cut_runs_through_a_key(before, longest):
     """Cut first and masked then, a key at the cut would show its beginning."""
-    told = shortened("x" * before + KEY + " y" * 300, MASK, longest)
+    told = refusal_text("x" * before + KEY + " y" * 300, MASK, longest)
 
     assert len(told) <= longest
     assert KEY[:6] not in told
@@ -20,18 +20,18 @@ def test_no_cut_runs_through_a_key(before, longest):
 
 def test_a_text_is_one_line():
     """Pages and traces are full of blank lines."""
-    assert shortened("  a\n\n b\t c ", MASK) == "a b c"
+    assert refusal_text("  a\n\n b\t c ", MASK) == "a b c"
 
 
 @given(st.binary(max_size=30))
 def test_any_body_can_be_told(body):
     """JSON data, or a text."""
-    found = parsed(body)
+    found = refusal_data(body)
 
     assert found is None or isinstance(found, str | int | float | bool | list | dict)
 
 
 def test_json_is_data_and_all_else_is_text():
     """A body that is broken off is still worth reading."""
-    assert parsed(b'{"error": "no"}') == {"error": "no"}
-    assert parsed(b'{"error": "n') == '{"error": "n'
+    assert refusal_data(b'{"error": "no"}') == {"error": "no"}
+    assert refusal_data(b'{"error": "n') == '{"error": "n'

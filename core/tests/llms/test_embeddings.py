@@ -5,8 +5,9 @@ import pytest
 from flexchat import FlexChat
 from flexchat.domain import Embeddings
 from flexchat.errors import UnknownLLMError
-from flexchat.plugin import ProviderType, hookimpl
+from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import ProviderType
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted", "default_model": "m"}},

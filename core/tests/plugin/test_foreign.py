@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from flexchat.plugin.foreign import ForeignError, contained, told
+from flexchat.plugin.foreign import ForeignError, contained, error_text
 
 
 class Odd(BaseException):
@@ -179,7 +179,7 @@ async def test_a_raise_in_foreign_code_is_not_a_ctrl_c():
 )
 def test_every_exception_can_be_told(error, text):
     """Never nothing, and never another exception."""
-    assert told(error) == text
+    assert error_text(error) == text
 
 
 async def test_in_a_task_that_is_being_cancelled_only_another_cancellation_is_meant():

@@ -14,7 +14,8 @@ import pytest
 from flexchat import FlexChat, tool
 from flexchat.assembly import installed_plugins
 from flexchat.config.model import ResponseRule
-from flexchat.plugin import ProviderOverloadedError, hookimpl, hookspecs
+from flexchat.plugin import hookimpl, hookspecs
+from flexchat.provider import ProviderOverloadedError
 from flexchat_testing import ScriptedProvider, calls, says
 
 HOOKS = {name for name in vars(hookspecs) if name.startswith("flexchat_")}

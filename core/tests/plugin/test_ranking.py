@@ -4,7 +4,7 @@ import logging
 import math
 
 import pytest
-from flexchat.plugin import fused, reranked
+from flexchat.store import fused, reranked
 from hypothesis import given
 from hypothesis import strategies as st
 

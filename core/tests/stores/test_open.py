@@ -6,8 +6,10 @@ from flexchat.config.reading import read_config
 from flexchat.llms.llm import Llms
 from flexchat.llms.local_models import LocalModels
 from flexchat.llms.open import read_entries
-from flexchat.plugin import DocumentStoreType, ProviderType, RerankerType, hookimpl
+from flexchat.plugin import hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import ProviderType
+from flexchat.store import DocumentStoreType, RerankerType
 from flexchat.stores.open import StoreOpener
 
 

@@ -5,9 +5,9 @@ import contextlib
 
 import attrs
 import pytest
-from flexchat import FlexChat, ModelRequestFinished, ModelRequestStarted, tool
+from flexchat import FlexChat, ModelRequestFinished, ModelRequestStarted, UserMessage, tool
 from flexchat.errors import ProviderConnectionError, ProviderProtocolError, RequestRefusedError, TurnTimeoutError
-from flexchat.plugin import ToolContext, UserMessage, hookimpl
+from flexchat.plugin import ToolContext, hookimpl
 from flexchat_testing import ScriptedProvider, calls, says
 
 DOWN = ProviderConnectionError("no", retryable=True)

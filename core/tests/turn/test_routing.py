@@ -10,8 +10,9 @@ from flexchat.assembly import Parts
 from flexchat.domain import AssistantMessage, Collection, Document, RetrievalHits, TextPart, UserMessage
 from flexchat.errors import ChatRequestError, NoMatchingRuleError, ProviderConnectionError, TurnTimeoutError
 from flexchat.llms.llm import Llms
-from flexchat.plugin import DocumentStoreType, ToolContext, ToolHandler, hookimpl
+from flexchat.plugin import ToolContext, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.store import DocumentStoreType
 from flexchat_testing.scripted import ScriptedProvider, calls, says
 
 HISTORY = (UserMessage(content="What is a ticket?"), AssistantMessage(parts=(TextPart(text="A paper."),)))

@@ -22,7 +22,7 @@ from flexchat.errors import (
 )
 from flexchat.plugin import hookimpl
 from flexchat.turn.active import DEEPEST
-from flexchat.turn.engine import Engine
+from flexchat.turn.engine import TurnEngine
 from flexchat_testing import ScriptedProvider, calls, says
 
 CONFIG = {
@@ -266,14 +266,14 @@ async def test_a_stream_that_is_closed_before_its_first_event_begins_nothing(rec
 @pytest.mark.parametrize("how", ["respond", "stream", "fails", "cancelled"])
 async def test_a_turn_that_is_over_is_freed_at_once(how, monkeypatch):
     """Without the garbage collector: nothing of it knows itself."""
-    known, begin = [], Engine.begin
+    known, begin = [], TurnEngine.begin
 
     def watched(self, *args, **rest):
         turn = begin(self, *args, **rest)
         known.append(weakref.ref(turn))
         return turn
 
-    monkeypatch.setattr(Engine, "begin", watched)
+    monkeypatch.setattr(TurnEngine, "begin", watched)
 
     @tool
     async def add(a: int) -> int:

@@ -8,23 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.http.answer_shape import (
-    FirstAnswer,
-    WireIds,
-    WrongShape,
-    known_count,
-    known_text,
-    list_in,
-    object_in,
-    objects_of,
-    text_in,
-)
-from flexchat.http.wire_json import finite, to_text
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatEvent,
-    ChatResult,
+    FirstAnswer,
     MediaPart,
     OpaquePart,
     ProviderData,
@@ -33,11 +22,20 @@ from flexchat.plugin import (
     ReasoningPart,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    WireIds,
+    WrongShape,
+    finite,
+    known_count,
+    known_text,
+    list_in,
+    object_in,
+    objects_of,
+    text_in,
+    to_text,
 )
 
 from .contents import SCOPE

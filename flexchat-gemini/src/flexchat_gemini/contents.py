@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, assert_never
 
-from flexchat.http.wire_json import finite, from_bytes, to_bytes, to_text, utf8
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     MediaPart,
     Message,
@@ -23,9 +23,13 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
+    finite,
+    from_bytes,
+    to_bytes,
+    to_text,
+    utf8,
 )
 
 SCOPE = "gemini"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from flexchat.http.refusal import LONGEST_CODE, shortened
-from flexchat.http.retry_after import bounded_wait, retry_after_s
-from flexchat.plugin import (
+from flexchat.http.retry_after import bounded_wait
+from flexchat.provider import (
+    LONGEST_CODE,
     ContextLengthError,
     ModelNotFoundError,
     ProviderAuthError,
@@ -23,6 +23,8 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    refusal_text,
+    retry_after_s,
 )
 
 # The status words of google.rpc.Code, as HTTP statuses; they stand alone in errors in the middle of a stream.
@@ -101,12 +103,12 @@ def service_error(
     report = _report(body)
     if status is None or status < 400:
         status = report.code if report.code is not None and 400 <= report.code <= 599 else _STATUS.get(report.word)
-    text = shortened(report.text, mask) or "no reason given"
+    text = refusal_text(report.text, mask) or "no reason given"
     known: dict[str, Any] = {
         "provider": "gemini",
         "model": model,
         "status": status,
-        "code": shortened(next(iter(report.reasons), report.word), mask, LONGEST_CODE) or None,
+        "code": refusal_text(next(iter(report.reasons), report.word), mask, LONGEST_CODE) or None,
         # There is no such header from Google itself; proxies add one.
         "retry_after_s": report.retry_s or retry_after_s(headers) or None,
     }

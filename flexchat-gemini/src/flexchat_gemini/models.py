@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flexchat.plugin import ModelInfo
+from flexchat.provider import ModelInfo
 
 from .traits import UNKNOWN, traits_of
 

@@ -9,22 +9,24 @@ from typing import Literal
 from urllib.parse import quote
 
 import httpx
-from flexchat.http.client import HttpClient, Timeouts
-from flexchat.http.refusal import parsed
-from flexchat.http.time_left import TimeLeft
-from flexchat.http.wire_json import from_bytes, to_bytes
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
-    ChatResult,
     Embeddings,
+    HttpClient,
     Message,
     ModelInfo,
     ProviderAuthError,
     ProviderError,
+    TimeLeft,
+    Timeouts,
     Usage,
+    from_bytes,
+    refusal_data,
     result_of,
+    to_bytes,
 )
 
 from .config import GeminiConfig
@@ -99,12 +101,12 @@ class GeminiProvider:
             left = TimeLeft(options.timeout_s)
             body, warnings = self._writer.body(messages, model, options)
             answer = await self._http.post(path, body, timeout_s=left())
-            if answer.status == 400 and self._falls_back(parsed(answer.body)):
+            if answer.status == 400 and self._falls_back(refusal_data(answer.body)):
                 body, warnings = self._writer.body(messages, model, options)
                 warnings = (*warnings, self._fallback_warning())
                 answer = await self._http.post(path, body, timeout_s=left())
             if answer.status >= 400:
-                raise self._failed(answer.status, answer.headers, model, parsed(answer.body))
+                raise self._failed(answer.status, answer.headers, model, refusal_data(answer.body))
             failed = functools.partial(self._failed, None, answer.headers, model)
             stream = GeminiStream(self._http.origin, failed, self._http.unreadable)
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
@@ -127,7 +129,7 @@ class GeminiProvider:
                 body, warnings = self._writer.body(messages, model, options)
                 async with self._http.stream(path, body, timeout_s=left()) as answer:
                     if answer.status >= 400:
-                        report = parsed(await answer.read())
+                        report = refusal_data(await answer.read())
                         if answer.status == 400 and not fallback and self._falls_back(report):
                             fallback = (self._fallback_warning(),)
                             continue
@@ -186,7 +188,7 @@ class GeminiProvider:
             page = f"&pageToken={quote(token, safe='')}" if token else ""
             answer = await self._http.get(f"{self._base}/models?pageSize=1000{page}")
             if answer.status >= 400:
-                raise self._failed(answer.status, answer.headers, None, parsed(answer.body))
+                raise self._failed(answer.status, answer.headers, None, refusal_data(answer.body))
             try:
                 found, token = read_models(from_bytes(answer.body))
             except ValueError as error:
@@ -206,7 +208,7 @@ class GeminiProvider:
         if model not in self._singly:
             body = to_bytes({"requests": requests})
             answer = await self._http.post(self._path(model, "batchEmbedContents"), body, timeout_s=left())
-            report = parsed(answer.body)
+            report = refusal_data(answer.body)
             if answer.status < 400:
                 vectors = self._vectors(report)
                 if len(vectors) == len(requests):
@@ -219,7 +221,7 @@ class GeminiProvider:
         tokens: int | None = None
         for request in requests:
             answer = await self._http.post(self._path(model, "embedContent"), to_bytes(request), timeout_s=left())
-            report = parsed(answer.body)
+            report = refusal_data(answer.body)
             if answer.status >= 400:
                 raise self._failed(answer.status, answer.headers, model, report)
             vectors = self._vectors(report)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat.http.wire_json import to_bytes
-from flexchat.plugin import ChatOptions, Message, ProviderRequestError, ResponseFormat
-from flexchat.schema.rewrite import rewrite
+from flexchat.provider import ChatOptions, Message, ProviderRequestError, ResponseFormat, rewrite, to_bytes
 
 from .contents import ContentsWriter, leading_instructions
 from .dialects import JSON_SCHEMA, PARAMETERS

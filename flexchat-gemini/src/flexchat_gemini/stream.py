@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, objects_of
 from flexchat.http.answer_stream import AnswerStream, cut_off
-from flexchat.plugin import ChatEvent, ProviderError, ProviderProtocolError
+from flexchat.provider import ChatEvent, ProviderError, ProviderProtocolError, WrongShape, objects_of
 
 from .answer import AnswerDraft
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.plugin import Reasoning
+from flexchat.provider import Reasoning
 
 from .traits import ALL_LEVELS, ModelTraits
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import SchemaDialect, ToolDefinition
+from flexchat.plugin import ToolDefinition
+from flexchat.provider import SchemaDialect
 
 from .dialects import JSON_SCHEMA, PARAMETERS
 
@@ -82,7 +83,7 @@ def _schema(parameters: Mapping[str, Any], field: str, dialect: SchemaDialect) -
     says = set(parameters) - _SAYS_NOTHING
     if not says and not parameters.get("properties") and not isinstance(parameters.get("additionalProperties"), dict):
         return {}
-    from flexchat.schema.rewrite import rewrite  # every command loads this module, few need that one
+    from flexchat.provider import rewrite  # every command loads this module, few need that one
 
     # What the dialect cannot say goes out as it is: the service's refusal names the place, as the lint did.
     rewritten = rewrite(parameters, dialect).schema

@@ -7,11 +7,16 @@ import collections
 from collections.abc import Callable
 
 import attrs
-from flexchat.http.client import HttpClient
-from flexchat.http.refusal import parsed
-from flexchat.http.time_left import TimeLeft
-from flexchat.http.wire_json import from_bytes, to_bytes
-from flexchat.plugin import ProviderConnectionError, ProviderError, ProviderTimeoutError
+from flexchat.provider import (
+    HttpClient,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderTimeoutError,
+    TimeLeft,
+    from_bytes,
+    refusal_data,
+    to_bytes,
+)
 
 from .models import UNKNOWN, ModelFacts, read_show, read_tags
 
@@ -59,7 +64,7 @@ class Catalogue:
         left = left or TimeLeft(None)
         answer = await self._http.get("/api/tags", timeout_s=left())
         if answer.status >= 400:
-            raise self._failure(answer.status, answer.headers, None, parsed(answer.body))
+            raise self._failure(answer.status, answer.headers, None, refusal_data(answer.body))
         try:
             found = read_tags(from_bytes(answer.body))
         except ValueError as error:

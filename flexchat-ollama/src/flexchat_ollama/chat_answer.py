@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
+    AnswerEnd,
+    AssistantMessage,
+    ChatEvent,
+    ProviderData,
+    ReasoningDelta,
+    ReasoningPart,
+    TextDelta,
+    TextPart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
     WrongShape,
+    finite,
     known_count,
     known_text,
     list_in,
     object_in,
     objects_of,
     text_in,
+    to_text,
     type_name,
-)
-from flexchat.http.wire_json import finite, to_text
-from flexchat.plugin import (
-    AnswerEnd,
-    AssistantMessage,
-    ChatEvent,
-    ChatResult,
-    ProviderData,
-    ReasoningDelta,
-    ReasoningPart,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    Usage,
 )
 
 from .chat_request import SCOPE

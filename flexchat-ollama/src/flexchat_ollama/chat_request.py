@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 import attrs
-from flexchat.http.wire_json import finite, to_bytes
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
     MediaPart,
@@ -24,9 +24,10 @@ from flexchat.plugin import (
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
+    finite,
+    to_bytes,
 )
 
 from .config import OllamaConfig

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape
 from flexchat.http.answer_stream import cut_off, wrong_shape
-from flexchat.http.ndjson import NdjsonDecoder
-from flexchat.http.wire_json import from_bytes
-from flexchat.plugin import CharacterJoiner, ChatEvent, ProviderError, ProviderProtocolError
+from flexchat.provider import (
+    CharacterJoiner,
+    ChatEvent,
+    NdjsonDecoder,
+    ProviderError,
+    ProviderProtocolError,
+    WrongShape,
+    from_bytes,
+)
 
 from .chat_answer import AnswerDraft
 from .errors import malformed_call

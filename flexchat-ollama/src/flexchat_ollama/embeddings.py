@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.http.wire_json import to_bytes
-from flexchat.plugin import ProviderRequestError
+from flexchat.provider import ProviderRequestError, to_bytes
 
 from .config import OllamaConfig
 

@@ -10,9 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flexchat.http.refusal import shortened
-from flexchat.http.retry_after import retry_after_s, should_retry
-from flexchat.plugin import (
+from flexchat.provider import (
     ContextLengthError,
     ModelNotFoundError,
     ProviderAuthError,
@@ -23,6 +21,9 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    refusal_text,
+    retry_after_s,
+    should_retry,
 )
 
 # Sources: server/routes.go, llm/llama_server.go and x/mlxrunner/pipeline.go; the last but one is Ollama's cloud.
@@ -75,7 +76,7 @@ def service_error(
     Source: the table of errors of the server's API, in the order of how much each line says.
     """
     said = _text(body)
-    text = shortened(said, mask) or "no reason given"
+    text = refusal_text(said, mask) or "no reason given"
     known: dict[str, Any] = {
         "provider": "ollama",
         "model": model,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from flexchat.http.answer_shape import known_count
-from flexchat.plugin import ModelInfo
+from flexchat.provider import ModelInfo, known_count
 
 # Ollama's words for what a model can do, and ours. Source: types/model/capability.go of the server.
 _CAPABILITIES = {

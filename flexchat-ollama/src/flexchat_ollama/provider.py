@@ -9,22 +9,24 @@ from typing import Literal
 
 import attrs
 import httpx
-from flexchat.http.client import HttpAnswer, HttpClient, Timeouts
-from flexchat.http.refusal import parsed
-from flexchat.http.time_left import TimeLeft
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
-    ChatResult,
     Embeddings,
+    HttpAnswer,
+    HttpClient,
     Message,
     ModelInfo,
     ProviderAuthError,
     ProviderError,
     ProviderRequestError,
+    TimeLeft,
+    Timeouts,
     Usage,
     UserMessage,
+    refusal_data,
     result_of,
 )
 
@@ -187,7 +189,7 @@ class OllamaProvider:
     async def _embedded(self, texts: Sequence[str], model: str, dimensions: int | None, left: TimeLeft) -> Vectors:
         body = embed_body(texts, model, dimensions, self._config)
         answer = await self._http.post("/api/embed", body, timeout_s=left())
-        report = parsed(answer.body)
+        report = refusal_data(answer.body)
         if answer.status >= 400 or (isinstance(report, dict) and report.get("error")):
             raise self._failure(answer.status if answer.status >= 400 else None, answer.headers, model, report)
         try:
@@ -201,7 +203,7 @@ class OllamaProvider:
 
     async def _refused(self, draft: AnswerDraft, answer: HttpAnswer, model: str) -> Iterator[ChatEvent]:
         """Return the end of the answer that an error is in truth, or raise the error."""
-        report = parsed(answer.body)
+        report = refusal_data(answer.body)
         why = malformed_call(report)
         if why is not None:
             draft.fail(why)

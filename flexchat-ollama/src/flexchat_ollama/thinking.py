@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from flexchat.plugin import Reasoning
+from flexchat.provider import Reasoning
 
 Think = bool | str
 

@@ -6,7 +6,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.http.answer_shape import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
+    AnswerEnd,
+    AssistantMessage,
+    ChatEvent,
+    ProviderData,
+    ReasoningDelta,
+    ReasoningPart,
+    RefusalPart,
+    TextDelta,
+    TextPart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
     WrongShape,
     known_count,
     known_text,
@@ -15,23 +29,6 @@ from flexchat.http.answer_shape import (
     objects_of,
     text_in,
     type_name,
-)
-from flexchat.plugin import (
-    AnswerEnd,
-    AssistantMessage,
-    ChatEvent,
-    ChatResult,
-    ProviderData,
-    ReasoningDelta,
-    ReasoningPart,
-    RefusalPart,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
-    Usage,
 )
 
 from .chat_calls import FUNCTION_CALL, CallDraft, CallTable

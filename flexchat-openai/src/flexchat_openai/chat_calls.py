@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_text, number_in, object_in, text_in
-from flexchat.http.wire_json import finite, to_text
+from flexchat.provider import WrongShape, finite, known_text, number_in, object_in, text_in, to_text
 
 FUNCTION_CALL = "function_call"
 """The type, of ours, of a call in the form that was there before ``tool_calls``: one a message, without an id."""

@@ -6,23 +6,27 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
+    Body,
     ChatOptions,
+    History,
+    Ids,
     MediaPart,
     Message,
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
+    Said,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
+    WireTools,
+    leading_instructions,
 )
-from flexchat.provider.body import Body
-from flexchat.provider.history import History, Ids, Said, WireTools, leading_instructions
 
 from .chat_calls import FUNCTION_CALL
 from .hosts import is_openai, own_id_at

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from flexchat.http.answer_shape import FirstAnswer, WrongShape, known_number, list_in, object_in, objects_of
-from flexchat.plugin import ChatEvent, ProviderError
-from flexchat.provider.reading import Reported, Unreadable
+from flexchat.provider import (
+    ChatEvent,
+    FirstAnswer,
+    ProviderError,
+    Reported,
+    Unreadable,
+    WrongShape,
+    known_number,
+    list_in,
+    object_in,
+    objects_of,
+)
 
 from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
 

@@ -8,7 +8,7 @@ STRICT: the service holds the model to the schema, and refuses what it cannot ho
 schemas" of structured outputs lists both, and the limits.
 """
 
-from flexchat.plugin import SchemaDialect
+from flexchat.provider import SchemaDialect
 
 LOOSE = SchemaDialect(
     name="openai",

@@ -9,9 +9,17 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, number_in, objects_of
-from flexchat.plugin import Embeddings, Usage
-from flexchat.provider.embedding import Batches
+from flexchat.provider import (
+    Batches,
+    Embeddings,
+    Usage,
+    WrongShape,
+    known_count,
+    known_text,
+    list_in,
+    number_in,
+    objects_of,
+)
 
 BATCHES = Batches(most_texts=2048, most_tokens=300_000)
 """OpenAI's limits for one request."""

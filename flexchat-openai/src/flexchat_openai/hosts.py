@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from flexchat.http.wire_json import utf8
-from flexchat.provider.history import short_id
+from flexchat.provider import short_id, utf8
 
 OPENAI_HOST = "api.openai.com"
 

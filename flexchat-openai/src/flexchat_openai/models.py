@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.plugin import ModelInfo
+from flexchat.provider import ModelInfo
 
 # Where servers say how much a model can read: OpenRouter and Together, vLLM, Groq, Mistral.
 _LENGTHS = ("context_length", "max_model_len", "context_window", "max_context_length")

@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
-from flexchat.plugin import ChatEvent, ChatOptions, ChatResult, Embeddings, Message, ModelInfo
-from flexchat.provider.reading import SSE_DONE, Answer
-from flexchat.provider.service import Key, Service
+from flexchat.plugin import ChatResult
+from flexchat.provider import SSE_DONE, Answer, ChatEvent, ChatOptions, Embeddings, Key, Message, ModelInfo, Service
 
 from .chat_request import ChatRequestWriter
 from .chat_stream import ChatStream

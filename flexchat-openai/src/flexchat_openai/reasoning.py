@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flexchat.plugin import Reasoning
+from flexchat.provider import Reasoning
 
 from .traits import ModelTraits
 

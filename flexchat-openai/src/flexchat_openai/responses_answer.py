@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, objects_of, text_in, type_name
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     AssistantPart,
     ChatEvent,
-    ChatResult,
     OpaquePart,
     ProviderData,
     ReasoningDelta,
@@ -19,11 +18,17 @@ from flexchat.plugin import (
     RefusalPart,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    WrongShape,
+    known_count,
+    known_text,
+    list_in,
+    objects_of,
+    text_in,
+    type_name,
 )
 
 from .responses_items import (

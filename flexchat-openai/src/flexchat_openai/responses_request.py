@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, assert_never
 
 import attrs
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     AssistantPart,
+    Body,
     ChatOptions,
+    History,
+    Ids,
     MediaPart,
     Message,
     OpaquePart,
@@ -22,14 +26,14 @@ from flexchat.plugin import (
     ReasoningPart,
     RefusalPart,
     ResponseFormat,
+    Said,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
+    WireTools,
+    leading_instructions,
 )
-from flexchat.provider.body import Body
-from flexchat.provider.history import History, Ids, Said, WireTools, leading_instructions
 
 from .hosts import is_openai, own_id_at
 from .reasoning import drop_refused, effort_for

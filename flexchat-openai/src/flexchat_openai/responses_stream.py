@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_number, object_in
-from flexchat.plugin import ChatEvent, ProviderError
-from flexchat.provider.reading import Reported, Unreadable
+from flexchat.provider import ChatEvent, ProviderError, Reported, Unreadable, WrongShape, known_number, object_in
 
 from .chat_answer import AnswerDraft, is_malformed_call, unwrapped
 from .responses_answer import ResponseDraft

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.plugin import ChatOptions, ProviderRequestError
+from flexchat.provider import ChatOptions, ProviderRequestError
 
 
 def tool_name(tool: Mapping[str, Any]) -> Any:

@@ -5,10 +5,10 @@ import re
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
-    ChatResult,
     OpaquePart,
     ProviderError,
     ProviderProtocolError,

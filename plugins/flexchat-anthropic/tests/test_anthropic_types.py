@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
-    Implementation,
     MediaPart,
     OpaquePart,
     ProviderData,
@@ -16,8 +16,6 @@ from flexchat.plugin import (
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

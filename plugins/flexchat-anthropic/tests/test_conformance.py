@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flexchat.plugin import ChatProvider
+from flexchat.provider import ChatProvider
 from flexchat_anthropic.config import AnthropicConfig
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.provider import AnthropicProvider

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from flexchat.plugin import ProviderError, ProviderRateLimitError, ProviderRequestError
+from flexchat.provider import ProviderError, ProviderRateLimitError, ProviderRequestError
 from flexchat_anthropic.errors import is_about_thinking, service_error
 
 

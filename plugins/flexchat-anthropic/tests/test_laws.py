@@ -4,10 +4,11 @@ import json
 import re
 from typing import Any
 
-from flexchat.plugin import (
+from flexchat.host import message_from_dict, message_to_dict
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     ChatEvent,
     ChatOptions,
-    ChatResult,
     Message,
     ProviderError,
     ProviderProtocolError,
@@ -15,12 +16,9 @@ from flexchat.plugin import (
     ReasoningPart,
     SystemMessage,
     TextDelta,
-    ToolCall,
     ToolCallEnd,
     ToolMessage,
     UserMessage,
-    message_from_dict,
-    message_to_dict,
     result_of,
 )
 from flexchat_anthropic.conformance import AnthropicConformance

@@ -7,11 +7,11 @@ from typing import Any
 
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AssistantMessage,
     ChatEvent,
     ChatOptions,
-    ChatResult,
     Message,
     ModelNotFoundError,
     ProviderAuthError,

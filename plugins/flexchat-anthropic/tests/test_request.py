@@ -4,18 +4,16 @@ import json
 from typing import Any
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
-    Implementation,
     ProviderData,
     ProviderRequestError,
     Reasoning,
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from flexchat.plugin import Reasoning
+from flexchat.provider import Reasoning
 from flexchat_anthropic.thinking import thinking_for
 from flexchat_anthropic.traits import traits_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 from chroma_wrapper import passes
-from flexchat.plugin import holds, read_filter
+from flexchat.store import holds, read_filter
 from flexchat_chromadb.filters import chroma_filter
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,8 +5,8 @@ import json
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat.plugin import Collection, Document, DocumentStoreContext, RetrievalError, Source, UnknownCollectionError
 from flexchat.plugin.host import PluginHost
+from flexchat.store import Collection, Document, DocumentStoreContext, RetrievalError, Source, UnknownCollectionError
 from flexchat_chromadb import plugin
 from flexchat_chromadb.config import Auth, Retry, WrapperConfig
 from flexchat_chromadb.store import WrapperStore

@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat.plugin import Collection, Document, DocumentStoreContext, FilterError, UnknownCollectionError
+from flexchat.store import Collection, Document, DocumentStoreContext, FilterError, UnknownCollectionError
 from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever, MemoryStoreError
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,7 +3,8 @@
 import pytest
 from flexchat.calls.calls import Calls
 from flexchat.calls.executor import ToolExecutor
-from flexchat.plugin import Document, RetrievalHits, ToolContext
+from flexchat.plugin import ToolContext
+from flexchat.store import Document, RetrievalHits
 from flexchat.tools.registry import ToolRegistry
 from flexchat_internal.implementation import INTERNAL
 from flexchat_internal.memory_retriever import MemoryConfig, MemoryRetriever

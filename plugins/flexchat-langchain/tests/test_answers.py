@@ -2,7 +2,7 @@
 
 import pytest
 from flexchat.http.answer_shape import WrongShape
-from flexchat.plugin import AnswerEnd, ChatOptions, ProviderProtocolError, TextDelta, TextPart, UserMessage
+from flexchat.provider import AnswerEnd, ChatOptions, ProviderProtocolError, TextDelta, TextPart, UserMessage
 from flexchat_langchain.answers import assistant_message, finish_reason, raw_finish, usage_of
 from flexchat_langchain.config import LangChainConfig
 from flexchat_langchain.provider import LangChainProvider

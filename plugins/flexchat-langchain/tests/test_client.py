@@ -5,10 +5,10 @@ from typing import Any
 
 import attrs
 import pytest
-from flexchat import FlexChat, RequestRefusedError, UserMessage, tool
+from flexchat import ChatRequestError, FlexChat, RequestRefusedError, UserMessage, tool
 from flexchat.calls.manager import ToolManager
-from flexchat.errors import ChatRequestError, ProviderProtocolError, ProviderRequestError
 from flexchat.plugin import hookimpl
+from flexchat.provider import ProviderProtocolError, ProviderRequestError
 from flexchat_langchain.client import ClientAnswer, LangChainClient
 from flexchat_langchain.results import all_calls
 from hypothesis import given, settings

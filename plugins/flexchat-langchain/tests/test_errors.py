@@ -9,7 +9,7 @@ import httpx2
 import ollama
 import pytest
 from flexchat.domain.masking import Mask
-from flexchat.plugin import (
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,

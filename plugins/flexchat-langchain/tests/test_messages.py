@@ -1,7 +1,8 @@
 """Our messages in LangChain's words, and back."""
 
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     MediaPart,
     OpaquePart,
@@ -10,7 +11,6 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )

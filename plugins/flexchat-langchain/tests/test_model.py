@@ -6,20 +6,27 @@ import threading
 
 import attrs
 import pytest
-from flexchat import FlexChat, ProviderError, SyncFlexChat, tool
+from flexchat import (
+    ChatRequestError,
+    ConfigError,
+    FlexChat,
+    NoMatchingRuleError,
+    ProviderError,
+    ResponseFormatError,
+    SyncFlexChat,
+    tool,
+)
 from flexchat.assembly import Parts, installed_plugins
-from flexchat.errors import ChatRequestError, ConfigError, NoMatchingRuleError, ResponseFormatError
 from flexchat.llms.llm import Llms
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AssistantMessage,
-    ChatResult,
     MediaPart,
     ProviderData,
     ProviderRateLimitError,
     ReasoningPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     Usage,
     UserMessage,

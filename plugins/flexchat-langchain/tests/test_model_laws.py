@@ -2,7 +2,7 @@
 
 from flexchat import SyncFlexChat, tool
 from flexchat.assembly import installed_plugins
-from flexchat.plugin import AssistantMessage, ToolMessage
+from flexchat.provider import AssistantMessage, ToolMessage
 from flexchat_langchain.model import FlexChatModel
 from flexchat_testing import ScriptedProvider
 from flexchat_testing.scripted import calls, says

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from flexchat import ConfigError, FlexChat, tool
-from flexchat.plugin import (
+from flexchat.host import message_from_dict, message_to_dict
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
     OpaquePart,
@@ -20,10 +22,7 @@ from flexchat.plugin import (
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
     UserMessage,
-    message_from_dict,
-    message_to_dict,
 )
 from flexchat_langchain.answers import assistant_message, finish_reason
 from flexchat_langchain.config import LangChainConfig

@@ -11,7 +11,7 @@ import anthropic
 import httpx
 import httpx2
 import pytest
-from flexchat.plugin import (
+from flexchat.provider import (
     ChatOptions,
     ProviderError,
     ReasoningDelta,

@@ -8,7 +8,7 @@ import pytest
 from flexchat import tool
 from flexchat.calls.calls import Calls
 from flexchat.calls.manager import ToolManager
-from flexchat.errors import ProviderAuthError, ProviderOverloadedError
+from flexchat.provider import ProviderAuthError, ProviderOverloadedError
 from flexchat_langchain.client import AnthropicClient, LangChainClient, OllamaClient
 from flexchat_langchain.results import pair_results
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage

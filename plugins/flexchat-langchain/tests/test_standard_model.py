@@ -5,7 +5,7 @@ import re
 
 import pytest
 from flexchat import SyncFlexChat
-from flexchat.plugin import ToolMessage, Usage, UserMessage
+from flexchat.provider import ToolMessage, Usage, UserMessage
 from flexchat_langchain.model import FlexChatModel
 from flexchat_testing import ScriptedProvider
 from flexchat_testing.scripted import calls, says

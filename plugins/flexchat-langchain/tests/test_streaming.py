@@ -1,6 +1,7 @@
 """Chunks of any kind as events: what was passed on is what the whole answer says."""
 
-from flexchat.plugin import ReasoningDelta, TextDelta, ToolCall, ToolCallEnd, ToolCallStart
+from flexchat.plugin import ToolCall
+from flexchat.provider import ReasoningDelta, TextDelta, ToolCallEnd, ToolCallStart
 from flexchat_langchain.streaming import ChunkDraft
 from hypothesis import given
 from hypothesis import strategies as st

@@ -8,9 +8,9 @@ import time
 from typing import Annotated
 
 import pytest
-from flexchat import FlexChat, SyncFlexChat, ToolDefinition, ToolResult, tool
+from flexchat import ConfigError, FlexChat, SyncFlexChat, ToolDefinition, ToolResult, tool
 from flexchat.assembly import installed_plugins
-from flexchat.errors import ConfigError, ToolDefinitionError, UnknownNameError
+from flexchat.host import ToolDefinitionError, UnknownNameError
 from flexchat.plugin import Implementation, hookimpl
 from flexchat_langchain.tools import flexchat_tool, langchain_tools
 from langchain_core.tools import BaseTool, InjectedToolArg, InjectedToolCallId, StructuredTool, Tool, ToolException

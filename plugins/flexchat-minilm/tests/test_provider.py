@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from flexchat.plugin import ModelNotFoundError, ProviderRequestError, ProviderTimeoutError
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import ModelNotFoundError, ProviderRequestError, ProviderTimeoutError
 from flexchat_minilm import model as model_module
 from flexchat_minilm import plugin
 from flexchat_minilm.config import DIMENSIONS, MODEL, MiniLMConfig

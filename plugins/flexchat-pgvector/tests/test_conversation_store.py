@@ -4,19 +4,10 @@ import asyncio
 import sys
 
 import pytest
-from flexchat.plugin import (
-    AssistantMessage,
-    ConversationTurn,
-    OpaquePart,
-    ProviderData,
-    StorageError,
-    TextPart,
-    ToolCall,
-    ToolMessage,
-    UnknownConversationError,
-    Usage,
-    UserMessage,
-)
+from flexchat import AssistantMessage, ToolMessage, Usage, UserMessage
+from flexchat.plugin import ToolCall
+from flexchat.provider import OpaquePart, ProviderData, TextPart
+from flexchat.store import ConversationTurn, StorageError, UnknownConversationError
 from flexchat_pgvector.config import PostgresqlConfig
 from flexchat_pgvector.connections import Connections
 from flexchat_pgvector.conversation_store import PostgresqlConversations
@@ -194,7 +185,8 @@ async def _like_dicts(store, steps, suffix):
 
 WRITER = """
 import asyncio, json, sys
-from flexchat.plugin import ConversationTurn, UserMessage
+from flexchat import UserMessage
+from flexchat.store import ConversationTurn
 from flexchat_pgvector.config import PostgresqlConfig
 from flexchat_pgvector.connections import Connections
 from flexchat_pgvector.conversation_store import PostgresqlConversations

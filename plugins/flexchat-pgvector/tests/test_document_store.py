@@ -6,14 +6,8 @@ import math
 
 import psycopg
 import pytest
-from flexchat.plugin import (
-    Collection,
-    Document,
-    DocumentStoreContext,
-    ProviderConnectionError,
-    RetrievalError,
-    Source,
-)
+from flexchat.provider import ProviderConnectionError
+from flexchat.store import Collection, Document, DocumentStoreContext, RetrievalError, Source
 from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
 from flexchat_testing import HashingEmbedder

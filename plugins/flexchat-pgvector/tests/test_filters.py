@@ -4,7 +4,7 @@ import json
 
 import psycopg
 import pytest
-from flexchat.plugin import holds, read_filter
+from flexchat.store import holds, read_filter
 from flexchat_pgvector.filters import condition_sql, facts
 from flexchat_pgvector.rows import metadata_text
 from hypothesis import example, given, settings

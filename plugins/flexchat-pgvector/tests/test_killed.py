@@ -5,7 +5,7 @@ import os
 import random
 
 import pytest
-from flexchat.plugin import Document, DocumentStoreContext, RetrievalError
+from flexchat.store import Document, DocumentStoreContext, RetrievalError
 from flexchat_pgvector.config import PgvectorConfig
 from flexchat_pgvector.document_store import PgvectorStore
 from flexchat_testing import HashingEmbedder

@@ -4,14 +4,8 @@ import asyncio
 
 import psycopg
 import pytest
-from flexchat.plugin import (
-    ConversationTurn,
-    Document,
-    DocumentStoreContext,
-    RetrievalError,
-    StorageError,
-    UserMessage,
-)
+from flexchat import UserMessage
+from flexchat.store import ConversationTurn, Document, DocumentStoreContext, RetrievalError, StorageError
 from flexchat_pgvector.config import PgvectorConfig, PostgresqlConfig
 from flexchat_pgvector.conversation_store import PostgresqlConversations
 from flexchat_pgvector.document_store import PgvectorStore

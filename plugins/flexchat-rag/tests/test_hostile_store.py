@@ -1,7 +1,7 @@
 """Nothing that is added or asked breaks a store, or reaches beyond its file."""
 
 import pytest
-from flexchat.plugin import Document, DocumentStoreContext, RetrievalError, Source
+from flexchat.store import Document, DocumentStoreContext, RetrievalError, Source
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_rag.store.vectors import unit_vectors

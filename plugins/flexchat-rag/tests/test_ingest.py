@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import flexchat_rag
 import pytest
-from flexchat.plugin import Collection, RetrievalError, Source, UnknownCollectionError
+from flexchat.store import Collection, RetrievalError, Source, UnknownCollectionError
 from flexchat_rag.ingest.pipeline import MOST_AT_ONCE, IngestOptions, add_files
 from flexchat_rag.ingest.sections import Trouble
 from flexchat_rag.ingest.walk import Walk, source_name

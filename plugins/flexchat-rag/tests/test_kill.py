@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from flexchat.plugin import DocumentStoreContext
+from flexchat.store import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder
@@ -20,7 +20,7 @@ KILLS = int(os.environ.get("FLEXCHAT_KILLS", "10"))
 WRITER = """
 import asyncio, os, signal, sys, threading
 from pathlib import Path
-from flexchat.plugin import Document, DocumentStoreContext, Source
+from flexchat.store import Document, DocumentStoreContext, Source
 from flexchat_testing import HashingEmbedder
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore

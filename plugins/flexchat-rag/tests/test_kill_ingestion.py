@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from flexchat.plugin import DocumentStoreContext
+from flexchat.store import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.retriever import SqliteStore
@@ -21,7 +21,7 @@ FILES = 120
 
 PROGRAM = """
 import asyncio, sys
-from flexchat.plugin import DocumentStoreContext
+from flexchat.store import DocumentStoreContext
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.ingest.pipeline import add_files
 from flexchat_rag.retriever import SqliteStore

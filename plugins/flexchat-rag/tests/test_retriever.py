@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from flexchat.plugin import (
+from flexchat.provider import ProviderConnectionError
+from flexchat.store import (
     Collection,
     Document,
     DocumentStoreContext,
-    ProviderConnectionError,
     RetrievalError,
     Source,
     StorageError,
@@ -305,7 +305,7 @@ async def test_an_unknown_collection_is_named_with_the_nearest(opened):
 def test_the_store_is_light_until_it_is_used():
     """Making a store loads no NumPy."""
     script = (
-        "import sys; from flexchat.plugin import DocumentStoreContext; from flexchat_rag.config import SqliteConfig;"
+        "import sys; from flexchat.store import DocumentStoreContext; from flexchat_rag.config import SqliteConfig;"
         "from flexchat_rag.plugin import create; create(SqliteConfig(path='x.db'), DocumentStoreContext());"
         "sys.exit('numpy' in sys.modules)"
     )

@@ -4,7 +4,7 @@ import json
 import sqlite3
 
 import pytest
-from flexchat.plugin import holds, read_filter
+from flexchat.store import holds, read_filter
 from flexchat_rag.store.filters import filter_sql
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.plugin import Collection, Document, DocumentStoreContext, Source
+from flexchat.store import Collection, Document, DocumentStoreContext, Source
 from flexchat_rag.config import SqliteConfig
 from flexchat_rag.retriever import SqliteStore
 from flexchat_testing import HashingEmbedder

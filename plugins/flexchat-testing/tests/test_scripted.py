@@ -2,15 +2,14 @@
 
 import pytest
 from flexchat.config.structure import structure_mapping
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AnswerEnd,
     ChatOptions,
-    ChatResult,
     ProviderAuthError,
     ProviderRateLimitError,
     ProviderRequestError,
     TextDelta,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from flexchat.domain import AssistantMessage, ChatResponse, ToolCall, ToolCallRecord, ToolResult
+from flexchat import AssistantMessage, ChatResponse, ToolCall, ToolCallRecord, ToolResult
 from flexchat_validation.arguments import json_equal
 from flexchat_validation.cases import AnswerCheck, ArgumentCheck, Case, CaseTool, ExpectedCall, ExpectedTurn, ToolMock
 from flexchat_validation.judging import judge

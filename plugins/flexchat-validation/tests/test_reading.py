@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from flexchat import ConfigError
 from flexchat.config.model import Config, LLMEntry, ToolEntry, ToolsTable
-from flexchat.errors import ConfigError
 from flexchat_validation.cases import (
     ArgumentCheck,
     Case,

@@ -2,17 +2,17 @@
 
 import json
 
-from flexchat.domain import (
+from flexchat import (
     AssistantMessage,
     ChatResponse,
     ConversationTurn,
-    TextPart,
     ToolCall,
     ToolCallRecord,
     ToolMessage,
     ToolResult,
     UserMessage,
 )
+from flexchat.provider import TextPart
 from flexchat_validation.cases import Case, ExpectedCall, ToolMock
 from flexchat_validation.judging import judge
 from flexchat_validation.reading import check_cases

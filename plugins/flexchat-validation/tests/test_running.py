@@ -7,14 +7,12 @@ from collections import Counter
 
 import attrs
 import pytest
-from flexchat.domain import Usage
-from flexchat.errors import (
-    ChatRequestError,
+from flexchat import ChatRequestError, StorageError, Usage
+from flexchat.provider import (
     ProviderAuthError,
     ProviderConnectionError,
     ProviderOverloadedError,
     ProviderRateLimitError,
-    StorageError,
 )
 from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_validation import running

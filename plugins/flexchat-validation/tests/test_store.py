@@ -9,8 +9,7 @@ import sys
 
 import attrs
 import pytest
-from flexchat.domain import Usage
-from flexchat.errors import StorageError
+from flexchat import StorageError, Usage
 from flexchat_validation import owner
 from flexchat_validation.attempt_json import attempt_from_dict, attempt_to_dict
 from flexchat_validation.attempts import Attempt, CallMade, ModelKey

@@ -4,7 +4,7 @@ import json
 
 import attrs
 import pytest
-from flexchat.domain import Usage
+from flexchat import Usage
 from flexchat_validation.attempts import Attempt, ModelKey
 from flexchat_validation.store import Run
 from flexchat_validation.summary import matrix, summarise

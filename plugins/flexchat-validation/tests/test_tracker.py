@@ -8,7 +8,7 @@ import sys
 
 import attrs
 import pytest
-from flexchat.errors import StorageError
+from flexchat import StorageError
 from flexchat_validation import ModelValidationTracker, ValidationStore
 from flexchat_validation.attempts import Attempt, ModelKey
 from flexchat_validation.store import Run

@@ -4,9 +4,8 @@ import asyncio
 import json
 
 import pytest
-from flexchat import tool
-from flexchat.domain import Usage
-from flexchat.errors import (
+from flexchat import Usage, tool
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,

@@ -2,9 +2,9 @@
 
 import attrs
 import pytest
+from flexchat import ConfigError
 from flexchat.config.document import read_document
 from flexchat.config.structure import structure
-from flexchat.errors import ConfigError
 from flexchat_validation.cases import (
     AnswerCheck,
     ArgumentCheck,

@@ -1,7 +1,7 @@
 """Chatting over HTTP: one answer, or the events of one."""
 
 import pytest
-from flexchat.errors import (
+from flexchat.provider import (
     ContextLengthError,
     ProviderAuthError,
     ProviderConnectionError,

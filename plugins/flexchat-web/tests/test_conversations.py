@@ -2,9 +2,8 @@
 
 import pytest
 from flexchat import AssistantMessage, Usage
-from flexchat.domain import ProviderData, ReasoningPart, TextPart
 from flexchat.domain.chat import ChatResult
-from flexchat.errors import ProviderConnectionError
+from flexchat.provider import ProviderConnectionError, ProviderData, ReasoningPart, TextPart
 from flexchat_testing import calls
 from flexchat_web.api.conversations import _attachment
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from flexchat import ModelInfo
-from flexchat.errors import ProviderConnectionError
+from flexchat.provider import ProviderConnectionError
 
 
 def lists(model, *answers):

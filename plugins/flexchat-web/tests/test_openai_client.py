@@ -5,8 +5,8 @@ import json
 
 import openai
 import pytest
-from flexchat.domain import Usage
-from flexchat.errors import (
+from flexchat import Usage
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,

@@ -13,7 +13,7 @@ from ..domain import ToolResult
 from ..domain.masking import Mask
 from ..errors import ToolError, with_hint
 from ..plugin.call import Call
-from ..plugin.foreign import ForeignError, contained, told
+from ..plugin.foreign import ForeignError, contained, error_text
 from ..tools.results import as_json, json_facts
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Outcomes:
 
     def of_error(self, name: str, error: BaseException) -> ToolResult:
         """Return the failure of a tool that raised, and log it under a number."""
-        text, hint, incident = self.mask(told(error)), self._hint_of(error), secrets.token_hex(4)
+        text, hint, incident = self.mask(error_text(error)), self._hint_of(error), secrets.token_hex(4)
         log.warning("tool %s failed (incident %s): %s", name, incident, with_hint(text, hint))
         if self.error_detail == "incident":
             kind = type(error.__cause__ if isinstance(error, ForeignError) else error).__name__
@@ -61,7 +61,7 @@ class Outcomes:
 
     def of_trouble(self, name: str, error: BaseException) -> ToolResult:
         """Return the failure of a call that cannot be made at all; its text is ours."""
-        return ToolResult.failed(name, self.mask(told(error)), hint=self._hint_of(error))
+        return ToolResult.failed(name, self.mask(error_text(error)), hint=self._hint_of(error))
 
     def finished(self, call: Call, result: ToolResult, started: float) -> ToolResult:
         """Return a result with its call's name, time and notes; see that the facts can be kept.
@@ -83,5 +83,5 @@ class Outcomes:
 
 def _as_text(said: Any) -> str:
     if isinstance(said, BaseException):
-        return told(said)
+        return error_text(said)
     return "" if said is None else str(said)

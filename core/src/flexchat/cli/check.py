@@ -17,7 +17,7 @@ from .terminal import Terminal
 from .usage import OK, UNUSABLE, UsageError
 
 if TYPE_CHECKING:
-    from ..config.document import Document
+    from ..config.document import ConfigDocument
     from ..config.model import Config, ToolsTable
 
 _MOST_NAMED = 10
@@ -66,7 +66,7 @@ def _check(args: argparse.Namespace) -> tuple[Config | None, list[Problem], list
     return read.config, [], [*notes, *_notes(read.config, read.document, host)]
 
 
-def _notes(config: Config, document: Document, host: PluginHost) -> Iterator[Problem]:
+def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterator[Problem]:
     """Yield what a configuration that can be used does not do, though it looks as if it did."""
     from ..config.own_variables import OWN_NAMES
     from ..turn.needs import needs_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .. import __version__
 from ..errors import ConfigError, FlexChatError, did_you_mean
 from ..plugin.contracts import Command
-from ..plugin.foreign import named
+from ..plugin.foreign import error_name
 from ..plugin.packages import package_with
 from .arguments import new_parser, parse, split_command
 from .commands import GROUPS, OWN
@@ -77,7 +77,7 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
         text = f"{error.filename or 'the system'}: {error.strerror or error}; run again with -v for the details"
     except Exception as error:  # noqa: BLE001  # the last line of defence
         status, trouble = FAILED, error
-        text = f"internal error: {named(error)}; run again with -v for the details"
+        text = f"internal error: {error_name(error)}; run again with -v for the details"
     terminal.end_line()
     if terminal.verbose:
         terminal.say("".join(traceback.format_exception(trouble)).rstrip(), "dim")

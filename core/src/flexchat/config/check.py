@@ -15,11 +15,11 @@ import attrs
 
 from ..domain import Profile
 from ..errors import Problem, did_you_mean
-from .document import MOST_PROBLEMS, Document, walk
+from .document import MOST_PROBLEMS, ConfigDocument, walk
 from .model import Config, own_keys
 from .own_variables import variable_problem
 from .patterns import FLAGS, LONGEST_MS, MISSING, PatternError, compile_pattern
-from .positions import Place
+from .positions import KeyPath
 from .reach import EarlierRules, contradiction, field_of, impossible_intent
 from .wording import is_secret_place, shortened, spoken_path, spoken_value
 
@@ -39,7 +39,7 @@ SHORTEST_WRITTEN_KEY = 12
 """Characters; a shorter "key" is what local servers are given, as "none" or "ollama"."""
 
 
-def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem], list[Problem]]:
+def check(document: ConfigDocument, tools: Collection[str] = ()) -> tuple[list[Problem], list[Problem]]:
     """Return the problems and the notes.
 
     Args:
@@ -55,7 +55,7 @@ def check(document: Document, tools: Collection[str] = ()) -> tuple[list[Problem
     return checker.problems, checker.notes
 
 
-def written_secrets(document: Document) -> Iterator[tuple[Place, str]]:
+def written_secrets(document: ConfigDocument) -> Iterator[tuple[KeyPath, str]]:
     """Yield the texts of llms, stores and tables of plugins whose key says that they are secrets."""
     of_plugins = document.data.keys() - own_keys(Config)
     for section in ("llms", "stores", *sorted(of_plugins)):
@@ -66,7 +66,7 @@ def written_secrets(document: Document) -> Iterator[tuple[Place, str]]:
                 yield place, value
 
 
-def keys_in_the_file(document: Document) -> list[Problem]:
+def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
     """Return a note for each secret that is written out instead of coming from the environment."""
     notes = []
     for place, _ in written_secrets(document):
@@ -80,7 +80,7 @@ def keys_in_the_file(document: Document) -> list[Problem]:
 class _Checker:
     """Goes through one document. Its state: the problems and notes found so far."""
 
-    def __init__(self, document: Document, tools: Collection[str]) -> None:
+    def __init__(self, document: ConfigDocument, tools: Collection[str]) -> None:
         self.problems: list[Problem] = []
         self.notes: list[Problem] = []
         self._intents_left = _MOST_INTENTS
@@ -107,7 +107,7 @@ class _Checker:
 
     def rules(self) -> None:
         """Check each rule, and that every one can be reached."""
-        earlier, places = EarlierRules(), list[Place]()
+        earlier, places = EarlierRules(), list[KeyPath]()
         for place, rule in self._rules:
             self._model_choice(place, rule)
             self._fallback_services(place, rule)
@@ -129,7 +129,7 @@ class _Checker:
             text = "nothing would answer a message that fits no rule: add a rule without 'match' at the end"
             self._problem(("responses",), text)
 
-    def _model_choice(self, place: Place, table: dict[str, Any]) -> None:
+    def _model_choice(self, place: KeyPath, table: dict[str, Any]) -> None:
         name = table.get("llm")
         if not isinstance(name, str) or not self._llms:
             return
@@ -140,7 +140,7 @@ class _Checker:
         if isinstance(llm, dict) and not table.get("model") and not llm.get("default_model"):
             self._problem(place, f"no model: write 'model' here, or 'default_model' in llms.{shortened(name)}")
 
-    def _fallback_services(self, place: Place, rule: dict[str, Any]) -> None:
+    def _fallback_services(self, place: KeyPath, rule: dict[str, Any]) -> None:
         names = rule.get("fallback")
         for index, name in enumerate(names if isinstance(names, list) else ()):
             here = (*place, "fallback", index)
@@ -154,7 +154,7 @@ class _Checker:
             elif name == rule.get("llm"):
                 self._note(here, f"{shortened(name)} cannot stand in for itself")
 
-    def _match(self, place: Place, match: dict[str, Any]) -> None:
+    def _match(self, place: KeyPath, match: dict[str, Any]) -> None:
         for key, wanted in match.items():
             here = (*place, key)
             if key not in MATCH_KEYS:
@@ -184,7 +184,7 @@ class _Checker:
             elif key == "collection":
                 self._collection(here, wanted)
 
-    def _collection(self, place: Place, wanted: str) -> None:
+    def _collection(self, place: KeyPath, wanted: str) -> None:
         """Note that no store has this collection, where each is pinned to one."""
         pinned = self._pinned
         if pinned and wanted not in pinned and None not in pinned:
@@ -192,7 +192,7 @@ class _Checker:
             known += ", …" if len(pinned) > _MOST_LISTED else ""
             self._note(place, f"only {known} is used (stores), so this rule never fits")
 
-    def _no_such_intent(self, place: Place, key: str, wanted: str) -> bool:
+    def _no_such_intent(self, place: KeyPath, key: str, wanted: str) -> bool:
         """Note that no message has an intent that meets this condition, and return whether that is so."""
         table = self._document.data.get("intent", {})
         categories = table.get("detection", {}) if isinstance(table, dict) else None
@@ -219,7 +219,7 @@ class _Checker:
         )
         return True
 
-    def _reach(self, place: Place, match: dict[str, Any], earlier: EarlierRules, places: list[Place]) -> None:
+    def _reach(self, place: KeyPath, match: dict[str, Any], earlier: EarlierRules, places: list[KeyPath]) -> None:
         """Say of a rule that it can never answer."""
         never = contradiction(match)
         if never is not None:
@@ -273,7 +273,7 @@ class _Checker:
             if problem:
                 self._problem(("variables", name), problem)
 
-    def _pattern(self, place: Place, pattern: str) -> None:
+    def _pattern(self, place: KeyPath, pattern: str) -> None:
         body, _, flags = pattern.rpartition("/")
         meant = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
         if body[:1] == "/" and len(body) > 1 and meant and not {*flags} <= {*FLAGS}:
@@ -293,7 +293,7 @@ class _Checker:
                 f"reference): one that takes more than {LONGEST_MS} ms is given up, and the rule does not fit",
             )
 
-    def _rule_tools(self, place: Place, tools: dict[str, Any]) -> None:
+    def _rule_tools(self, place: KeyPath, tools: dict[str, Any]) -> None:
         allowed = tools.get("allowed_tools")
         place = (*place, "allowed_tools")
         if not isinstance(allowed, list):
@@ -309,7 +309,7 @@ class _Checker:
         """Return what was probably meant, for those who will be told."""
         return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MOST_PROBLEMS else ""
 
-    def _unknown(self, place: Place, kind: str, name: str, known: Collection[str]) -> None:
+    def _unknown(self, place: KeyPath, kind: str, name: str, known: Collection[str]) -> None:
         if len(self.problems) >= MOST_PROBLEMS:
             self._problem(place, f"no {kind} is called '{shortened(name)}'")
             return
@@ -319,17 +319,17 @@ class _Checker:
         )
         self._problem(place, text)
 
-    def _problem(self, place: Place, text: str, at: Place | None = None) -> None:
+    def _problem(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
         self.problems.append(self._document.problem(place, text, at))
 
-    def _note(self, place: Place, text: str, at: Place | None = None) -> None:
+    def _note(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
         self.notes.append(self._document.problem(place, text, at))
 
     def _names(self, section: str) -> frozenset[str] | None:
         table = self._document.data.get(section, {})
         return frozenset(table) if isinstance(table, dict) else None
 
-    def _tables(self, *keys: str) -> list[tuple[Place, dict[str, Any]]]:
+    def _tables(self, *keys: str) -> list[tuple[KeyPath, dict[str, Any]]]:
         value: Any = self._document.data
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None

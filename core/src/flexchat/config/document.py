@@ -15,7 +15,7 @@ import attrs
 from ..domain.copies import copied
 from ..errors import ConfigError, Problem, did_you_mean, said_of_json
 from ..files import is_there, read_file
-from .positions import Place, locate_json, locate_toml
+from .positions import KeyPath, locate_json, locate_toml
 from .wording import printable, spoken_kind, spoken_path, spoken_value
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -32,7 +32,7 @@ def and_more(count: int) -> str:
 
 
 @attrs.frozen(kw_only=True)
-class Document:
+class ConfigDocument:
     """A configuration, read and not yet understood.
 
     Attributes:
@@ -47,13 +47,13 @@ class Document:
 
     source: str = ""
     data: dict[str, Any] = attrs.field(factory=dict)
-    lines: Mapping[Place, int] = attrs.field(factory=dict, repr=False)
+    lines: Mapping[KeyPath, int] = attrs.field(factory=dict, repr=False)
     folder: Path = attrs.field(factory=Path)
-    moved: Mapping[Place, Place] = attrs.field(factory=dict, repr=False)
+    moved: Mapping[KeyPath, KeyPath] = attrs.field(factory=dict, repr=False)
     problems: tuple[Problem, ...] = ()
     content: bytes = attrs.field(default=b"", repr=False)
 
-    def problem(self, place: Place, text: str, at: Place | None = None) -> Problem:
+    def problem(self, place: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
         """Return a problem with its path as the user wrote it and the line of that place or its nearest parent.
 
         Args:
@@ -63,13 +63,13 @@ class Document:
             path=spoken_path(self.written(place)), text=text, source=self.source, line=self.line(at or place)
         )
 
-    def line(self, place: Place) -> int | None:
+    def line(self, place: KeyPath) -> int | None:
         """Return the line of a place or of its nearest existing parent; None if there is none."""
         written = self.written(place)
         parents = (written[:length] for length in range(len(written), 0, -1))
         return next((self.lines[parent] for parent in parents if parent in self.lines), None)
 
-    def written(self, place: Place) -> Place:
+    def written(self, place: KeyPath) -> KeyPath:
         """Return where the file has what stands at a place now."""
         for length in range(len(place), 0, -1):
             if place[:length] in self.moved:
@@ -77,7 +77,7 @@ class Document:
         return place
 
 
-def read_document(path: str | Path) -> Document:
+def read_document(path: str | Path) -> ConfigDocument:
     """Read a .toml or .json file.
 
     Raises:
@@ -102,7 +102,7 @@ def read_content(path: str | Path) -> bytes:
         raise _failed(source, f"{error.strerror}{hint}") from None
 
 
-def parse_document(content: str | bytes, path: str | Path) -> Document:
+def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
     """Read a text, or the bytes of one, as the .toml or .json file of that path, which need not be there.
 
     Raises:
@@ -117,7 +117,7 @@ def parse_document(content: str | bytes, path: str | Path) -> Document:
         data = _parse_toml(text, source)
         lines, twice = locate_toml(text), []
     read = content if isinstance(content, bytes) else b""
-    document = Document(source=source, data=data, lines=lines, folder=Path(path).parent, content=read)
+    document = ConfigDocument(source=source, data=data, lines=lines, folder=Path(path).parent, content=read)
     problems = [
         document.problem(place, f"the key is written twice, first on line {first}; remove one of them")
         for place, first, _ in twice
@@ -125,18 +125,18 @@ def parse_document(content: str | bytes, path: str | Path) -> Document:
     return attrs.evolve(document, problems=(*problems, *_unusable_values(document)))
 
 
-def document_of(data: Mapping[str, Any]) -> Document:
+def document_of(data: Mapping[str, Any]) -> ConfigDocument:
     """Return a document for a mapping given in code.
 
     Raises:
         ConfigError: It is nested too deeply, or a key is not text.
     """
     _check_depth(data, "")
-    document = Document(data=copied(data))
+    document = ConfigDocument(data=copied(data))
     return attrs.evolve(document, problems=tuple(_unusable_values(document)))
 
 
-def walk(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+def walk(value: Any, place: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Yield everything below a value, each with its place."""
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
@@ -236,7 +236,7 @@ def _check_depth(data: Mapping[str, Any], source: str) -> None:
     raise _too_deep(source)
 
 
-def _unusable_values(document: Document) -> Iterator[Problem]:
+def _unusable_values(document: ConfigDocument) -> Iterator[Problem]:
     """Yield a problem for each value that cannot be said in JSON, and so to no model."""
     for place, value in walk(document.data):
         if isinstance(value, (datetime.date, datetime.time)):

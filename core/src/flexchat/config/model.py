@@ -12,7 +12,7 @@ from typing import Any, Literal
 import attrs
 
 from ..domain import Effort, Reasoning, ResponseFormat
-from .keys import key
+from ..domain.keys import key
 
 
 def own_keys(cls: type) -> frozenset[str]:

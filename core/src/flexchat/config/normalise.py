@@ -1,7 +1,8 @@
 """Configurations of the Node original, said in our words.
 
-Every other module knows one form only. What was written in another is moved where it belongs (Document.moved keeps its
-place in the file), and a note says where a meaning changed. A configuration in our own form gets no notes.
+Every other module knows one form only. What was written in another is moved where it belongs
+(ConfigDocument.moved keeps its place in the file), and a note says where a meaning changed. A configuration in our own
+form gets no notes.
 
 Source: the original's configuration reader; requirements C7, C8, C9, C23, C25.
 """
@@ -15,9 +16,9 @@ import attrs
 
 from ..domain.copies import copied
 from ..errors import Problem, did_you_mean
-from .document import Document
+from .document import ConfigDocument
 from .model import ToolEntry, own_keys
-from .positions import Place
+from .positions import KeyPath
 from .wording import quoted, spoken_path
 
 Table = dict[str, Any]
@@ -60,7 +61,7 @@ _UNUSED_LLM_KEYS = {
 _FLAT_KEYS = ("mock_response", "service", "url", "method", "headers", "params_mapping", "response_path", "retry")
 
 
-def normalise(document: Document) -> tuple[Document, list[Problem]]:
+def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     """Return the document in our form, and notes on what changed its meaning."""
     work = _Work(document)
     if "rag_services" in work.data:
@@ -91,15 +92,15 @@ def normalise(document: Document) -> tuple[Document, list[Problem]]:
 class _Work:
     """The data while it is being changed, what was moved, and the notes so far."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: ConfigDocument) -> None:
         self.data: Table = copied(document.data)
-        self.moved: dict[Place, Place] = {}
+        self.moved: dict[KeyPath, KeyPath] = {}
         self.notes: list[Problem] = []
         self._document = attrs.evolve(document, moved=self.moved)
 
-    def tables(self, pattern: Place) -> Iterator[tuple[Place, Table]]:
+    def tables(self, pattern: KeyPath) -> Iterator[tuple[KeyPath, Table]]:
         """Yield the tables at a pattern of keys, in which * stands for every key or index."""
-        found: list[tuple[Place, Any]] = [((), self.data)]
+        found: list[tuple[KeyPath, Any]] = [((), self.data)]
         for wanted in pattern:
             found = [
                 ((*place, key), item)
@@ -109,18 +110,18 @@ class _Work:
             ]
         return ((place, value) for place, value in found if isinstance(value, dict))
 
-    def note(self, place: Place, text: str, at: Place | None = None) -> None:
+    def note(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
         self.notes.append(self._document.problem(place, text, at))
 
-    def drop(self, table: Table, place: Place, key: str, text: str) -> None:
+    def drop(self, table: Table, place: KeyPath, key: str, text: str) -> None:
         del table[key]
         self.note(place, f"'{key}' of the Node original {text}", (*place, key))
 
-    def rename(self, table: Table, place: Place, old: str, new: str) -> None:
+    def rename(self, table: Table, place: KeyPath, old: str, new: str) -> None:
         table[new] = table.pop(old)
         self.came_from((*place, new), (*place, old))
 
-    def came_from(self, place: Place, origin: Place) -> None:
+    def came_from(self, place: KeyPath, origin: KeyPath) -> None:
         self.moved[place] = self._document.written(origin)
 
 
@@ -139,7 +140,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
     return list(enumerate(value)) if isinstance(value, list) else []
 
 
-def _drop_comments(work: _Work, pattern: Place, place: Place, table: Table) -> None:
+def _drop_comments(work: _Work, pattern: KeyPath, place: KeyPath, table: Table) -> None:
     """Remove ``comment``, ``_anything`` and null, which stands for "not set"."""
     for key in [*table]:
         a_name = pattern in _NAMES
@@ -161,16 +162,18 @@ def _is_old(work: _Work) -> bool:
     return any(store.get("provider") in ("chromadb-wrapper", "chromadb") for _, store in stores)
 
 
-def _rules_of(work: _Work) -> dict[str, list[tuple[Place, Table]]]:
+def _rules_of(work: _Work) -> dict[str, list[tuple[KeyPath, Table]]]:
     """Return the rules that name each LLM."""
-    found: dict[str, list[tuple[Place, Table]]] = {}
+    found: dict[str, list[tuple[KeyPath, Table]]] = {}
     for place, rule in work.tables(("responses", "*")):
         if isinstance(rule.get("llm"), str):
             found.setdefault(rule["llm"], []).append((place, rule))
     return found
 
 
-def _llm(work: _Work, place: Place, table: Table, rules: dict[str, list[tuple[Place, Table]]], *, old: bool) -> None:
+def _llm(
+    work: _Work, place: KeyPath, table: Table, rules: dict[str, list[tuple[KeyPath, Table]]], *, old: bool
+) -> None:
     provider = table.get("provider")
     if not isinstance(provider, str) or provider.lower() not in NODE_PROVIDERS:
         return
@@ -195,7 +198,7 @@ def _llm(work: _Work, place: Place, table: Table, rules: dict[str, list[tuple[Pl
             work.note((*place, "retries"), "0 meant 3 in the Node original; here it means no repetition")
 
 
-def _to_rules(work: _Work, place: Place, table: Table, rules: Iterable[tuple[Place, Table]], key: str) -> None:
+def _to_rules(work: _Work, place: KeyPath, table: Table, rules: Iterable[tuple[KeyPath, Table]], key: str) -> None:
     """Move a setting of an LLM to the rules that use it. The original read temperature there, max_tokens never."""
     if key == "max_tokens" and key in table:
         work.drop(table, place, key, f"is ignored: {_UNUSED_LLM_KEYS['maxTokens']}")
@@ -210,7 +213,7 @@ def _to_rules(work: _Work, place: Place, table: Table, rules: Iterable[tuple[Pla
                 work.came_from((*rule_place, key), (*place, key))
 
 
-def _tool(work: _Work, place: Place, table: Table) -> bool:
+def _tool(work: _Work, place: KeyPath, table: Table) -> bool:
     """Bring a flat definition into the canonical form: its type is that of the implementation (C9).
 
     Returns whether it was one.
@@ -244,7 +247,7 @@ def _first_of_each_name(work: _Work) -> None:
     if not isinstance(tools, dict) or not isinstance(registry, list):
         return
     kept: list[Any] = []
-    origins: dict[Place, Place] = {}
+    origins: dict[KeyPath, KeyPath] = {}
     names: set[str] = set()
     for index, entry in enumerate(registry):
         name, place = entry.get("name") if isinstance(entry, dict) else None, ("tools", "registry", index)

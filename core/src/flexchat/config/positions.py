@@ -12,7 +12,7 @@ import tomllib
 
 import attrs
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 """Where in a configuration: ("responses", 1, "model")."""
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
@@ -20,21 +20,21 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}:,\n]|[^\s\[\]{}:,"]+')
 
 @attrs.define
 class _Frame:
-    place: Place
+    place: KeyPath
     index: int | None  # None in an object
     keys: dict[str, int] = attrs.field(factory=dict)
     wants_key: bool = True
 
 
-def locate_json(text: str) -> tuple[dict[Place, int], list[tuple[Place, int, int]]]:
+def locate_json(text: str) -> tuple[dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
     """Return the line of every place, and the keys written twice: place, line of the first, line of the second.
 
     Of a key written twice the last counts, as for the parser.
     """
-    lines: dict[Place, int] = {}
-    twice: list[tuple[Place, int, int]] = []
+    lines: dict[KeyPath, int] = {}
+    twice: list[tuple[KeyPath, int, int]] = []
     stack: list[_Frame] = []
-    line, place = 1, ()  # type: int, Place
+    line, place = 1, ()  # type: int, KeyPath
     for token in _JSON_TOKEN.findall(text):
         top = stack[-1] if stack else None
         if token == "\n":
@@ -75,7 +75,7 @@ _VALUE = re.compile(
 )
 
 
-def locate_toml(text: str) -> dict[Place, int]:
+def locate_toml(text: str) -> dict[KeyPath, int]:
     """Return the line of every place: where a key, a header or an element is first written."""
     scanner = _TomlScanner(text.replace("\r\n", "\n"))
     try:
@@ -93,25 +93,25 @@ class _TomlScanner:
     """Walks once through a TOML text. Its state: how far it has come, and what it has found."""
 
     def __init__(self, text: str) -> None:
-        self.lines: dict[Place, int] = {}
+        self.lines: dict[KeyPath, int] = {}
         self._text = text
         self._at = 0
         self._newlines = [match.start() for match in re.finditer("\n", text)]
-        self._tables: dict[Place, int] = {}  # arrays of tables: how many tables so far
+        self._tables: dict[KeyPath, int] = {}  # arrays of tables: how many tables so far
 
     def document(self) -> None:
-        table: Place = ()
+        table: KeyPath = ()
         self._skip(_BLANK)
         while self._at < len(self._text):
             table = self._header() if self._text[self._at] == "[" else self._pair(table)
             self._skip(_BLANK)
 
-    def _header(self) -> Place:
+    def _header(self) -> KeyPath:
         """Read [a.b] or [[a.b]]; return the place of the table it opens."""
         brackets = 2 if self._text.startswith("[[", self._at) else 1
         start = self._at
         self._at += brackets
-        place: Place = ()
+        place: KeyPath = ()
         keys = self._dotted()
         for key in keys[:-1]:
             place = self._mark((*place, key), start)
@@ -126,7 +126,7 @@ class _TomlScanner:
             self._expect("]")
         return place
 
-    def _pair(self, table: Place) -> Place:
+    def _pair(self, table: KeyPath) -> KeyPath:
         """Read a.b = value; return the table it is in."""
         start, place = self._at, table
         for key in self._dotted():
@@ -146,7 +146,7 @@ class _TomlScanner:
                 return keys
             self._at += 1
 
-    def _value(self, place: Place) -> None:
+    def _value(self, place: KeyPath) -> None:
         opening = self._text[self._at : self._at + 1]
         if opening not in ("[", "{"):
             self._take(_VALUE)
@@ -168,7 +168,7 @@ class _TomlScanner:
                 raise _LostError
         self._at += 1
 
-    def _mark(self, place: Place, at: int) -> Place:
+    def _mark(self, place: KeyPath, at: int) -> KeyPath:
         if place not in self.lines:
             self.lines[place] = bisect.bisect_left(self._newlines, at) + 1
         return place

@@ -12,10 +12,10 @@ import attrs
 from ..domain.masking import MASK
 from ..errors import ConfigError, FlexChatError, Problem, did_you_mean
 from .check import check, keys_in_the_file, written_secrets
-from .document import MOST_PROBLEMS, Document, and_more, document_of, read_document
+from .document import MOST_PROBLEMS, ConfigDocument, and_more, document_of, read_document
 from .model import Config, own_keys
 from .normalise import normalise
-from .positions import Place
+from .positions import KeyPath
 from .structure import Flaw, structure
 from .variables import SHORTEST_SECRET, expand_variables
 from .wording import shortened, spoken_value
@@ -39,13 +39,13 @@ class ReadConfig:
 
     def __init__(
         self,
-        document: Document,
+        document: ConfigDocument,
         *,
-        written: Document,
+        written: ConfigDocument,
         problems: Collection[Problem] = (),
         notes: Collection[Problem] = (),
         secrets: frozenset[str] = frozenset(),
-        hidden: frozenset[Place] = frozenset(),
+        hidden: frozenset[KeyPath] = frozenset(),
         tools: Collection[str] = (),
         structured: tuple[Config | None, list[Flaw]] | None = None,
     ) -> None:
@@ -93,7 +93,7 @@ class ReadConfig:
         """What is remarkable and no error: a changed meaning, a rule that is never reached. As the problems."""
         return self._notes.told(self.document)
 
-    def tables(self, *place: str | int) -> Iterator[tuple[Place, dict[str, Any]]]:
+    def tables(self, *place: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
         """Yield the tables of a table or a list, each with its place; what is no table is passed over."""
         value: Any = self.document.data
         for key in place:
@@ -106,7 +106,7 @@ class ReadConfig:
             if isinstance(item, dict):
                 yield (*place, key), item
 
-    def settings(self, place: Place, core_keys: Collection[str], cls: type[T]) -> T | None:
+    def settings(self, place: KeyPath, core_keys: Collection[str], cls: type[T]) -> T | None:
         """Return a plugin's part of a table as its attrs class.
 
         What does not fit is added to the problems, and None is returned.
@@ -142,11 +142,11 @@ class ReadConfig:
         if table is not None and self.config is not None:
             self.config = attrs.evolve(self.config, tables={**self.config.tables, name: table})
 
-    def problem(self, place: Place, text: str) -> None:
+    def problem(self, place: KeyPath, text: str) -> None:
         """Add a problem; secrets in its text are masked."""
         self._add(self._problems, self.document.problem(place, text))
 
-    def note(self, place: Place, text: str) -> None:
+    def note(self, place: KeyPath, text: str) -> None:
         """Add a note; secrets in its text are masked."""
         self._add(self._notes, self.document.problem(place, text))
 
@@ -154,7 +154,7 @@ class ReadConfig:
         """Add a problem of another file, one that this configuration names; secrets in its text are masked."""
         self._add(self._problems, problem)
 
-    def attempt(self, place: Place, make: Callable[[], T]) -> T | None:
+    def attempt(self, place: KeyPath, make: Callable[[], T]) -> T | None:
         """Return what a plugin's code makes of its settings, or None; what it raises is added to the problems."""
         try:
             return make()
@@ -186,7 +186,7 @@ class ReadConfig:
             text = f"unknown key '{shortened(key)}'{hint}"
             self._add(self._problems, self.document.problem((), text, (key,)))
 
-    def _add_flaws(self, place: Place, flaws: list[Flaw]) -> None:
+    def _add_flaws(self, place: KeyPath, flaws: list[Flaw]) -> None:
         for flaw in flaws:
             at = None if flaw.at is None else (*place, *flaw.at)
             self._add(self._problems, self.document.problem((*place, *flaw.place), flaw.text, at))
@@ -216,7 +216,7 @@ class _Told:
         self._seen.add(problem)
         return before < len(self._seen) <= MOST_PROBLEMS
 
-    def told(self, document: Document) -> list[Problem]:
+    def told(self, document: ConfigDocument) -> list[Problem]:
         """Return them, with a sentence on those that are left out."""
         more = len(self._seen) - MOST_PROBLEMS
         return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]
@@ -230,7 +230,7 @@ def digest_of(content: bytes) -> str:
 
 
 def read_config(
-    source: str | Path | Document | ReadConfig | Mapping[str, Any],
+    source: str | Path | ConfigDocument | ReadConfig | Mapping[str, Any],
     *,
     environ: Mapping[str, str] | None = None,
     tools: Collection[str] = (),
@@ -250,7 +250,7 @@ def read_config(
     if isinstance(source, ReadConfig):
         return source._anew(tools)
     is_file = not isinstance(source, Mapping)
-    if isinstance(source, Document):
+    if isinstance(source, ConfigDocument):
         written = source
     else:
         written = document_of(source) if isinstance(source, Mapping) else read_document(source)

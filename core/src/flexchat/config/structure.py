@@ -18,7 +18,7 @@ from cattrs.gen import make_dict_structure_fn, override
 from ..errors import did_you_mean
 from .document import MOST_PROBLEMS
 from .model import Config, ConversationsTable, ImplementationEntry, LLMEntry, StoreEntry, own_keys
-from .positions import Place
+from .positions import KeyPath
 from .wording import is_secret_name, printable, shortened, spoken_kind, spoken_path, spoken_value
 
 T = TypeVar("T")
@@ -34,13 +34,13 @@ class Flaw:
         at: The place whose line counts, if it is another.
     """
 
-    place: Place
+    place: KeyPath
     text: str
-    at: Place | None = None
+    at: KeyPath | None = None
 
 
 def structure(
-    value: Any, cls: type[T], *, hidden: frozenset[Place] = frozenset(), beside: Iterable[str] = ()
+    value: Any, cls: type[T], *, hidden: frozenset[KeyPath] = frozenset(), beside: Iterable[str] = ()
 ) -> tuple[T | None, list[Flaw]]:
     """Return an instance of an attrs class for a table, or None and everything that is wrong with the table.
 
@@ -82,12 +82,12 @@ class _ItemsError(Exception):
 class _FlawFinder:
     """Takes the tree of errors apart. Its state: the flaws found so far."""
 
-    def __init__(self, hidden: frozenset[Place], beside: frozenset[str]) -> None:
+    def __init__(self, hidden: frozenset[KeyPath], beside: frozenset[str]) -> None:
         self.flaws: list[Flaw] = []
         self._hidden = hidden
         self._beside = beside
 
-    def collect(self, error: Exception, place: Place, *, secret: bool) -> None:
+    def collect(self, error: Exception, place: KeyPath, *, secret: bool) -> None:
         """Add what an error, and those inside it, say."""
         if isinstance(error, _WrongError):
             self._add(place, _wrong_text(error, secret or place in self._hidden))
@@ -109,7 +109,7 @@ class _FlawFinder:
                 text = f"KeyError: {error}"
             self._add(place, printable(text) or type(error).__name__)
 
-    def _fields(self, error: ClassValidationError, place: Place, secret: bool) -> None:
+    def _fields(self, error: ClassValidationError, place: KeyPath, secret: bool) -> None:
         fields = attrs.fields_dict(error.cl)
         of_fields, of_class = error.group_exceptions()
         for inner, note in of_fields:
@@ -123,7 +123,7 @@ class _FlawFinder:
             name = str(other).partition(" ")[0].strip("'\"")
             self.collect(other, (*place, name) if name in fields else place, secret=secret)
 
-    def _add(self, place: Place, text: str, at: Place | None = None) -> None:
+    def _add(self, place: KeyPath, text: str, at: KeyPath | None = None) -> None:
         self.flaws.append(Flaw(place=place, text=text, at=at))
 
 

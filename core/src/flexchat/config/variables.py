@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from ..errors import Problem
-from .document import Document
-from .positions import Place
+from .document import ConfigDocument
+from .positions import KeyPath
 
 SHORTEST_SECRET = 6
 """Characters; to mask a shorter value would blot out ordinary words."""
@@ -29,13 +29,13 @@ class Expanded:
         places: Texts that came, wholly or in part, from the environment: their values are not shown.
     """
 
-    document: Document
+    document: ConfigDocument
     problems: tuple[Problem, ...] = ()
     secrets: frozenset[str] = frozenset()
-    places: frozenset[Place] = frozenset()
+    places: frozenset[KeyPath] = frozenset()
 
 
-def expand_variables(document: Document, environ: Mapping[str, str]) -> Expanded:
+def expand_variables(document: ConfigDocument, environ: Mapping[str, str]) -> Expanded:
     """Replace ``${NAME}`` and ``${NAME:-default}`` in every text; ``$${`` stands for ``${``. Keys stay as they are.
 
     The default is taken where the variable is not set or empty, as in a shell. Everything else stays as it is
@@ -43,9 +43,9 @@ def expand_variables(document: Document, environ: Mapping[str, str]) -> Expanded
     """
     problems: list[Problem] = []
     secrets: set[str] = set()
-    places: set[Place] = set()
+    places: set[KeyPath] = set()
 
-    def expand(value: Any, place: Place) -> Any:
+    def expand(value: Any, place: KeyPath) -> Any:
         if isinstance(value, dict):
             return {key: expand(item, (*place, key)) for key, item in value.items()}
         if isinstance(value, list):
@@ -54,7 +54,7 @@ def expand_variables(document: Document, environ: Mapping[str, str]) -> Expanded
             return value
         return _PLACEHOLDER.sub(lambda found: replacement(found, place), value)
 
-    def replacement(found: re.Match[str], place: Place) -> str:
+    def replacement(found: re.Match[str], place: KeyPath) -> str:
         if found["escaped"]:
             return "$"
         name, default = found["name"], found["default"]

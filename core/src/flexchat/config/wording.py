@@ -9,7 +9,7 @@ import math
 import re
 from typing import Any
 
-from .positions import Place
+from .positions import KeyPath
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -17,7 +17,7 @@ _SECRET_WORDS = {"apikey", "authorization", "cookie", "credential", "credentials
 _SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
 
-def spoken_path(place: Place) -> str:
+def spoken_path(place: KeyPath) -> str:
     """Return a place as users read it: ``responses[1].tools.allowed_tools[0]``."""
     parts = [f"[{key}]" if isinstance(key, int) else f".{_spoken_key(key)}" for key in place]
     return "".join(parts).removeprefix(".")
@@ -80,7 +80,7 @@ def is_secret_name(name: str) -> bool:
     )
 
 
-def is_secret_place(place: Place) -> bool:
+def is_secret_place(place: KeyPath) -> bool:
     """Return whether a place is, or is inside, something whose name says that it is a secret."""
     return any(isinstance(key, str) and is_secret_name(key) for key in place)
 

@@ -10,7 +10,7 @@ LONGEST_TEXT = 500
 LONGEST_CODE = 200
 
 
-def parsed(body: bytes) -> object:
+def refusal_data(body: bytes) -> object:
     """Return an error's body as JSON data, or as text if it is none."""
     try:
         return from_bytes(body)
@@ -18,7 +18,7 @@ def parsed(body: bytes) -> object:
         return body.decode("utf-8", "replace")
 
 
-def shortened(text: str, mask: Callable[[str], str], longest: int = LONGEST_TEXT) -> str:
+def refusal_text(text: str, mask: Callable[[str], str], longest: int = LONGEST_TEXT) -> str:
     """Return a service's words in one line of at most ``longest`` characters, without keys.
 
     It is masked before it is cut to that length, so that no cut runs through a key; and cut roughly before that, as

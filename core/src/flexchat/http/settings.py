@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
-
-def key(help: str, *, secret: bool = False, **rest: Any) -> Any:
-    """Return an attrs field with its description, for the config's schema; a secret is masked in every text."""
-    return attrs.field(metadata={"help": help, "secret": secret}, **rest)
-
-
-def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    """Refuse, as an attrs validator, what is no http or https address of a server."""
-    if not value.startswith(("http://", "https://")):
-        raise ValueError(f"{attribute.name} must start with http:// or https://")
-    try:
-        parts = urllib.parse.urlsplit(value)
-        usable = bool(parts.hostname) and parts.port != 0 and not any(c.isspace() for c in value)
-    except ValueError:  # brackets that do not match, a port beyond 65535
-        usable = False
-    if not usable:
-        raise ValueError(f"{attribute.name} is no address of a server")
-
-
-def secret_key(help: str) -> Any:
-    """Return the field of a service's key. Keys come out of files and environments with a line break behind them."""
-    return key(help, default=None, converter=_stripped, validator=_sendable, repr=False, secret=True)
-
-
-def _stripped(value: str | None) -> str | None:
-    return value.strip() or None if isinstance(value, str) else value
-
-
-def _sendable(instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
-    if value and not (value.isascii() and value.isprintable()):
-        raise ValueError(f"{attribute.name} contains a line break or a character no key has: copy it again")
+from ..domain.keys import key
 
 
 def _positive(instance: object, attribute: attrs.Attribute[Any], value: float) -> None:

@@ -51,7 +51,7 @@ class contained:
         else:
             meant = is_meant(error)
         if not meant:
-            raise ForeignError(told(error)) from error
+            raise ForeignError(error_text(error)) from error
 
 
 def is_meant(error: BaseException) -> bool:
@@ -79,19 +79,19 @@ def is_being_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what an exception says, for people and models: never nothing, and never another exception."""
     if isinstance(error, SystemExit):
-        return f"it tried to end the program ({named(error)})"
+        return f"it tried to end the program ({error_name(error)})"
     if isinstance(error, asyncio.CancelledError):
-        return f"it was cancelled, though the turn was not ({named(error)})"
+        return f"it was cancelled, though the turn was not ({error_name(error)})"
     if not isinstance(error, Exception):
-        return f"it raised {named(error)}"
+        return f"it raised {error_name(error)}"
     # A KeyError's text alone is just the key.
-    return named(error) if isinstance(error, KeyError) else _text(error) or type(error).__name__
+    return error_name(error) if isinstance(error, KeyError) else _text(error) or type(error).__name__
 
 
-def named(error: BaseException) -> str:
+def error_name(error: BaseException) -> str:
     """Return an exception's class and what it says: ``KeyError: 'city'``."""
     text = _text(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -25,7 +25,7 @@ from ..domain import (
 from ..domain.events import HAPPENINGS
 from ..errors import RequestRefusedError
 from .call import Call, PluginStep
-from .foreign import contained, told
+from .foreign import contained, error_text
 
 log = logging.getLogger(__name__)
 
@@ -222,4 +222,4 @@ async def _told(call: HookCall, hook: str, facts: object) -> None:
     try:
         await call(facts)
     except Exception as error:
-        log.exception("plugin %s: %s failed: %s", call.plugin, hook, told(error))
+        log.exception("plugin %s: %s failed: %s", call.plugin, hook, error_text(error))

@@ -29,7 +29,7 @@ from .contracts import (
     RerankerType,
     ToolHandler,
 )
-from .foreign import ForeignError, contained, named
+from .foreign import ForeignError, contained, error_name
 from .hooks import HookCall, Hooks
 from .records import PluginReport, Records, spoken_name
 
@@ -446,4 +446,4 @@ def _records(plugin: object, hook: str, cls: type) -> list[Any]:
 
 def _one_line(error: BaseException) -> str:
     raised = error.__cause__ if isinstance(error, ForeignError) else None
-    return " ".join(named(raised or error).split())
+    return " ".join(error_name(raised or error).split())

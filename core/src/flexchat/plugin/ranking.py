@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .foreign import contained, told
+from .foreign import contained, error_text
 
 if TYPE_CHECKING:
     from .contracts import Reranker
@@ -47,6 +47,6 @@ async def reranked(reranker: Reranker, query: str, passages: Sequence[str], *, s
         if len(scores) != len(passages) or not all(math.isfinite(score) for score in scores):
             raise ValueError(f"it gave {len(scores)} scores for {len(passages)} passages, or one that is no number")
     except Exception as error:  # noqa: BLE001  whatever a reranker raises: the hits are good without it
-        log.warning("%s: hits keep their order, as the reranker failed: %s", store, told(error))
+        log.warning("%s: hits keep their order, as the reranker failed: %s", store, error_text(error))
         return places
     return sorted(places, key=lambda place: -scores[place])

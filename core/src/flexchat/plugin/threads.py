@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .foreign import named
+from .foreign import error_name
 
 STILL_RUNNING = "it may still be running"
 """Note on the CancelledError of a function whose thread goes on."""
@@ -39,7 +39,7 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
             result = context.run(function, *args)
         except (StopIteration, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError) as caught:
             # A future refuses the first; the others mean something else on the event loop, and here only trouble.
-            error = RuntimeError(f"the tool raised {named(caught)}")
+            error = RuntimeError(f"the tool raised {error_name(caught)}")
         except BaseException as caught:  # noqa: BLE001  raised where the tool is awaited
             error = caught
         try:

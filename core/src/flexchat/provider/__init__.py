@@ -19,6 +19,57 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..domain import (
+        AnswerEnd,
+        AssistantMessage,
+        AssistantPart,
+        ChatEvent,
+        ChatOptions,
+        ChatResult,
+        Embeddings,
+        MediaPart,
+        Message,
+        ModelInfo,
+        OpaquePart,
+        ProviderData,
+        Reasoning,
+        ReasoningDelta,
+        ReasoningPart,
+        RefusalPart,
+        ResponseFormat,
+        RewrittenSchema,
+        SchemaDialect,
+        SchemaNote,
+        SystemMessage,
+        TextDelta,
+        TextPart,
+        ToolCall,
+        ToolCallDelta,
+        ToolCallEnd,
+        ToolCallStart,
+        ToolDefinition,
+        ToolMessage,
+        Usage,
+        UserMessage,
+        events_of,
+        result_of,
+    )
+    from ..domain.events import CharacterJoiner
+    from ..domain.keys import key, secret_key, web_address
+    from ..domain.text import storable
+    from ..errors import (
+        ContentFilterError,
+        ContextLengthError,
+        ModelNotFoundError,
+        ProviderAuthError,
+        ProviderConnectionError,
+        ProviderError,
+        ProviderOverloadedError,
+        ProviderProtocolError,
+        ProviderRateLimitError,
+        ProviderRequestError,
+        ProviderTimeoutError,
+    )
     from ..http.answer_shape import (
         FirstAnswer,
         WireIds,
@@ -32,71 +83,106 @@ if TYPE_CHECKING:
         object_of,
         objects_of,
         text_in,
+        type_name,
     )
-    from ..http.settings import HttpSettings, key, secret_key, web_address
+    from ..http.client import HttpAnswer, HttpClient, Timeouts
+    from ..http.deadline import Deadline
+    from ..http.ndjson import NdjsonDecoder
+    from ..http.refusal import LONGEST_CODE, refusal_data, refusal_text
+    from ..http.retry_after import retry_after_s, should_retry
+    from ..http.settings import HttpSettings
+    from ..http.sse import SseDecoder
     from ..http.time_left import TimeLeft
-    from ..plugin import (
-        AnswerEnd,
-        AssistantMessage,
-        AssistantPart,
-        ChatEvent,
-        ChatOptions,
+    from ..http.wire_json import finite, from_bytes, to_bytes, to_text, utf8
+    from ..plugin.contracts import (
         ChatProvider,
-        ChatResult,
-        ContentFilterError,
-        ContextLengthError,
         EmbeddingProvider,
-        Embeddings,
-        MediaPart,
-        Message,
-        ModelInfo,
-        ModelNotFoundError,
-        OpaquePart,
-        ProviderAuthError,
-        ProviderConnectionError,
-        ProviderData,
-        ProviderError,
-        ProviderOverloadedError,
-        ProviderProtocolError,
-        ProviderRateLimitError,
-        ProviderRequestError,
-        ProviderTimeoutError,
         ProviderType,
-        Reasoning,
-        ReasoningDelta,
-        ReasoningPart,
-        RefusalPart,
-        ResponseFormat,
-        RewrittenSchema,
-        SchemaDialect,
-        SchemaNote,
+        StandInProvider,
         StreamingProvider,
-        SystemMessage,
-        TextDelta,
-        TextPart,
-        ToolCall,
-        ToolCallDelta,
-        ToolCallEnd,
-        ToolCallStart,
-        ToolDefinition,
-        ToolMessage,
+        ToolEncoder,
         ToolsOrFormatProvider,
-        Usage,
-        UserMessage,
-        events_of,
-        hookimpl,
-        result_of,
     )
+    from ..plugin.foreign import error_name, error_text
+    from ..plugin.hookspecs import hookimpl
+    from ..plugin.threads import run_in_thread
+    from ..schema.rewrite import rewrite
     from .body import Body
     from .building import AnswerParts, usage_of
     from .embedding import Batches
-    from .history import History, Ids, Said, WireTools, leading_instructions, short_id
+    from .history import History, Ids, Said, WireTools, leading_instructions, replayed, short_id
     from .options import said, unsaid, unsaid_media
-    from .reading import NDJSON, SSE, SSE_DONE, Answer, AnswerReader, Decoder, Framing, Reported, Unreadable
+    from .reading import (
+        NDJSON,
+        SSE,
+        SSE_DONE,
+        Answer,
+        AnswerReader,
+        Decoder,
+        Framing,
+        RefusableAnswer,
+        Reported,
+        Unreadable,
+    )
     from .refusals import Refusals, Report, Row, read_report, said_in, word_in
     from .service import Key, Refusal, Service, Write
 
 _HOMES = {
+    "flexchat.domain": (
+        "AnswerEnd",
+        "AssistantMessage",
+        "AssistantPart",
+        "ChatEvent",
+        "ChatOptions",
+        "ChatResult",
+        "Embeddings",
+        "MediaPart",
+        "Message",
+        "ModelInfo",
+        "OpaquePart",
+        "ProviderData",
+        "Reasoning",
+        "ReasoningDelta",
+        "ReasoningPart",
+        "RefusalPart",
+        "ResponseFormat",
+        "RewrittenSchema",
+        "SchemaDialect",
+        "SchemaNote",
+        "SystemMessage",
+        "TextDelta",
+        "TextPart",
+        "ToolCall",
+        "ToolCallDelta",
+        "ToolCallEnd",
+        "ToolCallStart",
+        "ToolDefinition",
+        "ToolMessage",
+        "Usage",
+        "UserMessage",
+        "events_of",
+        "result_of",
+    ),
+    "flexchat.domain.events": ("CharacterJoiner",),
+    "flexchat.domain.keys": (
+        "key",
+        "secret_key",
+        "web_address",
+    ),
+    "flexchat.domain.text": ("storable",),
+    "flexchat.errors": (
+        "ContentFilterError",
+        "ContextLengthError",
+        "ModelNotFoundError",
+        "ProviderAuthError",
+        "ProviderConnectionError",
+        "ProviderError",
+        "ProviderOverloadedError",
+        "ProviderProtocolError",
+        "ProviderRateLimitError",
+        "ProviderRequestError",
+        "ProviderTimeoutError",
+    ),
     "flexchat.http.answer_shape": (
         "FirstAnswer",
         "WireIds",
@@ -110,14 +196,49 @@ _HOMES = {
         "object_of",
         "objects_of",
         "text_in",
+        "type_name",
     ),
-    "flexchat.http.settings": (
-        "HttpSettings",
-        "key",
-        "secret_key",
-        "web_address",
+    "flexchat.http.client": (
+        "HttpAnswer",
+        "HttpClient",
+        "Timeouts",
     ),
+    "flexchat.http.deadline": ("Deadline",),
+    "flexchat.http.ndjson": ("NdjsonDecoder",),
+    "flexchat.http.refusal": (
+        "LONGEST_CODE",
+        "refusal_data",
+        "refusal_text",
+    ),
+    "flexchat.http.retry_after": (
+        "retry_after_s",
+        "should_retry",
+    ),
+    "flexchat.http.settings": ("HttpSettings",),
+    "flexchat.http.sse": ("SseDecoder",),
     "flexchat.http.time_left": ("TimeLeft",),
+    "flexchat.http.wire_json": (
+        "finite",
+        "from_bytes",
+        "to_bytes",
+        "to_text",
+        "utf8",
+    ),
+    "flexchat.plugin.contracts": (
+        "ChatProvider",
+        "EmbeddingProvider",
+        "ProviderType",
+        "StandInProvider",
+        "StreamingProvider",
+        "ToolEncoder",
+        "ToolsOrFormatProvider",
+    ),
+    "flexchat.plugin.foreign": (
+        "error_name",
+        "error_text",
+    ),
+    "flexchat.plugin.hookspecs": ("hookimpl",),
+    "flexchat.plugin.threads": ("run_in_thread",),
     "flexchat.provider.body": ("Body",),
     "flexchat.provider.building": (
         "AnswerParts",
@@ -130,6 +251,7 @@ _HOMES = {
         "Said",
         "WireTools",
         "leading_instructions",
+        "replayed",
         "short_id",
     ),
     "flexchat.provider.options": (
@@ -143,6 +265,7 @@ _HOMES = {
         "Decoder",
         "Framing",
         "NDJSON",
+        "RefusableAnswer",
         "Reported",
         "SSE",
         "SSE_DONE",
@@ -162,20 +285,22 @@ _HOMES = {
         "Service",
         "Write",
     ),
+    "flexchat.schema.rewrite": ("rewrite",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for."""
-    if name not in __all__:
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME_OF.get(name, "flexchat.plugin")), name)
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 
 
 __all__ = [
+    "LONGEST_CODE",
     "NDJSON",
     "SSE",
     "SSE_DONE",
@@ -187,18 +312,22 @@ __all__ = [
     "AssistantPart",
     "Batches",
     "Body",
+    "CharacterJoiner",
     "ChatEvent",
     "ChatOptions",
     "ChatProvider",
     "ChatResult",
     "ContentFilterError",
     "ContextLengthError",
+    "Deadline",
     "Decoder",
     "EmbeddingProvider",
     "Embeddings",
     "FirstAnswer",
     "Framing",
     "History",
+    "HttpAnswer",
+    "HttpClient",
     "HttpSettings",
     "Ids",
     "Key",
@@ -206,6 +335,7 @@ __all__ = [
     "Message",
     "ModelInfo",
     "ModelNotFoundError",
+    "NdjsonDecoder",
     "OpaquePart",
     "ProviderAuthError",
     "ProviderConnectionError",
@@ -220,6 +350,7 @@ __all__ = [
     "Reasoning",
     "ReasoningDelta",
     "ReasoningPart",
+    "RefusableAnswer",
     "Refusal",
     "RefusalPart",
     "Refusals",
@@ -232,16 +363,20 @@ __all__ = [
     "SchemaDialect",
     "SchemaNote",
     "Service",
+    "SseDecoder",
+    "StandInProvider",
     "StreamingProvider",
     "SystemMessage",
     "TextDelta",
     "TextPart",
     "TimeLeft",
+    "Timeouts",
     "ToolCall",
     "ToolCallDelta",
     "ToolCallEnd",
     "ToolCallStart",
     "ToolDefinition",
+    "ToolEncoder",
     "ToolMessage",
     "ToolsOrFormatProvider",
     "Unreadable",
@@ -251,7 +386,11 @@ __all__ = [
     "WireTools",
     "Write",
     "WrongShape",
+    "error_name",
+    "error_text",
     "events_of",
+    "finite",
+    "from_bytes",
     "hookimpl",
     "key",
     "known_count",
@@ -264,15 +403,27 @@ __all__ = [
     "object_of",
     "objects_of",
     "read_report",
+    "refusal_data",
+    "refusal_text",
+    "replayed",
     "result_of",
+    "retry_after_s",
+    "rewrite",
+    "run_in_thread",
     "said",
     "said_in",
     "secret_key",
     "short_id",
+    "should_retry",
+    "storable",
     "text_in",
+    "to_bytes",
+    "to_text",
+    "type_name",
     "unsaid",
     "unsaid_media",
     "usage_of",
+    "utf8",
     "web_address",
     "word_in",
 ]

@@ -25,7 +25,7 @@ from ..errors import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from ..http.refusal import LONGEST_CODE, shortened
+from ..http.refusal import LONGEST_CODE, refusal_text
 from ..http.retry_after import retry_after_s, should_retry
 
 _STATUS = re.compile(r"[45][0-9]{2}")
@@ -229,7 +229,7 @@ class Refusals:
         error_class, sentence, more = KINDS[row.kind]
         said = {
             "host": host,
-            "text": shortened(report.text, mask) or "no reason given",
+            "text": refusal_text(report.text, mask) or "no reason given",
             "model": model or "the model",
             "path": path[1:],
             "key": self.key,
@@ -258,4 +258,4 @@ class Refusals:
 
     @staticmethod
     def _short(word: str, mask: Callable[[str], str]) -> str | None:
-        return shortened(word, mask, LONGEST_CODE) or None  # gateways put whole sentences there
+        return refusal_text(word, mask, LONGEST_CODE) or None  # gateways put whole sentences there

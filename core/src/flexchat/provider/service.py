@@ -13,7 +13,7 @@ from ..domain.events import AnswerEnd, ChatEvent, result_of
 from ..errors import ProviderAuthError, ProviderError
 from ..http.answer_shape import WrongShape
 from ..http.client import HttpAnswer, HttpClient, HttpStream, Timeouts
-from ..http.refusal import parsed
+from ..http.refusal import refusal_data
 from ..http.settings import HttpSettings
 from ..http.time_left import TimeLeft
 from ..http.wire_json import from_bytes
@@ -121,7 +121,7 @@ class Service:
                 came = await self.http.post(path, sent.content, timeout_s=left())
                 reader = self._reader(answer, came, path, model)
                 if came.status >= 400:
-                    refusal = Refusal(came.status, parsed(came.body))
+                    refusal = Refusal(came.status, refusal_data(came.body))
                     if (again := await _written(body, refusal)) is not None:
                         sent = again
                         continue
@@ -148,7 +148,7 @@ class Service:
                 async with self.http.stream(path, sent.content, timeout_s=left()) as came:
                     reader = self._reader(answer, came, path, model)
                     if came.status >= 400:
-                        refusal = Refusal(came.status, parsed(await came.read()))
+                        refusal = Refusal(came.status, refusal_data(await came.read()))
                         if (again := await _written(body, refusal)) is not None:
                             sent = again
                             continue
@@ -232,7 +232,7 @@ class Service:
             self.check_key()
             came = await self.http.send(method, path, content, timeout_s=timeout_s)
             if came.status >= 400:
-                raise self._failed(parsed(came.body), came.status, came.headers, path, model)
+                raise self._failed(refusal_data(came.body), came.status, came.headers, path, model)
             try:
                 value = from_bytes(came.body)
             except ValueError as error:

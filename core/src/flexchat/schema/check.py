@@ -89,11 +89,11 @@ class ArgumentChecker:
 
     def _asked(self, params: Mapping[str, Any]) -> CheckedArguments:
         from .coerce import changes, mended
-        from .engine import Engine
+        from .engine import SchemaEngine
 
         if self._engine is None:
-            self._engine = Engine(self._schema)
-        engine: Engine = self._engine
+            self._engine = SchemaEngine(self._schema)
+        engine: SchemaEngine = self._engine
         engine.start()
         plain = params if isinstance(params, dict) else dict(params)
         current, errors = plain, engine.errors(plain)

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from .wording import Path, branches, label, quoted
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .engine import SchemaEngine
 
 _NOTHING = object()
 _ABSENT = object()
 
 
-def mended(value: Any, errors: Sequence[Any], engine: Engine) -> Any:
+def mended(value: Any, errors: Sequence[Any], engine: SchemaEngine) -> Any:
     """Return a copy in which the texts that caused errors are read as what they spell; value itself if none are.
 
     The copy need not be valid: the caller checks it again, and again mends what a text inside a text holds.
@@ -56,7 +56,7 @@ def changes(before: Any, after: Any, path: Path = ()) -> Iterator[str]:
         yield f"{label(path)}: {quoted(before)} read as {quoted(after)}"
 
 
-def _reading(error: Any, engine: Engine) -> Any:
+def _reading(error: Any, engine: SchemaEngine) -> Any:
     value, keyword = error.instance, error.validator
     if engine.is_null_for_absent(error):
         return _ABSENT

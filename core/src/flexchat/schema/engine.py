@@ -32,7 +32,7 @@ class TooMuchWorkError(Exception):
     """Checking these arguments would take too many steps."""
 
 
-class Engine:
+class SchemaEngine:
     """A validator for one schema, which schema.limits has accepted."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ import attrs
 from ..domain import Implementation, ToolDefinition
 from ..errors import did_you_mean
 from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
-from ..plugin.foreign import named
+from ..plugin.foreign import error_name
 from ..plugin.threads import run_in_thread
 from ..schema.from_function import FunctionDescription, bind, describe_function
 
@@ -168,7 +168,7 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
     try:
         described = _imported(settings.function).description.parameters
     except Exception as error:  # noqa: BLE001  importing a module runs it: anything may come
-        return f"function '{settings.function}' cannot be used: {named(error)}"
+        return f"function '{settings.function}' cannot be used: {error_name(error)}"
     known, given = described["properties"], tool.parameters.get("properties", {})
     for name in given:
         if name not in known:

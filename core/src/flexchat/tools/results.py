@@ -15,7 +15,7 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.text import scrub
-from ..plugin.foreign import contained, told
+from ..plugin.foreign import contained, error_text
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def as_json(value: Any) -> tuple[Any, str]:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
         # Python's own words for an integer that it does not write name a function of Python.
-        why = "an integer has too many digits" if "set_int_max_str_digits" in str(error) else told(error)
+        why = "an integer has too many digits" if "set_int_max_str_digits" in str(error) else error_text(error)
         raise ValueError(f"the tool returned something that is not JSON: {why}") from error
     return json.loads(text), text
 
@@ -52,7 +52,7 @@ def json_facts(facts: Mapping[str, Any], tool: str) -> dict[str, Any]:
             with contained():
                 held[key] = as_json(value)[0]
         except Exception as error:  # noqa: BLE001  a plugin's data
-            log.warning("tool %s: the fact %r is left out: %s", tool, key, told(error))
+            log.warning("tool %s: the fact %r is left out: %s", tool, key, error_text(error))
     return held
 
 

@@ -12,14 +12,14 @@ from ..config.model import ImplementationEntry, own_keys
 from ..domain import Implementation, ToolDefinition
 from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType
-from ..plugin.foreign import named
+from ..plugin.foreign import error_name
 from ..plugin.host import PluginHost
 from .handler_settings import handler_with_settings, keys_of, structured_settings
 from .python_function import PYTHON
 from .registry import ToolRegistry
 
 if TYPE_CHECKING:
-    from ..config.positions import Place
+    from ..config.positions import KeyPath
     from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
 
 log = logging.getLogger(__name__)
@@ -80,8 +80,12 @@ def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
 
 
 def _entry_trouble(
-    reading: ReadConfig, host: PluginHost, place: Place, table: Mapping[str, Any], structured: dict[int, Implementation]
-) -> tuple[Place, str] | None:
+    reading: ReadConfig,
+    host: PluginHost,
+    place: KeyPath,
+    table: Mapping[str, Any],
+    structured: dict[int, Implementation],
+) -> tuple[KeyPath, str] | None:
     """Return where and why an entry cannot be used; None if it can, or if core's or the type's keys are wrong."""
     implementation, name = table.get("implementation"), table.get("name")
     if any(not isinstance(table.get(key) or "", str) for key in _TEXTS):
@@ -120,7 +124,7 @@ def _entry_trouble(
     return None if refusal is None else (inside, refusal)
 
 
-def _offered_trouble(host: PluginHost, place: Place, table: Mapping[str, Any]) -> tuple[Place, str] | None:
+def _offered_trouble(host: PluginHost, place: KeyPath, table: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
     name = table["name"]
     if name not in host.tools.by_name:
         own = "" if name in host.tools.conflicts else "; a tool of your own needs an 'implementation'"
@@ -144,7 +148,7 @@ def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host
     try:
         refusal = kind.check(settings, tool, host.handlers.by_name) if kind.check is not None else None
     except Exception as error:  # noqa: BLE001  a plugin's code may raise anything, and the tool cannot be used
-        return f"its check failed: {named(error)}"
+        return f"its check failed: {error_name(error)}"
     if refusal:
         # Who is named goes by C9; a handler that two plugins offer is held by neither, so that its type found none.
         handler = (kind.name, getattr(settings, "handler", None) or tool.handler or tool.name)
@@ -165,7 +169,7 @@ def _missing_store(kind: ImplementationType, settings: Any, reading: ReadConfig)
     return None
 
 
-def _note_left_out(reading: ReadConfig, place: Place, rule: Mapping[str, Any], left_out: Any) -> None:
+def _note_left_out(reading: ReadConfig, place: KeyPath, rule: Mapping[str, Any], left_out: Any) -> None:
     tools = rule.get("tools")
     allowed = tools.get("allowed_tools") if isinstance(tools, Mapping) else None
     for index, name in enumerate(allowed if isinstance(allowed, list) else ()):

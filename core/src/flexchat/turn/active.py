@@ -34,7 +34,7 @@ from .clock import Clock
 from .phase_log import PhaseLog
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    from .engine import TurnEngine
     from .rounds import CallRound
 
 DEEPEST = 5
@@ -82,7 +82,7 @@ class ActiveTurn:
     """
 
     info: TurnInfo
-    engine: Engine
+    engine: TurnEngine
     request: ChatRequest
     clock: Clock
     sink: Sink

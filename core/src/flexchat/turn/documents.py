@@ -14,7 +14,7 @@ from ..config.model import StoreEntry
 from ..domain import ChatRequest, CollectionChoice, CollectionHits, RagResults, RetrievalHits
 from ..errors import FlexChatError, RetrievalError
 from ..plugin.contracts import Retriever
-from ..plugin.foreign import named
+from ..plugin.foreign import error_name
 from .asking import in_time
 from .phase_log import PhaseNotes
 from .topic import Topic, reason
@@ -115,7 +115,7 @@ class DocumentCollector:
 
     def _failed(self, what: str, error: Exception, notes: PhaseNotes) -> None:
         known = isinstance(error, FlexChatError | TimeoutError)
-        text = f"retrieval: {what} was left out: {reason(error) if known else named(error)}"
+        text = f"retrieval: {what} was left out: {reason(error) if known else error_name(error)}"
         notes.warn(text)
         log.warning("%s", notes.mask(text))
         if not known:

@@ -25,7 +25,7 @@ from .routing import Router
 log = logging.getLogger(__name__)
 
 
-class Engine:
+class TurnEngine:
     """Begins turns. It holds no state of any of them.
 
     Attributes:

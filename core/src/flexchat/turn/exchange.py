@@ -14,7 +14,7 @@ import attrs
 from ..domain import AnswerEnd, ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, TextDelta
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from ..plugin.contracts import ChatProvider
-from ..plugin.foreign import ForeignError, contained, named
+from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, Candidates
@@ -164,7 +164,7 @@ async def _answered(
         except Exception as error:
             if is_answer:
                 raise  # a provider's bug: whoever writes it wants to see it as it is
-            raise _broken(llm, request.model, named(error)) from error
+            raise _broken(llm, request.model, error_name(error)) from error
         else:
             if streams and not llm.streams:
                 if result.content and not is_quiet:

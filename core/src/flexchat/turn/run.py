@@ -34,7 +34,7 @@ from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn
 from .answer import answer, first_request
 from .citations import citations_of
-from .engine import Engine
+from .engine import TurnEngine
 from .keeping import Keep
 from .matching import RuleVerdict, each_verdict
 from .tasks import end
@@ -265,7 +265,7 @@ async def _waited_for(work: asyncio.Future[Any], seconds: float) -> bool:
 _KEEPING: set[asyncio.Future[Turn]] = set()
 
 
-async def explain(engine: Engine, request: ChatRequest, listeners: tuple[Listener, ...] = ()) -> Explanation:
+async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Listener, ...] = ()) -> Explanation:
     """Run the phases up to the choice of a rule, and say why it is chosen.
 
     The plugins are told of these phases and of the requests to models, under a turn id of its own, but of no turn that
@@ -291,7 +291,7 @@ async def explain(engine: Engine, request: ChatRequest, listeners: tuple[Listene
     )
 
 
-async def preview(engine: Engine, request: ChatRequest) -> ModelRequest:
+async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
     """Run the phases up to the choice of a rule, and return the request to the model that would answer.
 
     The plugins are told as by explain; a gate is not asked, since it may count what is sent.
@@ -310,7 +310,7 @@ async def preview(engine: Engine, request: ChatRequest) -> ModelRequest:
         return first_request(turn)
 
 
-async def _verdicts(engine: Engine, profile: Profile) -> tuple[RuleVerdict, ...]:
+async def _verdicts(engine: TurnEngine, profile: Profile) -> tuple[RuleVerdict, ...]:
     """Return what is said of each rule; others are served meanwhile, and of many who ask one at a time."""
     found: list[RuleVerdict] = []
     async with engine.explaining:

@@ -6,23 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
-from flexchat.http.answer_shape import (
-    WireIds,
-    WrongShape,
-    known_count,
-    known_number,
-    known_text,
-    list_in,
-    objects_of,
-    text_in,
-)
-from flexchat.http.wire_json import finite, from_bytes, to_text, utf8
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     AssistantPart,
     ChatEvent,
-    ChatResult,
     OpaquePart,
     ProviderData,
     ReasoningDelta,
@@ -30,11 +19,22 @@ from flexchat.plugin import (
     RefusalPart,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
     Usage,
+    WireIds,
+    WrongShape,
+    finite,
+    from_bytes,
+    known_count,
+    known_number,
+    known_text,
+    list_in,
+    objects_of,
+    text_in,
+    to_text,
+    utf8,
 )
 
 from .finish import cuts_off, finish_reason, why_it_ended

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from flexchat.http.refusal import LONGEST_CODE, shortened
-from flexchat.http.retry_after import retry_after_s, should_retry
-from flexchat.plugin import (
+from flexchat.provider import (
+    LONGEST_CODE,
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -22,6 +21,9 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    refusal_text,
+    retry_after_s,
+    should_retry,
 )
 
 _STATUS = {
@@ -83,13 +85,13 @@ def service_error(
     report = _report(body)
     if status is None or status < 400:
         status = _STATUS.get(report.type)
-    text = shortened(report.text, mask) or "no reason given"
+    text = refusal_text(report.text, mask) or "no reason given"
     known: dict[str, Any] = {
         "provider": "anthropic",
         "model": model,
         "status": status,
-        "code": shortened(report.type, mask, LONGEST_CODE) or None,
-        "request_id": headers.get("request-id") or shortened(report.request_id, mask, LONGEST_CODE) or None,
+        "code": refusal_text(report.type, mask, LONGEST_CODE) or None,
+        "request_id": headers.get("request-id") or refusal_text(report.request_id, mask, LONGEST_CODE) or None,
         "retry_after_s": retry_after_s(headers) or None,
     }
     error = _classified(report, status, text, host, known)

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
 import attrs
-from flexchat.http.wire_json import finite, to_bytes, utf8
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     MediaPart,
     Message,
@@ -26,9 +26,11 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
+    finite,
+    to_bytes,
+    utf8,
 )
 
 SCOPE = "anthropic"

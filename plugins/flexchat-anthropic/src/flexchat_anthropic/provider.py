@@ -9,19 +9,20 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from urllib.parse import quote
 
 import httpx
-from flexchat.http.client import HttpClient, Timeouts
-from flexchat.http.refusal import parsed
-from flexchat.http.time_left import TimeLeft
-from flexchat.http.wire_json import from_bytes
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
-    ChatResult,
+    HttpClient,
     Message,
     ModelInfo,
     ProviderAuthError,
     ProviderError,
+    TimeLeft,
+    Timeouts,
+    from_bytes,
+    refusal_data,
     result_of,
 )
 
@@ -97,11 +98,11 @@ class AnthropicProvider:
                 return result_of([event async for event in self._streamed(messages, model, options, limit, left)])
             sent = self._writer.body(messages, model, options, max_tokens=limit)
             answer = await self._http.post(self._path("messages"), sent.content, timeout_s=left())
-            if answer.status == 400 and is_about_thinking(parsed(answer.body)):
+            if answer.status == 400 and is_about_thinking(refusal_data(answer.body)):
                 sent = self._without_thinking(messages, model, options, limit)
                 answer = await self._http.post(self._path("messages"), sent.content, timeout_s=left())
             if answer.status >= 400:
-                raise self._failed(answer.status, answer.headers, model, parsed(answer.body))
+                raise self._failed(answer.status, answer.headers, model, refusal_data(answer.body))
             stream = self._reader(answer.headers, model)
             if answer.headers.get("content-type", "").startswith("text/event-stream"):
                 return result_of([*stream.feed(answer.body), *stream.end()]).warned(sent.warnings)
@@ -134,7 +135,7 @@ class AnthropicProvider:
             page = f"&after_id={quote(after, safe='')}" if after else ""
             answer = await self._http.get(self._path(f"models?limit=1000{page}"))
             if answer.status >= 400:
-                raise self._failed(answer.status, answer.headers, None, parsed(answer.body))
+                raise self._failed(answer.status, answer.headers, None, refusal_data(answer.body))
             try:
                 found = read_models(from_bytes(answer.body))
             except ValueError as error:
@@ -158,7 +159,7 @@ class AnthropicProvider:
         while True:
             async with self._http.stream(self._path("messages"), sent.content, timeout_s=left()) as answer:
                 if answer.status >= 400:
-                    report = parsed(await answer.read())
+                    report = refusal_data(await answer.read())
                     if is_first and answer.status == 400 and is_about_thinking(report):
                         is_first, sent = False, self._without_thinking(messages, model, options, limit, stream=True)
                         continue
@@ -189,7 +190,7 @@ class AnthropicProvider:
                 return FALLBACK_MAX_TOKENS  # the request itself will say what is wrong
             if answer.status == 429 or answer.status >= 500:
                 return FALLBACK_MAX_TOKENS
-            found = longest_answer(parsed(answer.body)) if answer.status < 400 else None
+            found = longest_answer(refusal_data(answer.body)) if answer.status < 400 else None
             self._limits[model] = found or FALLBACK_MAX_TOKENS
         return self._limits[model]
 

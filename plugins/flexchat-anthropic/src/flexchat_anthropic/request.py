@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.http.wire_json import to_bytes, to_text
-from flexchat.plugin import ChatOptions, Message, ProviderRequestError, ResponseFormat
+from flexchat.provider import ChatOptions, Message, ProviderRequestError, ResponseFormat, to_bytes, to_text
 
 from .dialects import STRICT
 from .messages import MessagesWriter, container_of, instructions_of, lacks_thinking

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import SchemaDialect, ToolDefinition
+from flexchat.plugin import ToolDefinition
+from flexchat.provider import SchemaDialect
 
 from .dialects import LOOSE, STRICT
 
@@ -68,7 +69,7 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
 
 def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
     """Return a schema in a dialect's words; None where it cannot be said in them."""
-    from flexchat.schema.rewrite import rewrite  # every command loads this module, few need that one
+    from flexchat.provider import rewrite  # every command loads this module, few need that one
 
     return rewrite(schema, dialect).schema
 

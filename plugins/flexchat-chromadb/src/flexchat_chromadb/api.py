@@ -8,12 +8,13 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin import ProviderError, RetrievalError
+from flexchat.provider import ProviderError
+from flexchat.store import RetrievalError
 
 from .config import Auth, WrapperConfig
 
 if TYPE_CHECKING:
-    from flexchat.http.client import HttpAnswer, HttpClient
+    from flexchat.provider import HttpAnswer, HttpClient
 
 _AGAIN = frozenset({429, 502, 503, 504})
 """Statuses after which the same request may succeed. Not 500: the wrapper says it of wrong requests too."""
@@ -48,7 +49,7 @@ class WrapperApi:
         Raises:
             WrapperError: It refused, did not answer, or not with JSON data.
         """
-        from flexchat.http.wire_json import to_bytes
+        from flexchat.provider import to_bytes
 
         data = to_bytes(body) if body is not None else b""
         retry = self._config.retry
@@ -71,7 +72,7 @@ class WrapperApi:
 
     def _client(self) -> HttpClient:
         if self._http is None:
-            from flexchat.http.client import HttpClient, Timeouts
+            from flexchat.provider import HttpClient, Timeouts
 
             config, total_s = self._config, 2 * self._config.timeout / 1000
             sent = _auth_headers(config.auth) | {name.lower(): value for name, value in config.headers.items()}
@@ -87,9 +88,9 @@ class WrapperApi:
 
     def _read(self, answer: HttpAnswer) -> Any:
         """Return an answer's data. An unhealthy wrapper says 200 and a list of the answer and the status it meant."""
-        from flexchat.http.refusal import parsed
+        from flexchat.provider import refusal_data
 
-        data, status = parsed(answer.body), answer.status
+        data, status = refusal_data(answer.body), answer.status
         if isinstance(data, list) and len(data) == 2 and isinstance(data[1], int) and data[1] >= 400:
             data, status = data
         if status >= 400:
@@ -99,10 +100,10 @@ class WrapperApi:
         return data
 
     def _said(self, data: Any) -> str:
-        from flexchat.http.refusal import shortened
+        from flexchat.provider import refusal_text
 
         detail = data.get("detail", data.get("error", data)) if isinstance(data, dict) else data
-        return shortened(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"
+        return refusal_text(detail if isinstance(detail, str) else str(detail), self._client().mask) or "without a word"
 
     def _failed(self, text: str, status: int | None) -> WrapperError:
         # What the shared client calls base_url and timeout_s has the original's names here.

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 import attrs
-from flexchat.http.settings import key as setting
-from flexchat.http.settings import secret_key, web_address
+from flexchat.provider import web_address
+from flexchat.store import key as setting
+from flexchat.store import secret_key
 
 
 def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import Collection, Document, RetrievalError, storable
+from flexchat.store import Collection, Document, RetrievalError, storable
 
 ID_FIELD = "flexchat_id"
 DIGEST_FIELD = "flexchat_digest"

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import attrs
-from flexchat.plugin import AllOf, Compare, Condition
+from flexchat.store import AllOf, Compare, Condition
 
 _LARGEST = 2.0**53
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import DocumentStoreType, hookimpl
+from flexchat.plugin import hookimpl
+from flexchat.store import DocumentStoreType
 
 from .config import WrapperConfig
 from .store import WrapperStore

@@ -16,7 +16,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from flexchat.plugin import (
+from flexchat.store import (
     Collection,
     Document,
     DocumentStoreContext,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from flexchat.plugin import Document, Retriever, ToolHandler
+from flexchat.plugin import ToolHandler
+from flexchat.store import Document, Retriever
 from flexchat_testing import HandlerConformance, ImplementationConformance, RetrieverConformance
 
 from .implementation import INTERNAL

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import attrs
-from flexchat.files import located, open_file
-from flexchat.plugin import (
+from flexchat.store import (
     Collection,
     Document,
     DocumentStoreContext,
@@ -25,6 +24,8 @@ from flexchat.plugin import (
     UnknownCollectionError,
     Where,
     holds,
+    located,
+    open_file,
     read_filter,
 )
 

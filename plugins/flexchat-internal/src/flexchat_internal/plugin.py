@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import DocumentStoreType, ImplementationType, ToolDefinition, ToolHandler, hookimpl
+from flexchat.plugin import ImplementationType, ToolDefinition, ToolHandler, hookimpl
+from flexchat.store import DocumentStoreType
 
 from .implementation import INTERNAL
 from .memory_retriever import MemoryConfig, MemoryRetriever

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import Document, Implementation, RetrievalHits, Retriever, ToolContext, ToolDefinition, ToolHandler
-from flexchat.plugin.foreign import told
+from flexchat.plugin import Implementation, ToolContext, ToolDefinition, ToolHandler
+from flexchat.store import Document, RetrievalHits, Retriever, error_text
 
 DEFAULT_RESULTS = 5
 MOST_RESULTS = 20
@@ -113,7 +113,7 @@ def _entry(result: Result) -> dict[str, Any]:
 
 
 def _reason(error: Exception) -> str:
-    return told(error)
+    return error_text(error)
 
 
 RAG_QUERY = ToolHandler(kind="internal", name="rag_query", call=rag_query)

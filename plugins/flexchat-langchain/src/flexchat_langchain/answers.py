@@ -6,17 +6,23 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_count, known_text, list_in, object_in, objects_of, text_in
-from flexchat.http.wire_json import finite
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     AssistantPart,
     ProviderData,
     ReasoningPart,
     RefusalPart,
     TextPart,
-    ToolCall,
     Usage,
+    WrongShape,
+    finite,
+    known_count,
+    known_text,
+    list_in,
+    object_in,
+    objects_of,
+    text_in,
 )
 from langchain_core.messages import AIMessage, AIMessageChunk
 

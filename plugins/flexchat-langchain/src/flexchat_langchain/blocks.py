@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import attrs
-from flexchat.http.answer_shape import WrongShape, text_in
-from flexchat.http.wire_json import utf8
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantPart,
     MediaPart,
     OpaquePart,
@@ -19,7 +18,9 @@ from flexchat.plugin import (
     ReasoningPart,
     RefusalPart,
     TextPart,
-    ToolCall,
+    WrongShape,
+    text_in,
+    utf8,
 )
 
 SCOPE = "langchain"

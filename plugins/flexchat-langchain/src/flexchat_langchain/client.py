@@ -11,22 +11,38 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-from flexchat import ChatRequest, FlexChat, ToolCall, ToolCallRecord
-from flexchat.calls.manager import ToolLike, ToolManager
-from flexchat.config.model import Config, LimitsTable
-from flexchat.domain import ChatOptions, ChatResult, ModelRequestFinished, ModelRequestStarted
-from flexchat.domain.masking import Mask
-from flexchat.errors import ChatRequestError, FlexChatError, RequestRefusedError, UnknownNameError, did_you_mean
-from flexchat.events.feed import Feed
-from flexchat.llms.llm import Llms
-from flexchat.plugin import ModelRequest
-from flexchat.plugin.foreign import told
-from flexchat.turn.active import ActiveTurn
-from flexchat.turn.answer import TOO_MANY_CALLS
-from flexchat.turn.engine import Engine
-from flexchat.turn.next_step import NextStep, next_step, why_no_answer
-from flexchat.turn.rounds import rounds
-from flexchat.turn.run import in_turn, read
+from flexchat import (
+    ChatRequest,
+    ChatRequestError,
+    FlexChat,
+    ModelRequestFinished,
+    ModelRequestStarted,
+    RequestRefusedError,
+    ToolCall,
+    ToolCallRecord,
+)
+from flexchat.host import (
+    TOO_MANY_CALLS,
+    ActiveTurn,
+    Config,
+    Feed,
+    LimitsTable,
+    Llms,
+    Mask,
+    NextStep,
+    ToolLike,
+    ToolManager,
+    TurnEngine,
+    UnknownNameError,
+    did_you_mean,
+    in_turn,
+    next_step,
+    read_turn,
+    rounds,
+    why_no_answer,
+)
+from flexchat.plugin import ChatResult, FlexChatError, ModelRequest
+from flexchat.provider import ChatOptions, error_text
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -103,7 +119,7 @@ class LangChainClient:
         self.max_iterations = max_iterations or self.tools.get_max_iterations()
         limits = executor.config.limits if isinstance(executor, FlexChat) else LimitsTable()
         hooks = executor.hooks if isinstance(executor, FlexChat) else None
-        self._engine = Engine(Config(limits=limits), Llms(), self.tools, hooks=hooks)
+        self._engine = TurnEngine(Config(limits=limits), Llms(), self.tools, hooks=hooks)
         self._prompt = prompt
         self._mask = Mask(secrets_of(vars(chat_model)))
         self._bound: dict[tuple[str, ...], Any] = {}
@@ -167,7 +183,7 @@ class LangChainClient:
         async def work(turn: ActiveTurn) -> None:
             feed.put(await dialogue.answer())
 
-        async with contextlib.aclosing(read(turn, feed, contextvars.copy_context(), work)) as events:
+        async with contextlib.aclosing(read_turn(turn, feed, contextvars.copy_context(), work)) as events:
             async for event in events:
                 if isinstance(event, AIMessageChunk | ToolMessage | ClientAnswer):
                     yield event
@@ -410,5 +426,5 @@ def _chat_model(class_path: str, extra: str, model: str, settings: dict[str, Any
     try:
         return make_model(load_class(class_path, settings), model, {}, settings)
     except Exception as error:  # noqa: BLE001  an SDK may refuse them too, and its error may show a key
-        text = Mask(secrets_of(settings))(told(error))
+        text = Mask(secrets_of(settings))(error_text(error))
     raise ValueError(text)

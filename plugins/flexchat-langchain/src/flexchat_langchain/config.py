@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.http.settings import HttpSettings, key
+from flexchat.plugin import key
+from flexchat.provider import HttpSettings
 
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _seconds = attrs.fields(HttpSettings).timeout_s.validator

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape
 from flexchat.http.answer_stream import wrong_shape
-from flexchat.http.refusal import shortened
-from flexchat.http.retry_after import retry_after_s
-from flexchat.plugin import (
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -21,6 +18,9 @@ from flexchat.plugin import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
+    WrongShape,
+    refusal_text,
+    retry_after_s,
 )
 
 # Names of exception classes, of any package: those of the OpenAI, Anthropic, Ollama, Mistral, Groq, Cohere, AWS and
@@ -90,7 +90,7 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
     headers = _headers(response)
     said = _said(error)
     shown = _message(getattr(error, "body", None)) or said
-    text = shortened("a web page" if shown.lstrip().startswith("<") else shown, mask) or type(error).__name__
+    text = refusal_text("a web page" if shown.lstrip().startswith("<") else shown, mask) or type(error).__name__
     known: dict[str, Any] = {
         "provider": "langchain",
         "model": model,

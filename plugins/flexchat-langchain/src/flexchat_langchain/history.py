@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, assert_never
 
-from flexchat.http.wire_json import finite, from_bytes, to_bytes
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     AssistantPart,
     Message,
@@ -14,9 +14,11 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
+    finite,
+    from_bytes,
+    to_bytes,
 )
 from langchain_core import messages as lc
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler
-from flexchat.plugin.threads import run_in_thread
+from flexchat.plugin import ImplementationType, ToolContext, ToolDefinition, ToolHandler, run_in_thread
 
 
 @attrs.frozen(kw_only=True)

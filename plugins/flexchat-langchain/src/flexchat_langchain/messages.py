@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
-from flexchat.http.wire_json import finite
-from flexchat.plugin import (
+from flexchat.host import message_from_dict, message_to_dict
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     MediaPart,
     Message,
@@ -18,11 +19,9 @@ from flexchat.plugin import (
     RefusalPart,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
-    message_from_dict,
-    message_to_dict,
+    finite,
 )
 from langchain_core import messages as lc
 

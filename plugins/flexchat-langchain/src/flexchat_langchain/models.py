@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from importlib.metadata import packages_distributions
 from typing import Any
 
-from flexchat.domain.masking import secrets_of_environment
-from flexchat.errors import did_you_mean
-from flexchat.plugin.foreign import named
+from flexchat.host import did_you_mean, secrets_of_environment
+from flexchat.provider import error_name
 from langchain_core.language_models import BaseChatModel
 from pydantic import AliasChoices, SecretStr, ValidationError
 
@@ -44,7 +43,7 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
             todo = did_you_mean(package, packages_distributions()) or f": pip install {package.replace('_', '-')}"
         raise ValueError(f"class_path: {module_name} cannot be imported ({error}){todo}") from None
     except Exception as error:  # noqa: BLE001  whatever a module does when it is imported
-        raise ValueError(f"class_path: importing {module_name} failed: {named(error)}") from None
+        raise ValueError(f"class_path: importing {module_name} failed: {error_name(error)}") from None
     found = getattr(module, name, None)
     if found is None:
         raise ValueError(f"class_path: {module_name} has no {name}{did_you_mean(name, dir(module))}")

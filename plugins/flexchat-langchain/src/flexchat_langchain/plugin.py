@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
+from flexchat.plugin import ImplementationType, hookimpl
+from flexchat.provider import ChatProvider, ProviderType
 
 from .config import LangChainConfig
 from .implementation import LANGCHAIN

@@ -8,22 +8,21 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
-from flexchat.domain.masking import Mask
-from flexchat.http.answer_shape import known_text
-from flexchat.http.deadline import Deadline
-from flexchat.plugin import (
+from flexchat.host import Mask
+from flexchat.plugin import ChatResult, run_in_thread
+from flexchat.provider import (
     AnswerEnd,
     ChatEvent,
     ChatOptions,
-    ChatResult,
+    Deadline,
     Message,
     ModelInfo,
     ProviderError,
     ProviderProtocolError,
     ProviderRequestError,
     ProviderTimeoutError,
+    known_text,
 )
-from flexchat.plugin.threads import run_in_thread
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat import AssistantMessage, Message, ToolDefinition, UserMessage
-from flexchat.domain.history import repair_history
-from flexchat.errors import ChatRequestError, did_you_mean
-from flexchat.plugin import Implementation, message_from_dict
-from flexchat.tools.python_function import answered_by
+from flexchat import AssistantMessage, ChatRequestError, Message, ToolDefinition, UserMessage
+from flexchat.host import answered_by, did_you_mean, message_from_dict, repair_history
+from flexchat.plugin import Implementation
 from langchain_core.messages import AIMessage, BaseMessage
 
 from .messages import CARRIED, from_langchain

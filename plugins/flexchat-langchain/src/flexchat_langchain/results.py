@@ -12,9 +12,7 @@ from typing import Any
 
 import attrs
 from flexchat import ToolCall, ToolResult
-from flexchat.domain import new_call_id
-from flexchat.errors import with_hint
-from flexchat.tools.results import for_the_model
+from flexchat.host import for_the_model, new_call_id, with_hint
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 
 from .answers import sound

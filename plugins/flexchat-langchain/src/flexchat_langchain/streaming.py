@@ -7,18 +7,22 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from flexchat.http.answer_shape import WrongShape, known_text, list_in, objects_of, text_in
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatEvent,
     ReasoningDelta,
     ReasoningPart,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    WrongShape,
+    known_text,
+    list_in,
+    objects_of,
+    text_in,
 )
 from langchain_core.messages import AIMessage, AIMessageChunk
 

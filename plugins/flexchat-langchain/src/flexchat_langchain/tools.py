@@ -8,11 +8,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from flexchat import FlexChat, ToolCall, ToolDefinition, ToolResult
-from flexchat.domain import new_call_id
-from flexchat.errors import ToolDefinitionError, UnknownNameError, did_you_mean
-from flexchat.plugin import Implementation
-from flexchat.plugin.call import Call
-from flexchat.plugin.current import current_info
+from flexchat.host import ToolDefinitionError, UnknownNameError, current_info, did_you_mean, new_call_id
+from flexchat.plugin import Call, Implementation
 from langchain_core.tools import BaseTool, Tool, ToolException
 from pydantic import PrivateAttr
 

@@ -13,6 +13,7 @@ from flexchat import (
     ChatRequest,
     FlexChat,
     Message,
+    NoMatchingRuleError,
     SystemMessage,
     TextDelta,
     ToolCall,
@@ -24,11 +25,8 @@ from flexchat import (
     TurnFinished,
     Usage,
 )
-from flexchat.config.model import ResponseRule, RuleTools
-from flexchat.errors import NoMatchingRuleError
-from flexchat.plugin import TextPart, message_to_dict
-from flexchat.tools.results import for_the_model
-from flexchat.turn.template import substitute_variables
+from flexchat.host import ResponseRule, RuleTools, for_the_model, message_to_dict, substitute_variables
+from flexchat.provider import TextPart
 
 from .messages import CARRIED
 from .questions import INSIDE, METADATA, TurnInput

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.plugin import ProviderRequestError, storable
-from flexchat.plugin.foreign import named
+from flexchat.provider import ProviderRequestError, error_name, storable
 
 from .config import MODEL
 
@@ -103,7 +102,7 @@ def _load() -> Model:
     except ProviderRequestError:
         raise
     except Exception as error:  # ONNX Runtime's errors have no common class but this
-        raise _failed(f"ONNX Runtime cannot load the model ({named(error)})") from error
+        raise _failed(f"ONNX Runtime cannot load the model ({error_name(error)})") from error
 
 
 def model_file() -> Path:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     ChatOptions,
-    ChatResult,
     Embeddings,
     Message,
     ModelInfo,
@@ -19,8 +19,8 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
     Usage,
+    error_name,
 )
-from flexchat.plugin.foreign import named
 
 from .config import DIMENSIONS, LONGEST, MODEL
 from .model import Encoded, loaded_model
@@ -109,7 +109,7 @@ def _read(text: str) -> Encoded:
         raise
     except Exception as error:
         raise ProviderRequestError(
-            f"minilm: ONNX Runtime failed ({named(error)})", provider="minilm", model=MODEL
+            f"minilm: ONNX Runtime failed ({error_name(error)})", provider="minilm", model=MODEL
         ) from error
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from flexchat.plugin import ChatProvider, ImplementationType, ProviderType, hookimpl
+from flexchat.plugin import ImplementationType, hookimpl
+from flexchat.provider import ChatProvider, ProviderType
 
 from .implementation import MOCK
 from .rehearsal import RehearsalConfig

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from flexchat.plugin import ToolCall, ToolMessage
+from flexchat.plugin import ToolCall
+from flexchat.provider import ToolMessage
 from flexchat_mock.rehearsal.compose_answer import from_plan, from_results
 from flexchat_mock.rehearsal.plan import Step, Tool
 

@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from flexchat.domain import Document
-from flexchat.plugin import ChatOptions, SystemMessage, UserMessage
+from flexchat import Document
+from flexchat.provider import ChatOptions, SystemMessage, UserMessage
 from flexchat.turn.template import rag_context
 from flexchat_mock.rehearsal.passages import from_passages, read_passages
 from flexchat_mock.rehearsal.provider import HONESTY, answer

@@ -8,14 +8,14 @@ import pytest
 from flexchat import FlexChat
 from flexchat.assembly import installed_plugins
 from flexchat.cli.zero_config import zero_config
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
     SystemMessage,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallEnd,
     ToolMessage,
     UserMessage,

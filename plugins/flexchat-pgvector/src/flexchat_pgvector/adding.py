@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 import psycopg
-from flexchat.plugin import Embedder, FlexChatError, RetrievalError, Source, UnknownCollectionError
+from flexchat.plugin import FlexChatError
+from flexchat.store import Embedder, RetrievalError, Source, UnknownCollectionError
 from psycopg import sql
 
 from .collections import StoredCollection, known_collection, lock_collection

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import attrs
-from flexchat.plugin import Collection, RetrievalError, UnknownCollectionError
+from flexchat.store import Collection, RetrievalError, UnknownCollectionError
 
 from .connections import Connection, Connections
 from .rows import SOURCE_FIELD, TITLE_FIELD

@@ -12,7 +12,7 @@ import os
 import unittest
 from pathlib import Path
 
-from flexchat.plugin import ConversationStore, DocumentStore, DocumentStoreContext
+from flexchat.store import ConversationStore, DocumentStore, DocumentStoreContext
 from flexchat_testing import ConversationStoreConformance, DocumentStoreConformance
 
 from .config import PgvectorConfig, PostgresqlConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from flexchat.plugin import (
+from flexchat.store import (
     ConversationInfo,
     ConversationTurn,
     StorageError,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 import attrs
-from flexchat.plugin import (
+from flexchat.store import (
     Collection,
     Document,
     DocumentStoreContext,

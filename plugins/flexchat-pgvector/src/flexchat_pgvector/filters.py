@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from flexchat.plugin import AllOf, AnyOf, Compare, Condition, storable
+from flexchat.store import AllOf, AnyOf, Compare, Condition, storable
 from psycopg import sql
 
 _OPERATORS = {"$gt": sql.SQL(">"), "$gte": sql.SQL(">="), "$lt": sql.SQL("<"), "$lte": sql.SQL("<=")}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from flexchat.plugin import (
+from flexchat.plugin import hookimpl
+from flexchat.store import (
     ConversationStore,
     ConversationStoreType,
     DocumentStore,
     DocumentStoreContext,
     DocumentStoreType,
-    hookimpl,
 )
 
 from .config import PgvectorConfig, PostgresqlConfig

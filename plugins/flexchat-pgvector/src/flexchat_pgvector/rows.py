@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import Document, RetrievalError, Source, storable
+from flexchat.store import Document, RetrievalError, Source, storable
 
 from .filters import facts
 

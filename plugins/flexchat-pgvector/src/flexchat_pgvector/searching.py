@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import Embedder, FlexChatError, RetrievalError
+from flexchat.plugin import FlexChatError
+from flexchat.store import Embedder, RetrievalError
 from psycopg import sql
 
 from .adding import LONGEST_INDEXED

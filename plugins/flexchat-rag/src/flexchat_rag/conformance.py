@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flexchat.plugin import DocumentStore, DocumentStoreContext
+from flexchat.store import DocumentStore, DocumentStoreContext
 from flexchat_testing import DocumentStoreConformance
 
 from .config import SqliteConfig

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, DocumentStoreContext, DocumentStoreType, Retriever, hookimpl
+from flexchat.plugin import Command, hookimpl
+from flexchat.store import DocumentStoreContext, DocumentStoreType, Retriever
 
 from . import commands
 from .config import SqliteConfig

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
-from flexchat.files import located
-from flexchat.plugin import (
+from flexchat.store import (
     Collection,
     Document,
     DocumentStoreContext,
@@ -18,12 +17,13 @@ from flexchat.plugin import (
     RetrievalHits,
     Source,
     Where,
+    data_folder,
+    error_text,
+    located,
     read_filter,
     reranked,
     storable,
 )
-from flexchat.plugin.foreign import told
-from flexchat.storage import data_folder
 
 from .config import SqliteConfig
 from .store.filling import (
@@ -243,8 +243,10 @@ class SqliteStore:
             rows = await asyncio.to_thread(_checked, vectors, 1, self._embedder.name)
         except Exception as error:  # whatever an embedder raises
             if self._config.search == "vector" or not terms_of(text):
-                raise RetrievalError(f"{self._name}: no vector could be made of the question: {told(error)}") from error
-            _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, told(error))
+                raise RetrievalError(
+                    f"{self._name}: no vector could be made of the question: {error_text(error)}"
+                ) from error
+            _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, error_text(error))
             return None
         vector: Floats = rows[0]
         return vector

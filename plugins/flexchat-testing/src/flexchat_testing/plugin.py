@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flexchat.plugin import Command, ProviderType, hookimpl
+from flexchat.plugin import Command, hookimpl
+from flexchat.provider import ProviderType
 
 from . import commands, scripted_config
 from .tool_format import encode_tools

@@ -8,9 +8,7 @@ from typing import Any
 import attrs
 from flexchat.plugin import (
     AppInfo,
-    ChatOptions,
     ChatResult,
-    Message,
     ModelRequest,
     PhaseRecord,
     ToolCall,
@@ -20,6 +18,7 @@ from flexchat.plugin import (
     TurnInfo,
     hookimpl,
 )
+from flexchat.provider import ChatOptions, Message
 
 
 @attrs.frozen

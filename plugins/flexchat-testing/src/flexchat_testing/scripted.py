@@ -7,16 +7,15 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from typing import Any, TypeAlias
 
 import attrs
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatEvent,
     ChatOptions,
-    ChatResult,
     Message,
     ModelInfo,
     ProviderRequestError,
     TextPart,
-    ToolCall,
     events_of,
 )
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import attrs
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult
+from flexchat.provider import (
     ChatOptions,
     ChatProvider,
-    ChatResult,
     ContentFilterError,
     ContextLengthError,
     Message,

@@ -5,15 +5,8 @@ import unittest
 
 import attrs
 import pytest
-from flexchat.plugin import (
-    ConversationInfo,
-    StorageError,
-    ToolMessage,
-    UnknownConversationError,
-    storable,
-    turn_from_json,
-    turn_to_json,
-)
+from flexchat.provider import ToolMessage, storable
+from flexchat.store import ConversationInfo, StorageError, UnknownConversationError, turn_from_json, turn_to_json
 from flexchat_testing import ConversationStoreConformance
 from flexchat_testing.laws.law import laws_of
 

@@ -10,15 +10,8 @@ import unittest
 
 import attrs
 import pytest
-from flexchat.plugin import (
-    Collection,
-    RetrievalError,
-    RetrievalHits,
-    UnknownCollectionError,
-    holds,
-    read_filter,
-    storable,
-)
+from flexchat.provider import storable
+from flexchat.store import Collection, RetrievalError, RetrievalHits, UnknownCollectionError, holds, read_filter
 from flexchat_testing import DocumentStoreConformance, HashingEmbedder
 from flexchat_testing.laws.law import laws_of
 

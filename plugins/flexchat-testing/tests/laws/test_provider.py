@@ -9,7 +9,8 @@ import unittest
 import attrs
 import httpx
 import pytest
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AnswerEnd,
     AssistantMessage,
     ChatOptions,
@@ -22,7 +23,6 @@ from flexchat.plugin import (
     ReasoningPart,
     TextDelta,
     TextPart,
-    ToolCall,
 )
 from flexchat_testing import ProviderConformance, says
 from flexchat_testing.laws import error_laws, request_laws, stream_laws

@@ -8,19 +8,10 @@ import unittest
 import attrs
 import httpx
 import pytest
-from flexchat.http.settings import HttpSettings, key, secret_key
-from flexchat.plugin import (
-    ChatResult,
-    DocumentStoreType,
-    Implementation,
-    ImplementationType,
-    ProviderConnectionError,
-    ProviderType,
-    ToolDefinition,
-    ToolHandler,
-    hookimpl,
-)
+from flexchat.plugin import ChatResult, Implementation, ImplementationType, ToolDefinition, ToolHandler, hookimpl
 from flexchat.plugin.host import PluginHost
+from flexchat.provider import HttpSettings, ProviderConnectionError, ProviderType, key, secret_key
+from flexchat.store import DocumentStoreType
 from flexchat_testing import card as card_module
 from flexchat_testing.card import NEEDS_EXTRA, UnknownPluginError, verdicts_of, verify_plugin
 from flexchat_testing.laws.law import Conformance, law, laws_of

@@ -6,17 +6,8 @@ import unittest
 
 import attrs
 import pytest
-from flexchat.plugin import (
-    Collection,
-    Document,
-    Implementation,
-    ImplementationType,
-    RetrievalHits,
-    ToolDefinition,
-    ToolHandler,
-    holds,
-    read_filter,
-)
+from flexchat.plugin import Implementation, ImplementationType, ToolDefinition, ToolHandler
+from flexchat.store import Collection, Document, RetrievalHits, holds, read_filter
 from flexchat_testing import HandlerConformance, ImplementationConformance, RetrieverConformance
 from flexchat_testing.laws.law import laws_of
 

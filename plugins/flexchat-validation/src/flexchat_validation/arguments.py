@@ -105,13 +105,13 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
 
 def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
     """Return how the value of an argument does not fit a JSON Schema, a sentence each."""
-    from flexchat.host import Engine, TooMuchWorkError, not_finite, sentence, size_problems
+    from flexchat.host import SchemaEngine, TooMuchWorkError, not_finite, sentence, size_problems
 
     try:
         problems = size_problems({name: value}) or not_finite({name: value})
         if problems:
             return [*problems]
-        engine = Engine(schema)
+        engine = SchemaEngine(schema)
         engine.start()
         errors = engine.errors(value)[:5]
         for error in errors:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.files import read_file
-from flexchat.host import said_of_json
+from flexchat.host import read_file, said_of_json
 
 from .cases import Case, CaseFile
 from .checking import Flaw, Offered, Place, flaws_of

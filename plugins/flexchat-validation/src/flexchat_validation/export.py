@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import StorageError
-from flexchat.files import read_file as read_bytes
+from flexchat.host import read_file as read_bytes
 from flexchat.host import said_of_json
-from flexchat.storage import replacing
+from flexchat.store import replacing
 
 from .attempt_json import attempt_from_dict, attempt_to_dict
 from .attempts import Attempt

@@ -18,7 +18,7 @@ def _table() -> type:
 
 def _check_store(read: CheckedConfig) -> None:
     from flexchat import FlexChatError
-    from flexchat.files import located
+    from flexchat.store import located
 
     table = read.config.tables.get("validation")
     if table is not None and table.store:

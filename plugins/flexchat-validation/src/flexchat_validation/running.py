@@ -16,7 +16,7 @@ from typing import Any, Self
 import attrs
 from flexchat import ChatRequestError, FlexChat, ProviderError
 from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
-from flexchat.plugin import ProviderOverloadedError, ProviderRateLimitError
+from flexchat.provider import ProviderOverloadedError, ProviderRateLimitError
 
 from .attempts import Attempt, ModelKey
 from .cases import Case, ValidationTable, table_of

@@ -10,8 +10,8 @@ from typing import Any
 
 import attrs
 from flexchat import ChatResponse, FlexChat, FlexChatError, Message, ToolDefinition, Usage
-from flexchat.host import Mask, ResponseRule, RuleTools, named
-from flexchat.plugin import ContentFilterError, ContextLengthError, ModelNotFoundError, ProviderRequestError
+from flexchat.host import Mask, ResponseRule, RuleTools, error_name
+from flexchat.provider import ContentFilterError, ContextLengthError, ModelNotFoundError, ProviderRequestError
 
 from .attempts import Attempt, CallMade, Judgement, ModelKey
 from .cases import Case, Price, ValidationTable
@@ -155,7 +155,7 @@ def is_the_models(error: Exception) -> bool:
 def _sentence(error: Exception) -> str:
     if isinstance(error, FlexChatError):
         return str(error) or type(error).__name__
-    return f"internal error: {named(error)}"
+    return f"internal error: {error_name(error)}"
 
 
 def _sum(usages: Iterable[Usage | None]) -> Usage | None:

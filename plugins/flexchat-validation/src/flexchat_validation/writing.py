@@ -10,9 +10,8 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.files import is_there
-from flexchat.host import scrub
-from flexchat.storage import replacing
+from flexchat.host import is_there, scrub
+from flexchat.store import replacing
 
 from .case_files import read_text
 from .cases import Case

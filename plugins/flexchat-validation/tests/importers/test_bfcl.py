@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from flexchat.errors import ConfigError
+from flexchat import ConfigError
 from flexchat_validation.importers.bfcl import bfcl_cases, matches, read_bfcl
 
 SCHEMAS = {

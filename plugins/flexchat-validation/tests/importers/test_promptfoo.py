@@ -5,7 +5,7 @@ import json
 import textwrap
 
 import pytest
-from flexchat.errors import ConfigError
+from flexchat import ConfigError
 from flexchat_validation.cases import ArgumentCheck, ExpectedCall
 from flexchat_validation.importers.promptfoo import read_promptfoo
 

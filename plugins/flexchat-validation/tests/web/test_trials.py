@@ -1,7 +1,7 @@
 """Testing a model with one question."""
 
 import pytest
-from flexchat.errors import ModelNotFoundError, ProviderConnectionError, ProviderRequestError
+from flexchat.provider import ModelNotFoundError, ProviderConnectionError, ProviderRequestError
 from flexchat_testing import calls
 
 WEATHER = ("get_weather", {"city": "Rome"})

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flexchat.plugin.foreign import named
+from flexchat.host import error_name
 
 from .problems import ApiError
 
@@ -157,5 +157,5 @@ def _told(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # noqa: BLE001  a plugin's error may be anything
-        return RuntimeError(named(error))
+        return RuntimeError(error_name(error))
     return error

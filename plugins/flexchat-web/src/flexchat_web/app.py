@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.assembly import installed_plugins
-from flexchat.config.finding import find_config
+from flexchat.host import find_config, installed_plugins
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -26,8 +25,7 @@ from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_r
 from .serving import Serving, Settings
 
 if TYPE_CHECKING:
-    from flexchat.config.reading import ReadConfig
-    from flexchat.plugin.host import PluginHost
+    from flexchat.host import PluginHost, ReadConfig
 
 STATIC = Path(__file__).parent / "static"
 

@@ -13,9 +13,7 @@ from urllib.parse import parse_qsl
 
 import attrs
 from flexchat import Problem
-from flexchat.errors import said_of_json
-from flexchat.schema.engine import Engine, TooMuchWorkError
-from flexchat.schema.wording import label, sentence
+from flexchat.host import SchemaEngine, TooMuchWorkError, label, said_of_json, sentence
 
 from .operations import Operation, Schema
 from .problems import ApiError
@@ -141,7 +139,7 @@ class Checker:
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
         self.bodies = Bodies(operation.body, operation.body_required, operation.refusal)
-        self._query = {name: Engine(schema) for name, schema in operation.query.items()}
+        self._query = {name: SchemaEngine(schema) for name, schema in operation.query.items()}
 
     def query(self, raw: bytes) -> dict[str, Any]:
         """Return the parameters of the query, converted; defaults filled in.
@@ -289,11 +287,11 @@ def _converted(text: str, schema: Schema) -> Any:
 
 
 @functools.cache
-def _engine(schema: str) -> Engine:
-    return Engine(json.loads(schema))
+def _engine(schema: str) -> SchemaEngine:
+    return SchemaEngine(json.loads(schema))
 
 
-def _flaws(engine: Engine, data: Any) -> list[Problem]:
+def _flaws(engine: SchemaEngine, data: Any) -> list[Problem]:
     engine.start()
     try:
         errors = engine.errors(data)

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from flexchat.domain import DEFAULT_TENANT
-from flexchat.plugin.foreign import contained
+from flexchat.host import DEFAULT_TENANT, contained
 
 from .problems import ApiError
 from .sending import Send, send_problem

@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from flexchat import ConfigError, FlexChat, Problem
-from flexchat.assembly import installed_plugins
-from flexchat.config.document import MAX_BYTES, Document
-from flexchat.config.reading import ReadConfig, digest_of, read_config
-from flexchat.files import read_file
-from flexchat.plugin.foreign import named
+from flexchat.host import (
+    MAX_BYTES,
+    ConfigDocument,
+    ReadConfig,
+    digest_of,
+    error_name,
+    installed_plugins,
+    read_config,
+    read_file,
+)
 
 from .operations import ModelFact
 
 if TYPE_CHECKING:
-    from flexchat.plugin.host import PluginHost
+    from flexchat.host import PluginHost
 
 log = logging.getLogger(__name__)
 
@@ -233,7 +238,7 @@ class Serving:
             self.written, self.in_memory = read.written.data, tables is not None
             await self._exchange(chat)
 
-    async def replace(self, document: Document, save: Callable[[], None]) -> None:
+    async def replace(self, document: ConfigDocument, save: Callable[[], None]) -> None:
         """Put a configuration in force and save it; both or neither.
 
         Args:
@@ -270,7 +275,7 @@ class Serving:
                 log.warning("the changed configuration has %s, the old one goes on serving: %s", count, first)
             except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
                 self._seen = seen
-                problem = self.mask(named(error))
+                problem = self.mask(error_name(error))
                 log.error("the changed configuration cannot be used, the old one goes on serving: %s", problem)
             else:
                 log.warning("the changed configuration serves")
@@ -285,7 +290,7 @@ class Serving:
             self._lent.discard(lent)
             await lent.chat.aclose()
 
-    def _read(self, source: Path | ReadConfig | Document | Mapping[str, Any]) -> tuple[ReadConfig, FlexChat]:
+    def _read(self, source: Path | ReadConfig | ConfigDocument | Mapping[str, Any]) -> tuple[ReadConfig, FlexChat]:
         read = read_config(source)
         return read, FlexChat.from_config(read, plugins=self.plugins)
 

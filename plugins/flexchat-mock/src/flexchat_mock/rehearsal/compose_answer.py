@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flexchat.plugin import ToolCall, ToolMessage
+from flexchat.plugin import ToolCall
+from flexchat.provider import ToolMessage
 
 from .plan import Step, Tool
 

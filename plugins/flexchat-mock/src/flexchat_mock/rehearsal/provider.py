@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatEvent,
     ChatOptions,
-    ChatResult,
     Message,
     ModelInfo,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
     events_of,

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import attrs
-from flexchat.plugin import Collection
+from flexchat.store import Collection
 
 from ..config import DEFAULT_COLLECTION
 from .opening import add_store_arguments, choose_store, spoken_count, spoken_seconds, with_chat

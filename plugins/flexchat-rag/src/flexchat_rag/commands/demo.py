@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flexchat.plugin import Command, DocumentStore, RetrievalHits
+from flexchat.plugin import Command
+from flexchat.store import DocumentStore, RetrievalHits
 
 from ..ingest.pipeline import IngestReport
 from .opening import spoken_count, spoken_seconds

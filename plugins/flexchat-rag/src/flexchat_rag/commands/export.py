@@ -23,7 +23,7 @@ def run(args: Any) -> int:
         return 0
     if Path(args.output).suffix not in (".jsonl", ".ndjson"):
         args.refuse(f"--output {args.output}: name it .jsonl, so that rag add knows how to read it")
-    from flexchat.storage import replacing  # loads SQLite
+    from flexchat.store import replacing  # loads SQLite
 
     try:
         with replacing(Path(args.output)) as file:

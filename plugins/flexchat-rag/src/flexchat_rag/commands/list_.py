@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import Collection, DocumentStore, Source
+from flexchat.store import Collection, DocumentStore, Source
 
 from .opening import add_store_arguments, all_documents, choose_store, spoken_count, with_chat
 

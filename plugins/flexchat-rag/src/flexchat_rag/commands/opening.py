@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import attrs
-from flexchat.plugin import Collection, Document, DocumentStore, FlexChatError, Retriever, UnknownCollectionError
+from flexchat.plugin import FlexChatError
+from flexchat.store import Collection, Document, DocumentStore, Retriever, UnknownCollectionError
 
 T = TypeVar("T")
 

@@ -8,8 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from flexchat.plugin import DocumentStore
-from flexchat.plugin.threads import run_in_thread
+from flexchat.store import DocumentStore, run_in_thread
 
 from ..ingest.pipeline import IngestOptions, IngestReport, add_files
 from ..ingest.walk import Walk

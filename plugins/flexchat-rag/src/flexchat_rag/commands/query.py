@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.plugin import RetrievalHits
+from flexchat.store import RetrievalHits
 
 from .opening import add_store_arguments, as_data, choose_store, place_of, where_of, with_chat
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.plugin import Document
+from flexchat.store import Document
 
 from .opening import RagCommandError, add_store_arguments, all_documents, as_data, choose_store, place_of, with_chat
 

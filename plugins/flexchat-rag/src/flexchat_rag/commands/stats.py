@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat.plugin import Collection, DocumentStore
+from flexchat.store import Collection, DocumentStore
 
 from .opening import add_store_arguments, all_documents, choose_store, with_chat
 

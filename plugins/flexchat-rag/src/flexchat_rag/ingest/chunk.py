@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from flexchat.plugin import Document, storable
+from flexchat.store import Document, storable
 
 from .sections import Record, Section
 

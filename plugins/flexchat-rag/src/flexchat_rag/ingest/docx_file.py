@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat.plugin.foreign import told
+from flexchat.store import error_text
 
 from .docx_text import Block, DocxText
 from .equations import local_name
@@ -53,7 +53,7 @@ def read_docx(path: Path, reading: Reading) -> Iterator[Section]:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  a damaged document makes its parsers raise anything
-        short = told(error)[:120]
+        short = error_text(error)[:120]
         raise UnreadableFileError(f"is a damaged Word document ({short})") from None
     yield from builder.end()
 

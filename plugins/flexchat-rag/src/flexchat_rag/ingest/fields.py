@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import storable
+from flexchat.store import storable
 
 from .sections import Record, Trouble
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexchat.plugin.foreign import told
+from flexchat.store import error_text
 
 from .sections import Piece, Reading, Section, Trouble, UnreadableFileError
 
@@ -176,4 +176,4 @@ def _title(reader: PdfReader) -> str:
 
 
 def _short(error: Exception) -> str:
-    return told(error)[:120]
+    return error_text(error)[:120]

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from flexchat.plugin import Document, DocumentStore, FlexChatError, Source, UnknownCollectionError
-from flexchat.plugin.foreign import named
-from flexchat.plugin.threads import run_in_thread
+from flexchat.plugin import FlexChatError
+from flexchat.store import Document, DocumentStore, Source, UnknownCollectionError, error_name, run_in_thread
 
 from ..config import DEFAULT_COLLECTION
 from .chunk import CHUNK_CHARS, LEAST_CHUNK_CHARS, OVERLAP_CHARS, documents_of
@@ -364,7 +363,7 @@ def _take_batch(documents: Iterator[Document]) -> list[Document]:
     except (FlexChatError, OSError):
         raise
     except Exception as error:
-        raise UnreadableFileError(f"cannot be read ({named(error)[:230]})") from error
+        raise UnreadableFileError(f"cannot be read ({error_name(error)[:230]})") from error
     return batch
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import attrs
-from flexchat.plugin import Collection, RetrievalError, Source
+from flexchat.store import Collection, RetrievalError, Source
 
 from .filters import Sql
 from .reading import collection_number

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from flexchat.plugin import AllOf, Compare, Condition, storable
+from flexchat.store import AllOf, Compare, Condition, storable
 
 Sql = tuple[str, list[Any]]
 

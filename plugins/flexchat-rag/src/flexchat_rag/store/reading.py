@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable
 
-from flexchat.plugin import Collection, Document, Source, UnknownCollectionError
+from flexchat.store import Collection, Document, Source, UnknownCollectionError
 
 from .filters import Sql
 from .rows import SOURCE_FIELD, TITLE_FIELD

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from flexchat.plugin import Document, RetrievalError, storable
+from flexchat.store import Document, RetrievalError, storable
 
 LONGEST_NAME = 4096
 """Characters of an id, of a source, or of a collection's name; as many as Linux allows a path."""

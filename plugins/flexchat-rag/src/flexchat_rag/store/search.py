@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from flexchat.plugin import AllOf, Collection, Document, fused
+from flexchat.store import AllOf, Collection, Document, fused
 
 from .filters import Sql, filter_sql
 from .reading import fetch_documents, read_collections

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import numpy as np
 import numpy.typing as npt
-from flexchat.plugin import RetrievalError
+from flexchat.store import RetrievalError
 
 Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.int64]

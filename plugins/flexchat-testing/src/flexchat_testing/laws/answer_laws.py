@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
-from flexchat.plugin import (
-    AssistantMessage,
-    ChatOptions,
-    ChatResult,
-    ProviderError,
-    TextDelta,
-    TextPart,
-    ToolCall,
-    UserMessage,
-)
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import AssistantMessage, ChatOptions, ProviderError, TextDelta, TextPart, UserMessage
 
 from .law import canonical, law, require, shown
 from .samples import FIRST, HELLO, SECOND, objects, texts, with_more, wrong_types
@@ -262,7 +254,7 @@ def answered_plainly(message: AssistantMessage) -> tuple[Any, ...]:
 
 
 def _result(call: ToolCall) -> Any:
-    from flexchat.plugin import ToolMessage
+    from flexchat.provider import ToolMessage
 
     return ToolMessage(tool_call_id=call.id, name=call.name, content='{"success": true, "result": "fine"}')
 

@@ -10,19 +10,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-from flexchat.plugin import (
-    AssistantMessage,
+from flexchat.provider import AssistantMessage, ReasoningPart, TextPart, ToolMessage, UserMessage, storable
+from flexchat.store import (
     ConversationInfo,
     ConversationStore,
     ConversationTurn,
-    ReasoningPart,
     StorageError,
-    TextPart,
-    ToolMessage,
     TurnStatus,
     UnknownConversationError,
-    UserMessage,
-    storable,
     turn_to_dict,
 )
 

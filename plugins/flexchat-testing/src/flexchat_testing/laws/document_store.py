@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
-from flexchat.plugin import (
+from flexchat.plugin import FlexChatError
+from flexchat.provider import storable
+from flexchat.store import (
     Collection,
     Document,
     DocumentStore,
     DocumentStoreContext,
     Embedder,
     FilterError,
-    FlexChatError,
     RetrievalError,
     Source,
     UnknownCollectionError,
     holds,
     read_filter,
-    storable,
 )
 
 from ..hashing_embedder import HashingEmbedder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from flexchat.plugin import ToolDefinition, ToolEncoder
+from flexchat.plugin import ToolDefinition
+from flexchat.provider import ToolEncoder
 
 from .law import canonical, require
 from .samples import FIRST, TOOLS

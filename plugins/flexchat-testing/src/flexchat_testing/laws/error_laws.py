@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
-    ChatResult,
     ContentFilterError,
     ContextLengthError,
     ModelNotFoundError,
@@ -23,7 +23,6 @@ from flexchat.plugin import (
     ProviderRequestError,
     ProviderTimeoutError,
     TextPart,
-    ToolCall,
 )
 
 from .law import law, require, shown

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from flexchat.plugin import Document, Where
+from flexchat.store import Document, Where
 
 _ELSEWHERE = "no such field"
 _OF_ALL_KINDS: tuple[Any, ...] = (True, 1, 1.5, "1")

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from flexchat.host import ArgumentChecker
-from flexchat.plugin import Retriever, ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin import ToolContext, ToolDefinition, ToolHandler
+from flexchat.store import Retriever
 
 from .law import Conformance, law, require, shown
 from .running import TooSlowError, check_error, check_json, check_light, check_loop_free, in_time

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import attrs
 from flexchat.host import structure_mapping
-from flexchat.plugin import Implementation, ImplementationType, Retriever, ToolContext, ToolDefinition, ToolHandler
+from flexchat.plugin import Implementation, ImplementationType, ToolContext, ToolDefinition, ToolHandler
+from flexchat.store import Retriever
 
 from .law import Conformance, law, require, shown
 from .running import check_error, check_json, check_light, check_loop_free, in_time

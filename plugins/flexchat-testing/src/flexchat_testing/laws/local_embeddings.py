@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from flexchat.plugin import (
+from flexchat.provider import (
     ChatOptions,
     EmbeddingProvider,
     Embeddings,

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Literal, Union, get_args, get_origin
 
 import attrs
 from flexchat.host import ArgumentChecker, PluginHost, is_secret_name, structure_mapping
-from flexchat.plugin import ChatOptions, DocumentStoreContext, ProviderError, SchemaDialect, UserMessage
+from flexchat.provider import ChatOptions, ProviderError, SchemaDialect, UserMessage
+from flexchat.store import DocumentStoreContext
 
 from .encoding import check_encoder
 from .implementation import STRANGE_VALUES

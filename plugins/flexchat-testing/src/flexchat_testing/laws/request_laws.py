@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from flexchat.plugin import (
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
     AssistantMessage,
     ChatOptions,
     Reasoning,
     ResponseFormat,
     SystemMessage,
     TextPart,
-    ToolCall,
     ToolMessage,
     UserMessage,
 )

@@ -9,7 +9,7 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from flexchat.plugin import Collection, Document, FilterError, RetrievalHits, Retriever, Where, holds, read_filter
+from flexchat.store import Collection, Document, FilterError, RetrievalHits, Retriever, Where, holds, read_filter
 
 from .filter_samples import filters_about
 from .law import Conformance, law, require, shown

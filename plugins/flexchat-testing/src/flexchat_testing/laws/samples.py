@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flexchat.plugin import (
+from flexchat.plugin import Implementation, ToolCall, ToolDefinition
+from flexchat.provider import (
     AssistantMessage,
-    Implementation,
     Message,
     OpaquePart,
     ProviderData,
     ReasoningPart,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolDefinition,
     ToolMessage,
     UserMessage,
 )

@@ -7,7 +7,8 @@ import inspect
 import re
 from typing import Any
 
-from flexchat.plugin import ChatOptions, ChatResult, Embeddings, ModelInfo, ProviderError, UserMessage
+from flexchat.plugin import ChatResult
+from flexchat.provider import ChatOptions, Embeddings, ModelInfo, ProviderError, UserMessage
 
 from .law import law, require, shown
 from .service import Answer, Asked

@@ -7,15 +7,14 @@ import itertools
 from typing import Any
 
 import httpx
-from flexchat.plugin import (
+from flexchat.plugin import ChatResult, ToolCall
+from flexchat.provider import (
     ChatEvent,
-    ChatResult,
     ProviderError,
     ReasoningDelta,
     ReasoningPart,
     TextDelta,
     TextPart,
-    ToolCall,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
@@ -147,7 +146,7 @@ class StreamLaws(ProviderKit):
 
 
 def _options() -> Any:
-    from flexchat.plugin import ChatOptions
+    from flexchat.provider import ChatOptions
 
     return ChatOptions()
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from flexchat.plugin import (
+from flexchat import Citation, Round
+from flexchat.plugin import PhaseRecord, ToolCall, ToolCallRecord, ToolResult
+from flexchat.provider import (
     AssistantMessage,
-    Citation,
-    ConversationTurn,
     MediaPart,
     OpaquePart,
-    PhaseRecord,
     ProviderData,
     ReasoningPart,
     RefusalPart,
-    Round,
     SystemMessage,
     TextPart,
-    ToolCall,
-    ToolCallRecord,
     ToolMessage,
-    ToolResult,
     Usage,
     UserMessage,
 )
+from flexchat.store import ConversationTurn
 
 _HARD_TEXTS = (
     "",

@@ -9,18 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import httpx
-from flexchat.plugin import (
-    AnswerEnd,
-    ChatEvent,
-    ChatOptions,
-    ChatProvider,
-    ChatResult,
-    Message,
-    ToolCall,
-    ToolDefinition,
-    ToolEncoder,
-    ToolMessage,
-)
+from flexchat.plugin import ChatResult, ToolCall, ToolDefinition
+from flexchat.provider import AnswerEnd, ChatEvent, ChatOptions, ChatProvider, Message, ToolEncoder, ToolMessage
 
 from .law import Conformance, require, shown
 from .samples import HELLO, result_text

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 from flexchat import ChatRequestError, ConfigError, FlexChat
-from flexchat.files import located, refuse_other
 from flexchat.host import (
     FAILED,
     INTERRUPTED,
@@ -24,9 +23,11 @@ from flexchat.host import (
     introduce,
     one_note_for_each_service,
     open_chat,
+    refuse_other,
     the_config,
 )
 from flexchat.plugin import Command
+from flexchat.store import located
 
 if TYPE_CHECKING:
     from flexchat.host import ReadConfig

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 from flexchat import StorageError
 from flexchat.host import Style, Terminal, one_line
-from flexchat.storage import replacing
+from flexchat.store import replacing
 
 from ..attempt_json import attempt_to_dict
 from ..attempts import Attempt

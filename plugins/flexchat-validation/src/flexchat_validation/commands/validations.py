@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flexchat import ConfigError
-from flexchat.files import open_file
 from flexchat.host import OK, Terminal, UsageError, config_file, did_you_mean, one_line, open_chat, the_config
 from flexchat.plugin import Command
+from flexchat.store import open_file
 
 from .validate import store_path
 
@@ -129,7 +129,7 @@ def _command(
     judges: bool = False,
 ) -> Command:
     def run(args: argparse.Namespace) -> int:
-        from flexchat.storage import data_folder
+        from flexchat.store import data_folder
 
         from ..store import FILE_NAME
         from ..tracker import ModelValidationTracker

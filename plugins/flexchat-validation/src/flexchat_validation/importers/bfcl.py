@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flexchat import ConfigError, Problem
-from flexchat.files import is_there
+from flexchat.host import is_there
 
 from ..bfcl_rules import matches
 from ..case_files import json_lines

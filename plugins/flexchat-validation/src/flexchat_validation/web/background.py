@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat import FlexChat
-from flexchat.host import named
+from flexchat.host import error_name
 
 from ..attempts import Attempt
 from ..running import ValidationRun
@@ -105,7 +105,7 @@ class Runs:
             if not begun.done():
                 begun.set_exception(error)
             else:
-                log.error("validation run: %s", self._serving.mask(named(error)))
+                log.error("validation run: %s", self._serving.mask(error_name(error)))
         finally:
             begun.cancel()
             live.over = True

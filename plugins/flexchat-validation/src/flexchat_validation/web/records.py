@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 from flexchat import FlexChat
-from flexchat.files import located
+from flexchat.store import located
 
 from ..cases import table_of
 from ..fingerprint import Keys

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from flexchat import ChatRequestError, FlexChat, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
-from flexchat.plugin import ProviderRequestError
+from flexchat.provider import ProviderRequestError
 
 from ..trying import is_the_models
 from .records import Records, shown_status

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flexchat import CollectionChoice
-from flexchat.domain.history import read_history
+from flexchat import CollectionChoice, read_history
 
 from ..operations import Call, Json, Operation, Reply, Stream
 from .errors import TURN_PROBLEMS

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from flexchat import ConversationInfo, ConversationTurn, UnknownConversationError
-from flexchat.domain.message_json import turn_to_dict
+from flexchat.store import turn_to_dict
 
 from ..operations import Call, Json, Operation, Reply, Text
 from ..problems import ApiError

@@ -7,25 +7,31 @@ from collections.abc import AsyncGenerator, Callable
 
 import attrs
 from flexchat import (
+    ChatRequestError,
     ConfigError,
     FlexChatError,
+    NestedTurnError,
+    NoMatchingRuleError,
     ProviderError,
+    RequestRefusedError,
     ResponseFormatError,
     RetrievalError,
     StorageError,
+    ToolError,
     TurnTimeoutError,
     UnknownConversationError,
 )
-from flexchat.errors import (
-    ChatRequestError,
+from flexchat.host import (
+    ForgottenEventsError,
+    ToolDefinitionError,
+    UnknownLLMError,
+    UnknownNameError,
+    UnknownToolFormatError,
+)
+from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
-    FilterError,
-    ForgottenEventsError,
     ModelNotFoundError,
-    NestedTurnError,
-    NoMatchingRuleError,
-    PathError,
     ProviderAuthError,
     ProviderConnectionError,
     ProviderOverloadedError,
@@ -33,14 +39,8 @@ from flexchat.errors import (
     ProviderRateLimitError,
     ProviderRequestError,
     ProviderTimeoutError,
-    RequestRefusedError,
-    ToolDefinitionError,
-    ToolError,
-    UnknownCollectionError,
-    UnknownLLMError,
-    UnknownNameError,
-    UnknownToolFormatError,
 )
+from flexchat.store import FilterError, PathError, UnknownCollectionError
 
 from ..operations import Call, Event, Operation, Reply, Stream
 from ..problems import ApiError

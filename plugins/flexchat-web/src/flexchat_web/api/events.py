@@ -20,7 +20,7 @@ from flexchat import (
     TurnFinished,
     TurnStarted,
 )
-from flexchat.domain import ToolCallDelta, ToolCallStart
+from flexchat.provider import ToolCallDelta, ToolCallStart
 
 from ..operations import Event
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from flexchat import FlexChat, ModelInfo, ProviderError
-from flexchat.errors import UnknownNameError, did_you_mean
+from flexchat.host import UnknownNameError, did_you_mean
 
 if TYPE_CHECKING:
     from ..serving import Serving

@@ -12,8 +12,7 @@ from typing import Any
 
 import attrs
 from flexchat import FlexChat
-from flexchat.config.model import ReasoningTable, ResponseRule, RuleTools
-from flexchat.errors import did_you_mean
+from flexchat.host import ReasoningTable, ResponseRule, RuleTools, did_you_mean
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream
 from ..problems import ApiError

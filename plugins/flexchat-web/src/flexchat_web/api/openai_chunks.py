@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 from flexchat import AnswerEnd, ReasoningDelta, StreamEvent, TextDelta, Turn, TurnFinished, Usage
-from flexchat.domain import Happening
+from flexchat.host import Happening
 
 from ..operations import Event
 

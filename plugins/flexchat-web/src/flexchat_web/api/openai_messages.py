@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat import Message, SystemMessage, UserMessage
-from flexchat.domain.history import read_history
-from flexchat.errors import ChatRequestError
+from flexchat import ChatRequestError, Message, SystemMessage, UserMessage, read_history
 
 from ..problems import ApiError
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 from flexchat import ToolDefinition
-from flexchat.tools.lint import lint_tools
+from flexchat.host import lint_tools
 
 from ..operations import Call, Json, Operation, Reply
 from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexchat.files import read_file
+from flexchat.host import read_file
 from flexchat.plugin import Command, FlexChatError
 
 if TYPE_CHECKING:

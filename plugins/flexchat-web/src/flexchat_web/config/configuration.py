@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from flexchat import ConfigError, FlexChat, Problem
-from flexchat.assembly import config_schema, found_by_checks
-from flexchat.config.document import Document, document_of
-from flexchat.config.reading import read_config
-from flexchat.domain.copies import copied
-from flexchat.errors import PluginError
+from flexchat import ConfigError, FlexChat, PluginError, Problem
+from flexchat.host import ConfigDocument, config_schema, copied, document_of, found_by_checks, read_config
 
 from ..apart import Apart
 from ..operations import Call, Json, Operation, Reply, Text
@@ -47,7 +43,7 @@ class _Posted:
     """A posted configuration that may be used: secrets are back in their places."""
 
     text: str
-    document: Document
+    document: ConfigDocument
 
     @property
     def source(self) -> Any:

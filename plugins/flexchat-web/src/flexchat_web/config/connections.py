@@ -10,15 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import attrs
-from flexchat.assembly import config_schema
-from flexchat.config.document import document_of
-from flexchat.config.model import LLMEntry, StoreEntry, own_keys
-from flexchat.config.structure import structure_mapping
-from flexchat.config.variables import expand_variables
-from flexchat.domain import ModelInfo
-from flexchat.domain.masking import Mask, secrets_of_environment
-from flexchat.errors import ConfigError, FlexChatError
-from flexchat.plugin import ChatProvider, DocumentStoreContext, Retriever
+from flexchat import ConfigError, FlexChatError, ModelInfo
+from flexchat.host import (
+    LLMEntry,
+    Mask,
+    StoreEntry,
+    config_schema,
+    document_of,
+    expand_variables,
+    own_keys,
+    secrets_of_environment,
+    structure_mapping,
+)
+from flexchat.provider import ChatProvider
+from flexchat.store import DocumentStoreContext, Retriever
 
 from ..operations import Call, Json, Operation, Reply
 from ..problems import ApiError

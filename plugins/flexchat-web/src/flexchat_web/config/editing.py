@@ -10,8 +10,7 @@ from typing import Any
 
 import tomlkit
 from flexchat import ConfigError
-from flexchat.config.document import parse_document
-from flexchat.config.positions import Place
+from flexchat.host import KeyPath, parse_document
 from tomlkit.exceptions import TOMLKitError
 
 from ..problems import ApiError
@@ -34,7 +33,7 @@ def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:
     return text
 
 
-def set_values(text: str, source: str, values: Mapping[Place, Any]) -> str:
+def set_values(text: str, source: str, values: Mapping[KeyPath, Any]) -> str:
     """Return a text with other values at some places, all of which it has.
 
     Raises:
@@ -53,7 +52,7 @@ def set_values(text: str, source: str, values: Mapping[Place, Any]) -> str:
 
 
 def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> str:
-    place: Place = tuple(change["path"])
+    place: KeyPath = tuple(change["path"])
     wanted = copy.deepcopy(parse_document(text, source).data)
     if not place:
         raise ApiError(422, f"{where}: the path is empty")
@@ -84,7 +83,7 @@ def _written(text: str, source: str, wanted: Any, write: Any) -> str:
         raise ApiError(422, f"this cannot be written as TOML: {error}") from None
 
 
-def _apply(data: Any, place: Place, change: Mapping[str, Any], where: str) -> None:
+def _apply(data: Any, place: KeyPath, change: Mapping[str, Any], where: str) -> None:
     if "value" in change:
         container = _container(data, place, where, make=True)
         key = place[-1]
@@ -119,7 +118,7 @@ def _apply(data: Any, place: Place, change: Mapping[str, Any], where: str) -> No
     del container[key]
 
 
-def _container(data: Any, place: Place, where: str, *, make: bool = False) -> Any:
+def _container(data: Any, place: KeyPath, where: str, *, make: bool = False) -> Any:
     """Return the table or list that holds a place, made where it is not there."""
     for depth, key in enumerate(place[:-1]):
         if isinstance(data, list):
@@ -136,7 +135,7 @@ def _container(data: Any, place: Place, where: str, *, make: bool = False) -> An
     return data
 
 
-def _listed(data: Any, place: Place, where: str) -> Any:
+def _listed(data: Any, place: KeyPath, where: str) -> Any:
     container, key = _container(data, place, where, make=True), place[-1]
     if isinstance(container, list):
         _index(container, key, place, where)
@@ -150,12 +149,12 @@ def _listed(data: Any, place: Place, where: str) -> Any:
     return items
 
 
-def _index(items: Any, key: Any, place: Place, where: str) -> None:
+def _index(items: Any, key: Any, place: KeyPath, where: str) -> None:
     if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(items):
         raise _nowhere(place, where, f"the list has {len(items)} items, from 0")
 
 
-def _nowhere(place: Place, where: str, text: str) -> ApiError:
+def _nowhere(place: KeyPath, where: str, text: str) -> ApiError:
     spoken = ".".join(map(str, place))[:120] or "the whole"
     return ApiError(422, f"{where}: {spoken}: {text}")
 

@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 import attrs
 import tomlkit
-from flexchat.config.document import MAX_BYTES, Document, parse_document
-from flexchat.files import read_file
-from flexchat.storage import replacing
+from flexchat.host import MAX_BYTES, ConfigDocument, parse_document, read_file
+from flexchat.store import replacing
 
 from ..problems import ApiError
 from ..serving import Serving
@@ -40,7 +39,7 @@ class ConfigFile:
         """What a person calls it."""
         return self.path.name if self.path is not None else f"flexchat.{self.format}"
 
-    def parse(self, text: str) -> Document:
+    def parse(self, text: str) -> ConfigDocument:
         """Return a text of this file, read.
 
         Raises:

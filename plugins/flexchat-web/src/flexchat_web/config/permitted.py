@@ -12,10 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from flexchat import Problem
-from flexchat.config.document import Document, walk
-from flexchat.config.normalise import normalise
-from flexchat.config.positions import Place
-from flexchat.config.wording import shortened
+from flexchat.host import ConfigDocument, KeyPath, normalise, shortened, walk
 
 from .secrets import MASKED, at, same_target, services_of
 
@@ -30,7 +27,7 @@ _BY_HAND = "edit the file by hand"
 
 
 def refused(
-    posted: Document, file: Mapping[str, Any], *, allow_env: Collection[str], expanded: Mapping[str, Any] | None
+    posted: ConfigDocument, file: Mapping[str, Any], *, allow_env: Collection[str], expanded: Mapping[str, Any] | None
 ) -> list[Problem]:
     """Return a problem for each thing in a posted configuration that may not come through the server.
 
@@ -49,7 +46,7 @@ def refused(
     return found if expanded is None else [*found, *_references(posted, expanded, allow_env)]
 
 
-def _references(posted: Document, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
+def _references(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
     for place, value in walk(posted.data):
         names = set(_REFERENCE.findall(value)) if isinstance(value, str) else set()
         asked = sorted(names - set(allow_env))
@@ -61,7 +58,7 @@ def _references(posted: Document, file: Mapping[str, Any], allow_env: Collection
             )
 
 
-def _stands_there(value: str, place: Place, data: Mapping[str, Any], file: Mapping[str, Any]) -> bool:
+def _stands_there(value: str, place: KeyPath, data: Mapping[str, Any], file: Mapping[str, Any]) -> bool:
     """Return whether the file has the same reference at the same place, for the same address."""
     if at(file, place) == value and same_target(data, file, place):
         return True
@@ -75,10 +72,10 @@ def _stands_there(value: str, place: Place, data: Mapping[str, Any], file: Mappi
     )
 
 
-def _code(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
+def _code(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
     if posted.data.get("plugins") != file.get("plugins"):
         yield posted.problem(("plugins",), f"which plugins are loaded cannot be changed here: {_BY_HAND}")
-    now, then = normalise(posted)[0], normalise(Document(data=dict(file)))[0]  # tools may be written flat
+    now, then = normalise(posted)[0], normalise(ConfigDocument(data=dict(file)))[0]  # tools may be written flat
     known = {str(tool.get("name")): _runs(tool) for _, tool in _tools(then.data)}
     for place, tool in _tools(now.data):
         implementation = tool.get("implementation")
@@ -97,7 +94,7 @@ def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
     return tool.get("implementation"), tool.get("handler")
 
 
-def _classes(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
+def _classes(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
     """Refuse classes that would be imported, and what they are made with: many read keys of the environment."""
     entries = posted.data.get("llms")
     for name, entry in entries.items() if isinstance(entries, dict) else ():
@@ -119,7 +116,7 @@ def _same(posted: Any, known: Any) -> bool:
     return bool(posted == known) or (posted == MASKED and isinstance(known, str))
 
 
-def _paths(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
+def _paths(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
     for place, value in walk(posted.data):
         if isinstance(value, (dict, list)) and place[:1] != ("validation",):
             continue
@@ -127,7 +124,7 @@ def _paths(posted: Document, file: Mapping[str, Any]) -> Iterator[Problem]:
             yield posted.problem(place, f"a file's place cannot be added or changed here: {_BY_HAND}")
 
 
-def _databases(posted: Document, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
+def _databases(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
     """Yield a problem for each new address of a PostgreSQL that would be sent what its client finds by itself.
 
     Source: libpq's documentation, "Environment Variables" and "Parameter Key Words".
@@ -148,7 +145,7 @@ def _databases(posted: Document, file: Mapping[str, Any], allow_env: Collection[
                 )
 
 
-def _names_file(place: Place) -> bool:
+def _names_file(place: KeyPath) -> bool:
     if place[0] == "validation":
         return place[1:] in (("files",), ("store",))
     if place[0] not in ("stores", "conversations", "llms"):
@@ -158,7 +155,7 @@ def _names_file(place: Place) -> bool:
     return any(isinstance(key, str) and not words.isdisjoint(key.lower().split("_")) for key in names)
 
 
-def _tools(data: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+def _tools(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
     items = at(data, ("tools", "registry"))
     for number, item in enumerate(items if isinstance(items, list) else ()):
         if isinstance(item, dict):

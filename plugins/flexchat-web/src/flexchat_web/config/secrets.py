@@ -14,12 +14,19 @@ from typing import Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.config.document import Document, walk
-from flexchat.config.model import ConversationsTable, LLMEntry, StoreEntry, own_keys
-from flexchat.config.positions import Place
-from flexchat.config.wording import is_secret_name, is_secret_place
-from flexchat.domain.masking import secrets_of_environment
-from flexchat.plugin.host import PluginHost
+from flexchat.host import (
+    ConfigDocument,
+    ConversationsTable,
+    KeyPath,
+    LLMEntry,
+    PluginHost,
+    StoreEntry,
+    is_secret_name,
+    is_secret_place,
+    own_keys,
+    secrets_of_environment,
+    walk,
+)
 
 from .editing import set_values
 
@@ -38,14 +45,14 @@ _TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-
 _SHORTEST = 6
 
 
-def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[Place, Any]:
+def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[KeyPath, Any]:
     """Return the places whose values are not shown, with the values.
 
     These are the settings that a plugin marks as secret, keys named like one, what services are sent as headers, and
     whatever holds a secret of the environment or one that stands elsewhere in the configuration, or looks like a key
     or a password.
     """
-    found: dict[Place, Any] = {}
+    found: dict[KeyPath, Any] = {}
     for place, value in walk(data):
         if _is_literal(value) and _named_secret(place, data, plugins):
             found[place] = value
@@ -62,18 +69,22 @@ def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[
     return found
 
 
-def shown(text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> str:
+def shown(text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]) -> str:
     """Return a configuration's text with MASKED in place of each secret; secrets in comments are masked, too."""
     return "\n".join(after for _, after in _lines(text, document, plugins, mask))
 
 
-def with_comments(posted: str, text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> str:
+def with_comments(
+    posted: str, text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]
+) -> str:
     """Return a posted text with the comments of the file's text where they came back masked."""
     masked = {after: before for before, after in _lines(text, document, plugins, mask) if before != after}
     return _lines_changed(posted, document, lambda line: masked.get(line, line)) if masked else posted
 
 
-def _lines(text: str, document: Document, plugins: PluginHost, mask: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+def _lines(
+    text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
     """Yield each line of a text without the secrets of its values, and the same without those of its comments."""
     places = secret_places(document.data, plugins, mask)
     masked = set_values(text, document.source, dict.fromkeys(places, MASKED)) if places else text
@@ -108,11 +119,11 @@ def shown_unread(text: str, mask: Callable[[str], str]) -> str:
 
 
 def behind_masks(
-    posted: Document, file: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]
-) -> tuple[dict[Place, Any], list[Problem]]:
+    posted: ConfigDocument, file: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]
+) -> tuple[dict[KeyPath, Any], list[Problem]]:
     """Return the file's secrets for the masks in a posted configuration; a problem for each that may not be used."""
     secrets = secret_places(file, plugins, mask)
-    values: dict[Place, Any] = {}
+    values: dict[KeyPath, Any] = {}
     problems = []
     for place, value in walk(posted.data):
         if value != MASKED:
@@ -128,7 +139,7 @@ def behind_masks(
 
 
 def same_target(
-    data: Mapping[str, Any], file: Mapping[str, Any], place: Place, secrets: Mapping[Place, Any] | None = None
+    data: Mapping[str, Any], file: Mapping[str, Any], place: KeyPath, secrets: Mapping[KeyPath, Any] | None = None
 ) -> bool:
     """Return whether the entry around a place speaks to whom it speaks to in the file: its provider, and all settings.
 
@@ -146,13 +157,13 @@ def same_target(
     return all(_facts(data, entry, secrets or {}) == _facts(file, entry, {}) for entry in around)
 
 
-def services_of(data: Mapping[str, Any], rule: Place) -> tuple[str, ...]:
+def services_of(data: Mapping[str, Any], rule: KeyPath) -> tuple[str, ...]:
     """Return who answers for a rule: its llm, and those that answer while that one does not."""
     llm, fallback = at(data, (*rule, "llm")), at(data, (*rule, "fallback"))
     return tuple(name for name in (llm, *(fallback if isinstance(fallback, list) else ())) if isinstance(name, str))
 
 
-def at(data: Any, place: Place) -> Any:
+def at(data: Any, place: KeyPath) -> Any:
     """Return what stands at a place; None if there is no such place."""
     for key in place:
         try:
@@ -162,7 +173,7 @@ def at(data: Any, place: Place) -> Any:
     return data
 
 
-def _facts(data: Mapping[str, Any], entry: Place, secrets: Mapping[Place, Any]) -> dict[Place, Any]:
+def _facts(data: Mapping[str, Any], entry: KeyPath, secrets: Mapping[KeyPath, Any]) -> dict[KeyPath, Any]:
     """Return what decides whom an entry speaks to."""
     table = at(data, entry)
     if not isinstance(table, dict):
@@ -173,7 +184,7 @@ def _facts(data: Mapping[str, Any], entry: Place, secrets: Mapping[Place, Any]) 
     return {place: value for place, value in unmasked if _decides(place, value)}
 
 
-def _decides(place: Place, value: Any) -> bool:
+def _decides(place: KeyPath, value: Any) -> bool:
     if isinstance(value, (dict, list)):
         return False
     if place[0] in _ELSEWHERE and place[0] != "provider":
@@ -184,7 +195,7 @@ def _decides(place: Place, value: Any) -> bool:
     return not is_secret_place(place) or "://" in str(value)
 
 
-def _named_secret(place: Place, data: Mapping[str, Any], plugins: PluginHost) -> bool:
+def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) -> bool:
     depth = {**dict.fromkeys(SERVICES, 2), "conversations": 1}.get(str(place[0]))
     if depth is None:
         return place[0] != "validation" and isinstance(place[-1], str) and is_secret_name(place[-1])
@@ -192,12 +203,12 @@ def _named_secret(place: Place, data: Mapping[str, Any], plugins: PluginHost) ->
     return is_secret_place(inside) or any(inside[: len(m)] == m for m in _marked(data, place[:depth], plugins))
 
 
-def _is_header(place: Place) -> bool:
+def _is_header(place: KeyPath) -> bool:
     """Return whether a service is sent a value as a header: those that prove who asks have any name."""
     return place[0] in SERVICES and any("headers" in str(key).lower() for key in place[2:-1])
 
 
-def _marked(data: Mapping[str, Any], place: Place, plugins: PluginHost) -> Collection[Place]:
+def _marked(data: Mapping[str, Any], place: KeyPath, plugins: PluginHost) -> Collection[KeyPath]:
     """Return the settings of an entry that its plugin marks as secret."""
     entry = at(data, place)
     records = {
@@ -211,7 +222,7 @@ def _marked(data: Mapping[str, Any], place: Place, plugins: PluginHost) -> Colle
 
 
 @functools.cache
-def _marked_of(cls: type[Any]) -> tuple[Place, ...]:
+def _marked_of(cls: type[Any]) -> tuple[KeyPath, ...]:
     """Return the fields that are marked as secret, also those of classes within the class."""
     hints, found = typing.get_type_hints(cls), []
     for field in attrs.fields(cls):
@@ -235,7 +246,7 @@ def _is_literal(value: Any) -> bool:
     return bool(left) if left == rest else len(left.strip()) >= _SHORTEST
 
 
-def _lines_changed(text: str, document: Document, change: Callable[[str], str]) -> str:
+def _lines_changed(text: str, document: ConfigDocument, change: Callable[[str], str]) -> str:
     """Change lines of a text, but only where its data stay what they are: in comments."""
     lines = text.split("\n")
     changes = {number: changed for number, line in enumerate(lines) if (changed := change(line)) != line}
@@ -247,8 +258,8 @@ def _lines_changed(text: str, document: Document, change: Callable[[str], str]) 
     return "\n".join(lines)
 
 
-def _data(text: str, document: Document) -> Any:
-    from flexchat.config.document import parse_document
+def _data(text: str, document: ConfigDocument) -> Any:
+    from flexchat.host import parse_document
 
     try:
         return parse_document(text, document.source or "flexchat.toml").data
@@ -256,7 +267,7 @@ def _data(text: str, document: Document) -> Any:
         return None
 
 
-def changed_secrets(data: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[Place]:
+def changed_secrets(data: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[KeyPath]:
     """Yield the places of secrets that a posted configuration writes anew."""
     for place, value in walk(data):
         if isinstance(value, str) and is_secret_place(place) and value != MASKED and at(file, place) != value:

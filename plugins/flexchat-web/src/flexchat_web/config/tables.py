@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flexchat import ConfigError
-from flexchat.config.document import parse_document
+from flexchat.host import parse_document
 
 
 def tables_of(text: str, format: str) -> Any:

@@ -1,0 +1,48 @@
+"""How a class of settings describes its keys: for core's tables and for those of plugins."""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+import attrs
+
+
+def key(help: str, *, min: float | None = None, max: float | None = None, secret: bool = False, **rest: Any) -> Any:
+    """Return an attrs field for a key of the config.
+
+    Args:
+        help: What the key means, a sentence; shown in the config's JSON Schema.
+        min, max: The least and the greatest value it may have.
+        secret: Whether its value is masked in every text.
+        rest: As for attrs.field: default, factory, converter, validator.
+    """
+    limits = {name: limit for name, limit in (("min", min), ("max", max)) if limit is not None}
+    return attrs.field(metadata={"help": help, "secret": secret, **limits}, **rest)
+
+
+def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
+    """Refuse, as an attrs validator, what is no http or https address of a server."""
+    if not value.startswith(("http://", "https://")):
+        raise ValueError(f"{attribute.name} must start with http:// or https://")
+    try:
+        parts = urllib.parse.urlsplit(value)
+        usable = bool(parts.hostname) and parts.port != 0 and not any(c.isspace() for c in value)
+    except ValueError:  # brackets that do not match, a port beyond 65535
+        usable = False
+    if not usable:
+        raise ValueError(f"{attribute.name} is no address of a server")
+
+
+def secret_key(help: str) -> Any:
+    """Return the field of a service's key. Keys come out of files and environments with a line break behind them."""
+    return key(help, default=None, converter=_stripped, validator=_sendable, repr=False, secret=True)
+
+
+def _stripped(value: str | None) -> str | None:
+    return value.strip() or None if isinstance(value, str) else value
+
+
+def _sendable(instance: object, attribute: attrs.Attribute[Any], value: str | None) -> None:
+    if value and not (value.isascii() and value.isprintable()):
+        raise ValueError(f"{attribute.name} contains a line break or a character no key has: copy it again")

@@ -1,0 +1,105 @@
+"""The door for authors of document stores, rerankers and conversation stores."""
+
+from typing import TYPE_CHECKING, Any
+
+from .domain import (
+    Collection,
+    ConversationInfo,
+    ConversationTurn,
+    Document,
+    RetrievalHits,
+    Source,
+    TurnStatus,
+    Where,
+)
+from .domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
+from .domain.keys import key, secret_key
+from .domain.message_json import turn_from_json, turn_to_dict, turn_to_json
+from .domain.text import storable
+from .errors import (
+    FilterError,
+    FlexChatError,
+    PathError,
+    RetrievalError,
+    StorageError,
+    UnknownCollectionError,
+    UnknownConversationError,
+)
+from .files import located, open_file
+from .plugin.contracts import (
+    ConversationStore,
+    ConversationStoreType,
+    DocumentStore,
+    DocumentStoreContext,
+    DocumentStoreType,
+    Embedder,
+    Reranker,
+    RerankerType,
+    Retriever,
+)
+from .plugin.foreign import error_name, error_text
+from .plugin.hookspecs import hookimpl
+from .plugin.ranking import fused, reranked
+from .plugin.threads import run_in_thread
+
+if TYPE_CHECKING:
+    from .storage import Database, data_folder, replacing
+
+__all__ = [
+    "AllOf",
+    "AnyOf",
+    "Collection",
+    "Compare",
+    "Condition",
+    "ConversationInfo",
+    "ConversationStore",
+    "ConversationStoreType",
+    "ConversationTurn",
+    "Database",
+    "Document",
+    "DocumentStore",
+    "DocumentStoreContext",
+    "DocumentStoreType",
+    "Embedder",
+    "FilterError",
+    "FlexChatError",
+    "PathError",
+    "Reranker",
+    "RerankerType",
+    "RetrievalError",
+    "RetrievalHits",
+    "Retriever",
+    "Source",
+    "StorageError",
+    "TurnStatus",
+    "UnknownCollectionError",
+    "UnknownConversationError",
+    "Where",
+    "data_folder",
+    "error_name",
+    "error_text",
+    "fused",
+    "holds",
+    "hookimpl",
+    "key",
+    "located",
+    "open_file",
+    "read_filter",
+    "replacing",
+    "reranked",
+    "run_in_thread",
+    "secret_key",
+    "storable",
+    "turn_from_json",
+    "turn_to_dict",
+    "turn_to_json",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import SQLite when it is asked for."""
+    if name not in ("Database", "data_folder", "replacing"):
+        raise AttributeError(f"module 'flexchat.store' has no attribute {name!r}")
+    from . import storage
+
+    return getattr(storage, name)
