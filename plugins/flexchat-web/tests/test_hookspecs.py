@@ -106,3 +106,34 @@ async def test_without_validation_the_server_serves_and_lists_models(client_of):
     models = (await client.get("/api/models/list")).json()["models"]
     assert models
     assert not any("validation" in model for model in models)
+
+
+async def test_a_page_of_a_plugin_is_told_to_the_browser_and_its_files_are_served(with_plugin, tmp_path):
+    """Nothing else of its folder's neighbourhood is."""
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "dice.js").write_text("export const title = 'Dice';")
+    (tmp_path / "secret.js").write_text("no")
+
+    class Pages:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_pages(self, web):
+            yield web.Page(name="dice", label="Dice", folder=folder, script="dice.js", after="chat")
+
+    client = with_plugin(Pages())
+
+    told = await client.get("/static/plugins.js")
+    assert told.headers["content-type"].startswith("text/javascript")
+    assert '"script": "plugins/dice/dice.js"' in told.text
+    assert (await client.get("/static/plugins/dice/dice.js")).text == "export const title = 'Dice';"
+    for path in ("dice/../secret.js", "dice/..%2fsecret.js", "dice/", "dice", "none/dice.js", ""):
+        assert (await client.get(f"/static/plugins/{path}")).status_code in (400, 404), path
+
+
+def test_the_example_of_a_page_is_one():
+    import flexchat_web.door as web
+
+    (page,) = example("flexchat_web_pages").flexchat_web_pages(web)
+    assert page.to_dict()["script"] == "plugins/acme_dice/dice.js"
+    with pytest.raises(ValueError, match="name"):
+        attrs.evolve(page, name="../x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from flexchat.plugin import CheckedConfig, Command, ConfigCheck, ConfigTable, hookimpl
@@ -53,6 +54,21 @@ def flexchat_web_operations(web: Any) -> Iterable[Any]:
     from .web import operations
 
     return operations(web)
+
+
+@hookimpl(optionalhook=True)
+def flexchat_web_pages(web: Any) -> Iterable[Any]:
+    """Offer the pages that test a model, and show what is known of all."""
+    folder = Path(__file__).parent / "web" / "static"
+    yield web.Page(name="test", label="Test", folder=folder, script="test.js", styles=("test.css",), after="tools")
+    yield web.Page(
+        name="validation",
+        label="Validation",
+        folder=folder,
+        script="validation.js",
+        styles=("test.css", "validation.css"),
+        after="test",
+    )
 
 
 @hookimpl(optionalhook=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from .apart import Apart
 from .checking import Checker, GoneError, Unread, read_body
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
-from .operations import Call, Event, Operation, Reply
+from .operations import Call, Event, Operation, Reply, Text
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
 from .serving import Serving, Settings
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig
 
 STATIC = Path(__file__).parent / "static"
+
+_NO_CACHE = {"cache-control": "no-cache"}
 
 _PARAMETER = re.compile(r"\{([a-z_]+)(:path)?\}")
 
@@ -86,6 +89,9 @@ class WebApp:
         )
         self._routes = Routes(self.operations)
         self._static = StaticFiles(directory=STATIC)
+        asked = serving.plugins.ask("flexchat_web_pages", web=serving.web)
+        self._pages = [page for _, pages in asked for page in pages]
+        self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in self._pages}
         self._watch = watch
         self._watching: asyncio.Task[None] | None = None
         self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
@@ -196,17 +202,30 @@ class WebApp:
         if scope["method"] not in ("GET", "HEAD"):
             raise ApiError(405, "this path can only be read", headers={"allow": "GET, HEAD"})
         name = "index.html" if path == "/" else path.removeprefix("/static/")
+        if name == "plugins.js":
+            await self._tell_pages(send, head_only=scope["method"] == "HEAD")
+            return
+        files = self._static
+        if name.startswith("plugins/"):
+            owner, _, name = name.removeprefix("plugins/").partition("/")
+            files = self._page_files.get(owner, files)
         refused = "flexchat.refused" in scope
         if refused:
             scope = {**scope, "headers": []}  # it is shown, not found to be unchanged
         try:
-            response = await self._static.get_response(name, {**scope, "root_path": "", "path": f"/{name}"})
+            response = await files.get_response(name, {**scope, "root_path": "", "path": f"/{name}"})
         except (HTTPException, ValueError, OSError):
             raise ApiError(404, "there is no such file") from None
-        response.headers["cache-control"] = "no-cache"
+        response.headers.update(_NO_CACHE)
         if refused:
             response.status_code = 401
         await response(scope, receive, send)
+
+    async def _tell_pages(self, send: Send, *, head_only: bool) -> None:
+        """Send the pages of plugins, as a module that main.js imports."""
+        pages = json.dumps([page.to_dict() for page in self._pages])
+        script = Text(f"export const PLUGIN_PAGES = {pages};\n", media_type="text/javascript", headers=_NO_CACHE)
+        await send_reply(script, send, head_only=head_only, failed=lambda _: Event(None, ""), streams=self.streams)
 
 
 @attrs.frozen

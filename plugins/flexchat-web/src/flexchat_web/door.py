@@ -8,7 +8,7 @@ from .api.events import events_of
 from .api.model_lists import chosen_model, listed_models, named_models
 from .api.shapes import TOOL_CALL
 from .config.permitted import refused
-from .operations import Event, Json, ModelFact, Operation, Stream, Text, Written
+from .operations import Event, Json, ModelFact, Operation, Page, Stream, Text, Written
 from .problems import ApiError
 from .sending import encoded
 
@@ -21,6 +21,7 @@ __all__ = [
     "Json",
     "ModelFact",
     "Operation",
+    "Page",
     "Stream",
     "Text",
     "Written",

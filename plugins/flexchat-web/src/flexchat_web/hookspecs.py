@@ -14,7 +14,7 @@ from typing import Any
 
 from flexchat.plugin import hookspec
 
-from .operations import ModelFact, Operation
+from .operations import ModelFact, Operation, Page
 
 
 @hookspec
@@ -37,6 +37,19 @@ def flexchat_web_operations(web: Any) -> Iterable[Operation]:  # type: ignore[em
                 handle=dice,
                 answers={200: {"type": "object"}},
             )
+    """
+
+
+@hookspec
+def flexchat_web_pages(web: Any) -> Iterable[Page]:  # type: ignore[empty-body]
+    """Offer pages beside ours. static/js/router.js says what a page's module exports.
+
+    Example:
+        from pathlib import Path
+
+        @hookimpl(optionalhook=True)
+        def flexchat_web_pages(web):
+            yield web.Page(name="acme_dice", label="Dice", folder=Path("pages"), script="dice.js")
     """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
@@ -169,3 +170,30 @@ class ModelFact:
     schema: Schema
     told: Callable[[Call, FlexChat, Sequence[str]], Awaitable[Mapping[str, Any]]]
     named: Callable[[FlexChat], Iterable[str]] = _none_more
+
+
+@attrs.frozen(kw_only=True)
+class Page:
+    """A page of a plugin, beside ours: a module of JavaScript, and what it needs.
+
+    Attributes:
+        name: In the address, "#/glossary": small letters and _.
+        label: In the navigation.
+        folder: Where its files are; they are served below static/plugins/NAME/, so that "../../js/dom.js" is ours.
+        script: The module, a file of the folder. What it exports is said in static/js/router.js.
+        styles: Its stylesheets, files of the folder.
+        after: Name of the page it stands behind in the navigation; empty: the last.
+    """
+
+    name: str = attrs.field(validator=attrs.validators.matches_re("[a-z_]{1,40}"))
+    label: str
+    folder: Path
+    script: str
+    styles: tuple[str, ...] = ()
+    after: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the browser is told of it."""
+        at = f"plugins/{self.name}/"
+        files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
+        return {"name": self.name, "label": self.label, "after": self.after, **files}

@@ -8,15 +8,31 @@ import { signOut } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
 import { go, placeOf, setServer, start } from "./router.js";
 import { uiConfig } from "./api.js";
+import { PLUGIN_PAGES } from "../plugins.js"; // written by the server
 
 const PAGES = [
   ["chat", "Chat", () => import("./pages/chat.js")],
   ["tools", "Tools", () => import("./pages/tools.js")],
-  ["test", "Test", () => import("./pages/test.js")],
-  ["validation", "Validation", () => import("./pages/validation.js")],
   ["config", "Config", () => import("./pages/config.js")],
   ["explain", "Explain", () => import("./pages/explain.js")],
 ];
+
+for (const { name, label, after, script, styles } of PLUGIN_PAGES) {
+  const before = PAGES.findIndex(([known]) => known === after);
+  const page = [name, label, () => Promise.all([import(ofPlugin(script)), ...styles.map(style)]).then(([module]) => module)];
+  PAGES.splice(before < 0 ? PAGES.length : before + 1, 0, page);
+}
+
+function ofPlugin(path) {
+  return new URL(`../${path}`, import.meta.url).href;
+}
+
+/** Add a stylesheet of a plugin; resolves when it applies. One that is missing keeps no page from being shown. */
+function style(path) {
+  const href = ofPlugin(path);
+  if ([...document.styleSheets].some((sheet) => sheet.href === href)) return undefined;
+  return new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href, onLoad: done, onError: done })));
+}
 
 function navigate(current) {
   keyed(

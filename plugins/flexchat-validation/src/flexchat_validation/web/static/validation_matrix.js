@@ -1,7 +1,7 @@
 // The table: cases in rows, models in columns.
 
-import { h, icon } from "../dom.js";
-import { verdictBadge, staleBadge, intervalBar, percent } from "../verdict.js";
+import { h, icon } from "../../js/dom.js";
+import { verdictBadge, staleBadge, intervalBar, percent } from "./verdict.js";
 
 /** Return the table. known: case's name → case; onOpen(model id, case's name). */
 export function matrixTable({ models, cases, cells }, known, onOpen, label = "Results by case and model") {

@@ -1,10 +1,10 @@
 // Runs: the dialog that starts one, the card that watches it, and those before.
 
-import { h, replace, announce, uid } from "../dom.js";
-import { get, post, del, watch } from "../api.js";
-import { badge, button, errorCard, spinner, when, busy, ms } from "../elements.js";
-import { openDialog, confirmed, toast } from "../dialog.js";
-import { markBadge } from "../verdict.js";
+import { h, replace, announce, uid } from "../../js/dom.js";
+import { get, post, del, watch } from "../../js/api.js";
+import { badge, button, errorCard, spinner, when, busy, ms } from "../../js/elements.js";
+import { openDialog, confirmed, toast } from "../../js/dialog.js";
+import { markBadge } from "./verdict.js";
 
 const STATES = {
   running: ["running", "accent", "running"],

@@ -1,12 +1,12 @@
 // Test: one query to one model, to see whether it calls the tools, and what is known of the model afterwards.
 
-import { h, icon, replace, announce, uid } from "../dom.js";
-import { get, stream, ApiError } from "../api.js";
-import { pageHead, button, badge, alert, counted, errorCard, spinner, ms, when } from "../elements.js";
-import { markdown } from "../markdown.js";
-import { liveCalls } from "../live_calls.js";
-import { toolCallCard } from "../tool_call.js";
-import { modelMark, markBadge, verdictBadge, staleBadge, intervalBar, moreNeeded, sentence } from "../verdict.js";
+import { h, icon, replace, announce, uid } from "../../js/dom.js";
+import { get, stream, ApiError } from "../../js/api.js";
+import { pageHead, button, badge, alert, counted, errorCard, spinner, ms, when } from "../../js/elements.js";
+import { markdown } from "../../js/markdown.js";
+import { liveCalls } from "../../js/live_calls.js";
+import { toolCallCard } from "../../js/tool_call.js";
+import { modelMark, markBadge, verdictBadge, staleBadge, intervalBar, moreNeeded, sentence } from "./verdict.js";
 
 export const title = "Test";
 

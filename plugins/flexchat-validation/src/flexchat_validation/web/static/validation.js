@@ -1,10 +1,10 @@
 // Validation: which model can be trusted with which tools. Models × cases, with runs to start, watch and look back on.
 
-import { h, icon, replace } from "../dom.js";
-import { get, post, uiConfig } from "../api.js";
-import { pageHead, button, alert, emptyState, errorCard, spinner, busy } from "../elements.js";
-import { toast } from "../dialog.js";
-import { codeView } from "../json_view.js";
+import { h, icon, replace } from "../../js/dom.js";
+import { get, post, uiConfig } from "../../js/api.js";
+import { pageHead, button, alert, emptyState, errorCard, spinner, busy } from "../../js/elements.js";
+import { toast } from "../../js/dialog.js";
+import { codeView } from "../../js/json_view.js";
 import { modelCards, otherModels } from "./validation_models.js";
 import { matrixTable } from "./validation_matrix.js";
 import { startDialog, runHistory, watchRun } from "./validation_runs.js";

@@ -1,10 +1,10 @@
 // Attempts: of a cell of the matrix, or of a run, each with what was wrong, the calls and the answer.
 
-import { h, icon, replace } from "../dom.js";
-import { get } from "../api.js";
-import { badge, errorCard, spinner, ms, when } from "../elements.js";
-import { openDialog } from "../dialog.js";
-import { toolCallCard } from "../tool_call.js";
+import { h, icon, replace } from "../../js/dom.js";
+import { get } from "../../js/api.js";
+import { badge, errorCard, spinner, ms, when } from "../../js/elements.js";
+import { openDialog } from "../../js/dialog.js";
+import { toolCallCard } from "../../js/tool_call.js";
 
 const OUTCOMES = { passed: ["passed", "ok", "ok"], failed: ["failed", "bad", "failed"], error: ["error of the service", "warn", "warning"] };
 const SHOWN = 50;

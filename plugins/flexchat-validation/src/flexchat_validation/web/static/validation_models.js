@@ -1,8 +1,8 @@
 // The models: verdict, rate and interval of each, and the same per aspect.
 
-import { h, icon } from "../dom.js";
-import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent, range } from "../verdict.js";
-import { when } from "../elements.js";
+import { h, icon } from "../../js/dom.js";
+import { verdictBadge, staleBadge, intervalBar, moreNeeded, percent, range } from "./verdict.js";
+import { when } from "../../js/elements.js";
 
 const ASPECTS = [
   ["right_tool", "Right tool"],

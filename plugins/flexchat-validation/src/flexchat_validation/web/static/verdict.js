@@ -4,8 +4,8 @@
 //   intervalBar(status)       the rate, its 95 % interval and the 80 % line, as a picture with a sentence
 //   sentence(status)          the same in words      range(status)  the interval alone
 
-import { h, icon, svg } from "./dom.js";
-import { badge } from "./elements.js";
+import { h, icon, svg } from "../../js/dom.js";
+import { badge } from "../../js/elements.js";
 
 const LINE = 0.8;
 
