@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from flexchat_testing import says
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 RECORDINGS = Path(os.environ.get("FLEXCHAT_SHARED", ROOT.parent / "shared")) / "recordings" / "openai"
 OURS = {
     "chunk": {"id", "object", "created", "model", "choices", "usage"},
