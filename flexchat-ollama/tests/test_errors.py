@@ -16,17 +16,18 @@ from flexchat.provider import (
     ProviderRequestError,
     ProviderTimeoutError,
 )
-from flexchat_ollama.errors import malformed_call, service_error
+from flexchat_ollama.errors import REFUSALS, malformed_call
 
 KEY = "0123456789abcdef.canary"
 
 
 def error(status: int | None, body: object, model: str | None = "m", **headers: str) -> ProviderError:
-    return service_error(
+    return REFUSALS.error(
         body,
         status=status,
         headers={name.replace("_", "-"): value for name, value in headers.items()},
-        origin="http://127.0.0.1:11434",
+        host="http://127.0.0.1:11434",
+        path="/api/chat",
         model=model,
         mask=lambda text: text.replace(KEY, "***"),
     )

@@ -38,7 +38,7 @@ from .chat_stream import ChatStream, whole_answer
 from .config import OllamaConfig
 from .context_window import measured_warning
 from .embeddings import Vectors, batches, embed_body, read_embeddings
-from .errors import cannot_call_tools, explained, lacks_capability, malformed_call, service_error
+from .errors import REFUSALS, cannot_call_tools, explained, lacks_capability, malformed_call
 from .models import UNKNOWN, model_info
 
 _CHAT = "/api/chat"
@@ -217,8 +217,14 @@ class OllamaProvider:
         self, status: int | None, headers: Mapping[str, str], model: str | None, report: object
     ) -> ProviderError:
         """Return the error that the server reports."""
-        return service_error(
-            report, status=status, headers=headers, origin=self._http.origin, model=model, mask=self._http.mask
+        return REFUSALS.error(
+            report,
+            status=status,
+            headers=headers,
+            host=self._http.origin,
+            path=_CHAT,
+            model=model,
+            mask=self._http.mask,
         )
 
     def _check_key(self) -> None:

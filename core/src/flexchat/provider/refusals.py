@@ -127,13 +127,14 @@ def word_in(value: object) -> str:
 class Row:
     """One line of a vendor's table: when it fits, the refusal is of this kind.
 
-    It fits if each condition that is given does; of ``codes`` and ``says`` one is enough.
+    It fits if each condition that is given does; of ``codes``, ``says`` and ``matches`` one is enough.
 
     Attributes:
         kind: A key of KINDS. "no_model" fits only where a model was asked for.
         status: One of these; None stands for an error in the middle of a stream, without a status.
         codes: Words of the report, see Report.names.
         says: Phrases of its text, in lower case.
+        matches: A pattern found in its text, in lower case.
         path: What was asked for begins with it.
         param: The field it is about.
         is_json: Whether the body is JSON.
@@ -146,6 +147,7 @@ class Row:
     status: tuple[int | None, ...] = attrs.field(default=(), kw_only=True)
     codes: tuple[str, ...] = attrs.field(default=(), kw_only=True)
     says: tuple[str, ...] = attrs.field(default=(), kw_only=True)
+    matches: str = attrs.field(default="", kw_only=True)
     path: str = attrs.field(default="", kw_only=True)
     param: str | None = attrs.field(default=None, kw_only=True)
     is_json: bool | None = attrs.field(default=None, kw_only=True)
@@ -161,8 +163,15 @@ class Row:
             and (self.is_json is None or report.is_json == self.is_json)
             and path.startswith(self.path)
             and (self.param is None or report.param == self.param)
-            and (not (self.codes or self.says) or report.names(*self.codes) or report.says(*self.says))
+            and self._is_said(report)
         )
+
+    def _is_said(self, report: Report) -> bool:
+        if not (self.codes or self.says or self.matches):
+            return True
+        if report.names(*self.codes) or report.says(*self.says):
+            return True
+        return bool(self.matches) and re.search(self.matches, report.text.lower(), re.DOTALL) is not None
 
 
 _LADDER = (
