@@ -55,3 +55,15 @@ def test_its_commands_are_hinted_at_where_it_is_missing(name):
     from flexchat.plugin.packages import package_with
 
     assert package_with("command", name.split()[0]) == "flexchat-validation"
+
+
+def test_every_command_is_in_its_module_and_loaded_when_it_is_called():
+    """Its summary stands in plugin.py, what it does in commands/."""
+    import importlib
+
+    assert [command.name for command in plugin.flexchat_register_commands()] == [
+        name for _, name, _ in plugin._COMMANDS
+    ]
+    modules = {module for module, _, _ in plugin._COMMANDS}
+    there = {name for m in modules for name in importlib.import_module(f"flexchat_validation.commands.{m}").COMMANDS}
+    assert there == {name for _, name, _ in plugin._COMMANDS}

@@ -1,14 +1,43 @@
-"""What this package brings: the table ``validation`` of a config, its checks, and the commands. Light: see commands."""
+"""What this package brings: the table ``validation`` of a config, its checks, the commands, and what the web shows.
+
+Light: what a command or a check needs is imported when it is called.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from flexchat.plugin import CheckedConfig, Command, ConfigCheck, ConfigTable, hookimpl
 
-from . import commands
+_COMMANDS = (
+    ("validate", "validate", "try models with cases, and say which can be trusted with tools"),
+    ("validations", "validations list", "list the models that were tested, with their verdicts"),
+    ("validations", "validations show", "print what is known of a model, and its last tests"),
+    ("validations", "validations export", "write all results to a JSON file"),
+    ("validations", "validations import", "add the results of a JSON file, also of the Node original"),
+    ("cases", "cases list", "list validation cases"),
+    ("cases", "cases check", "check validation cases"),
+    ("cases", "cases import", "take over tests of the Berkeley leaderboard or of promptfoo"),
+    ("record", "record", "make validation cases of a kept conversation"),
+)
+"""The module of each command, its name, and what it does."""
+
+
+def _command(module: str, name: str, summary: str) -> Command:
+    """Return a command whose module is imported when it is called: every start loads this plugin."""
+
+    def parts() -> Any:
+        return importlib.import_module(f"flexchat_validation.commands.{module}").COMMANDS[name]
+
+    return Command(
+        name=name,
+        summary=summary,
+        add_arguments=lambda parser: parts()[0](parser),
+        run=lambda args: int(parts()[1](args)),
+    )
 
 
 def _table() -> type:
@@ -82,4 +111,5 @@ def flexchat_web_model_facts(web: Any) -> Iterable[Any]:
 @hookimpl
 def flexchat_register_commands() -> Iterable[Command]:
     """Offer flexchat validate, validations, cases and record."""
-    yield from commands.COMMANDS
+    for module, name, summary in _COMMANDS:
+        yield _command(module, name, summary)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from flexchat import ConfigError, Problem
 from flexchat.host import OK, UNUSABLE, Terminal, UsageError, one_line, open_chat, open_tools, the_config
-from flexchat.plugin import Command
 
 from .case_problems import cases_and_problems, in_order
 
@@ -189,13 +188,9 @@ def _count(cases: int) -> str:
     return f"{cases} case{'' if cases == 1 else 's'}"
 
 
-COMMANDS = (
-    Command(name="cases list", summary="list validation cases", add_arguments=_files_argument, run=_list),
-    Command(name="cases check", summary="check validation cases", add_arguments=_files_argument, run=_check),
-    Command(
-        name="cases import",
-        summary="take over tests of the Berkeley leaderboard or of promptfoo",
-        add_arguments=_import_arguments,
-        run=_import,
-    ),
-)
+COMMANDS = {
+    "cases list": (_files_argument, _list),
+    "cases check": (_files_argument, _check),
+    "cases import": (_import_arguments, _import),
+}
+"""What each command takes, and what it does, by its name; plugin.py says what they are."""

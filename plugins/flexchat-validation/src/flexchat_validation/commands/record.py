@@ -17,7 +17,6 @@ from flexchat.host import (
     find_conversation,
     short_id,
 )
-from flexchat.plugin import Command
 
 from .cases import put_out, words_of
 
@@ -79,11 +78,5 @@ def _chosen(turns: Sequence[ConversationTurn], number: int | None) -> Sequence[C
     return [turns[number - 1 if number > 0 else number]]
 
 
-COMMANDS = (
-    Command(
-        name="record",
-        summary="make validation cases of a kept conversation",
-        add_arguments=add_arguments,
-        run=run,
-    ),
-)
+COMMANDS = {"record": (add_arguments, run)}
+"""What each command takes, and what it does, by its name; plugin.py says what they are."""

@@ -26,7 +26,6 @@ from flexchat.host import (
     refuse_other,
     the_config,
 )
-from flexchat.plugin import Command
 from flexchat.store import located
 
 if TYPE_CHECKING:
@@ -291,11 +290,5 @@ def _status(report: Report, fail_on: str) -> int:
     return OK if fine and report.complete else FAILED
 
 
-COMMANDS = (
-    Command(
-        name="validate",
-        summary="try models with cases, and say which can be trusted with tools",
-        add_arguments=add_arguments,
-        run=run,
-    ),
-)
+COMMANDS = {"validate": (add_arguments, run)}
+"""What each command takes, and what it does, by its name; plugin.py says what they are."""

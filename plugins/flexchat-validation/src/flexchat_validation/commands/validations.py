@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from flexchat import ConfigError
 from flexchat.host import OK, Terminal, UsageError, config_file, did_you_mean, one_line, open_chat, the_config
-from flexchat.plugin import Command
 from flexchat.store import open_file
 
 from .validate import store_path
@@ -120,14 +119,9 @@ def _models(number: int) -> str:
     return f"{number:,} model{'' if number == 1 else 's'}"
 
 
-def _command(
-    name: str,
-    summary: str,
-    add_arguments: Callable[[argparse.ArgumentParser], None],
-    work: Callable[[ModelValidationTracker, argparse.Namespace], None],
-    *,
-    judges: bool = False,
-) -> Command:
+def _with_tracker(
+    work: Callable[[ModelValidationTracker, argparse.Namespace], None], *, judges: bool = False
+) -> Callable[[argparse.Namespace], int]:
     def run(args: argparse.Namespace) -> int:
         from flexchat.store import data_folder
 
@@ -142,7 +136,7 @@ def _command(
             tracker.close()
         return OK
 
-    return Command(name=f"validations {name}", summary=summary, add_arguments=add_arguments, run=run)
+    return run
 
 
 def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
@@ -183,9 +177,10 @@ def _path(args: argparse.Namespace) -> Path | None:
     return store_path(None, table or ValidationTable(), known.path if known else None)
 
 
-COMMANDS = (
-    _command("list", "list the models that were tested, with their verdicts", add_store_argument, _list, judges=True),
-    _command("show", "print what is known of a model, and its last tests", _model_arguments, _show, judges=True),
-    _command("export", "write all results to a JSON file", _export_arguments, _export),
-    _command("import", "add the results of a JSON file, also of the Node original", _import_arguments, _import),
-)
+COMMANDS = {
+    "validations list": (add_store_argument, _with_tracker(_list, judges=True)),
+    "validations show": (_model_arguments, _with_tracker(_show, judges=True)),
+    "validations export": (_export_arguments, _with_tracker(_export)),
+    "validations import": (_import_arguments, _with_tracker(_import)),
+}
+"""What each command takes, and what it does, by its name; plugin.py says what they are."""
