@@ -258,7 +258,7 @@ async def test_a_run_whose_process_died_is_interrupted_and_one_that_goes_on_is_r
 
 
 async def test_a_run_of_another_machine_is_interrupted_when_nothing_was_heard_of_it_for_long(store):
-    """An attempt is a sign of life, as a heartbeat is."""
+    """An attempt is a sign of life."""
     await store.save_run(RUN)
 
     async def state_after(act=None):
@@ -272,7 +272,6 @@ async def test_a_run_of_another_machine_is_interrupted_when_nothing_was_heard_of
 
     assert await state_after() == "interrupted"
     assert await state_after(store.add(FULL)) == "running"
-    assert await state_after(store.heartbeat("r")) == "running"
 
 
 def test_a_process_is_told_from_a_later_one_with_its_number(monkeypatch):

@@ -15,7 +15,7 @@ from flexchat_validation.cases import (
     ExpectedTurn,
     ToolMock,
 )
-from flexchat_validation.writing import add_cases, case_data, json_of, toml_of
+from flexchat_validation.writing import add_cases, case_data, toml_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +65,11 @@ def read(path):
 @given(cases=st.lists(CASE, min_size=1, max_size=2, unique_by=lambda case: case.name))
 def test_what_is_written_reads_back_equal(tmp_path, suffix, cases):
     path = tmp_path / f"cases.{suffix}"
-    path.write_text(toml_of(cases) if suffix == "toml" else json_of(cases), encoding="utf-8", newline="\n")
+    if suffix == "toml":
+        path.write_text(toml_of(cases), encoding="utf-8", newline="\n")
+    else:
+        path.unlink(missing_ok=True)
+        add_cases(path, cases)
     assert read(path) == tuple(cases)
 
 

@@ -202,10 +202,6 @@ class Run:
             del deadline  # it knows the task, which knows the error that it ends with, which knows this frame
 
 
-STEPS = (Told, LookUp, CheckArguments, Authorize, Run)
-"""The steps of core, in order."""
-
-
 def _left_behind(error: BaseException) -> str | None:
     """Say what a timeout left behind: a coroutine was cancelled, a thread cannot be, and the model should know."""
     return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None

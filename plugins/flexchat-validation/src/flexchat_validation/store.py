@@ -176,10 +176,6 @@ class ValidationStore:
         row = _run_row(run)
         await self._database.write(lambda database: _save_run(database, row))
 
-    async def heartbeat(self, run: str) -> None:
-        """Say that a run goes on; add says so too."""
-        await self._database.write(lambda database: _hear(database, {run}))
-
     async def run(self, id: str) -> Run:
         """Return a run.
 

@@ -35,11 +35,6 @@ def toml_of(cases: Iterable[Case]) -> str:
     return "\n".join("[[cases]]\n" + "".join(map(_line, case_data(case).items())) for case in cases)
 
 
-def json_of(cases: Iterable[Case]) -> str:
-    """Return cases as a JSON document."""
-    return _json({"cases": [case_data(case) for case in cases]})
-
-
 def add_cases(file: Path, cases: Sequence[Case]) -> None:
     """Add cases at the end of a file of cases, which is made if it is not there.
 
