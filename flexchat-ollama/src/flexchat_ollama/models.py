@@ -94,7 +94,7 @@ def _facts(item: Mapping[str, object]) -> ModelFacts:
         )
     return ModelFacts(
         capabilities=capabilities,
-        context_length=known_count(details, "context_length") or None,
+        context_length=_length(details, "context_length"),
         is_remote=bool(item.get("remote_host") or item.get("remote_model")),
         digest=digest if isinstance(digest, str) and digest else None,
     )
@@ -104,8 +104,14 @@ def _context_length(info: object) -> int | None:
     """Find ``<architecture>.context_length`` in ``model_info``."""
     if not isinstance(info, dict):
         return None
-    named = known_count(info, f"{info.get('general.architecture')}.context_length")
-    return named or next((known_count(info, key) for key in info if str(key).endswith(".context_length")), None) or None
+    named = _length(info, f"{info.get('general.architecture')}.context_length")
+    return named or next((_length(info, key) for key in info if str(key).endswith(".context_length")), None)
+
+
+def _length(table: object, key: str) -> int | None:
+    """Return a length in a table; None for one that is not positive."""
+    found = known_count(table, key)
+    return found if found is not None and found > 0 else None
 
 
 def _parameter(text: object, name: str) -> int | None:
