@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "writing-a-store.md").read_text()
 def package(tmp_path_factory):
     """The package as ``flexchat new`` writes it, with the files of the page in their places."""
     folder = tmp_path_factory.mktemp("store") / "acme-shelf"
-    files = files_of("retriever", "acme-shelf")
+    files = files_of("store", "acme-shelf")
     blocks = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
     assert [path for path, _ in blocks] == [
         f"src/acme_shelf/{n}.py" for n in ("store", "conversations", "plugin", "conformance")

@@ -124,11 +124,11 @@ def test_new_handlers_implementation_types_and_retrievers_are_used(packages):
     commands = [["tools", "call", "acme_handler", "text=one two three", "--config", "handler.toml"]]
     for kind, command in (
         ("implementation", ["tools", "call", "greet", "city=Oslo"]),
-        ("retriever", ["tools", "call", "search_documents", "query=shade"]),
+        ("store", ["tools", "call", "search_documents", "query=shade"]),
     ):
         readme = (packages / f"acme-{kind}" / "README.md").read_text()
         config = readme.split("```toml\n")[1].split("```")[0]
-        extra = '[[tools.registry]]\nname = "search_documents"\n' if kind == "retriever" else ""
+        extra = '[[tools.registry]]\nname = "search_documents"\n' if kind == "store" else ""
         (packages / f"{kind}.toml").write_text(base + config + extra)
         commands.append([*command, "--config", f"{kind}.toml"])
 

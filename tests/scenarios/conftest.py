@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 from engines import Answering
-from flexchat import ToolDefinition
+from flexchat import Profile, ToolDefinition
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import LimitsTable, ResponseRule, RuleTools, ToolsTable
-from flexchat.domain import Profile
 from flexchat.plugin import Implementation
 from flexchat.plugin.contracts import ImplementationType, ToolHandler
 from flexchat.plugin.hooks import Hooks

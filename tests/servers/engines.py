@@ -6,10 +6,9 @@ import contextvars
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from flexchat import ChatRequest, ChatResponse, Message
+from flexchat import ChatRequest, ChatResponse, Message, Profile
 from flexchat.calls.manager import ToolManager
 from flexchat.config.model import Config, LimitsTable, ResponseRule
-from flexchat.domain import Profile
 from flexchat.events.feed import Feed
 from flexchat.llms.llm import Llms
 from flexchat.turn.active import ActiveTurn

@@ -50,7 +50,7 @@ def test_what_is_there_already_is_left_as_it_is(run, tmp_path):
 
 def test_dir_says_where(run, tmp_path):
     """Folders above it are made."""
-    ran = run("new", "retriever", "acme-shelf", "--dir", "a/b", "--json")
+    ran = run("new", "store", "acme-shelf", "--dir", "a/b", "--json")
 
     assert json.loads(ran.out)["folder"] == "a/b/acme-shelf"
     assert (tmp_path / "a/b/acme-shelf/pyproject.toml").is_file()
@@ -91,7 +91,7 @@ def test_a_name_that_cannot_be_used_is_told_with_one_that_can(run, tmp_path, nam
         ("handler", "math-eval", "a tool handler called 'math_eval'"),
         ("handler", "calculator", "a tool called 'calculator'"),
         ("implementation", "mock", "a implementation type called 'mock'"),
-        ("retriever", "memory", "a document store called 'memory'"),
+        ("store", "memory", "a document store called 'memory'"),
     ],
 )
 def test_a_name_that_another_plugin_offers_is_refused(run, kind, name, told):

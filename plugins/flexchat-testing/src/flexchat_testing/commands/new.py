@@ -58,7 +58,7 @@ KINDS: Mapping[str, Kind] = {
         description="answers with a text in which the arguments are filled in",
         registers=(("implementation_types", False),),
     ),
-    "retriever": Kind(
+    "store": Kind(
         summary="a kind of document store",
         description="finds documents of the config by the words they share with a question",
         registers=(("document_stores", False),),
