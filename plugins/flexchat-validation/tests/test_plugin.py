@@ -67,3 +67,12 @@ def test_every_command_is_in_its_module_and_loaded_when_it_is_called():
     modules = {module for module, _, _ in plugin._COMMANDS}
     there = {name for m in modules for name in importlib.import_module(f"flexchat_validation.commands.{m}").COMMANDS}
     assert there == {name for _, name, _ in plugin._COMMANDS}
+
+
+def test_the_demo_has_the_cases_that_its_tools_can_show():
+    """Without a configuration there is something to try."""
+    from flexchat_validation.sample_cases import sample_table
+
+    (table,) = plugin.flexchat_register_config_tables()
+    assert {case["name"] for case in table.demo([])["cases"]} == {"nothing to call for", "no tool knows this"}
+    assert "a sum" in {case["name"] for case in sample_table(["calculator"])["cases"]}

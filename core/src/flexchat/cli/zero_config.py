@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ..app import FlexChat
@@ -12,36 +11,6 @@ from ..llms.llm import Llms
 from ..plugin.host import PluginHost
 from ..tools.settings import tool_trouble
 from .usage import UsageError
-
-_CASES: tuple[Mapping[str, Any], ...] = (
-    {
-        "name": "a sum",
-        "message": "What is 12.5 * 8?",
-        "calls": [{"tool": "calculator", "check": {"expression": {"regex": r"12\.5\s*\*\s*8"}}}],
-        "answer": {"contains": ["100"]},
-    },
-    {
-        "name": "time in Tokyo",
-        "message": "What time is it in Tokyo?",
-        "calls": [{"tool": "get_current_datetime", "arguments": {"timezone": "Asia/Tokyo"}}],
-    },
-    {
-        "name": "two questions at once",
-        "message": "What time is it in Paris, and what is 3 + 4?",
-        "calls": [
-            {"tool": "get_current_datetime", "arguments": {"timezone": "Europe/Paris"}},
-            {"tool": "calculator", "check": {"expression": {"regex": r"3\s*\+\s*4"}}},
-        ],
-    },
-    {
-        "name": "a word replaced",
-        "message": "Replace 'cat' by 'dog' in the text 'the cat sat'",
-        "calls": [{"tool": "text_replace", "arguments": {"text": "the cat sat", "find": "cat", "replace": "dog"}}],
-    },
-    {"name": "nothing to call for", "message": "Thanks, that was helpful.", "no_call": True},
-    {"name": "no tool knows this", "message": "Who wrote Hamlet?", "no_call": True},
-)
-"""What models are tried with where nobody has said: a case for each thing a case can show."""
 
 
 def zero_config(host: PluginHost) -> dict[str, Any]:
@@ -62,7 +31,7 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
         "llms": {"rehearsal": {"provider": "rehearsal"}},
         "responses": [{"llm": "rehearsal", "model": "rehearsal", "tools": {"enabled": True}}],
         "tools": {"registry": [{"name": name} for name in tools], "at_limit": "answer"},
-        "validation": {"cases": [case for case in _CASES if _tools_of(case) <= {*tools}]},
+        **{name: table.demo(tools) for name, table in host.config_tables.by_name.items() if table.demo is not None},
     }
 
 
@@ -79,10 +48,6 @@ def without_model(host: PluginHost) -> FlexChat:
     tools = ToolManager.from_plugins(host, table)
     tools.load_tools()
     return FlexChat(Parts(config=Config(tools=table), llms=Llms(), tools=tools))
-
-
-def _tools_of(case: Mapping[str, Any]) -> set[str]:
-    return {call["tool"] for call in case.get("calls", ())}
 
 
 def _usable_tools(host: PluginHost) -> list[str]:

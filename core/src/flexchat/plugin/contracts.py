@@ -507,11 +507,13 @@ class ConfigTable:
         load: Returns the attrs class of its keys; field metadata as ProviderType's, and "help", "min", "max", "above".
             Called only where the table is written, and for the JSON Schema: import there what is heavy.
         summary: One line for the JSON Schema.
+        demo: From the names of the tools there are to what the table holds where there is no configuration (--demo).
     """
 
     name: str
     load: Callable[[], type]
     summary: str = ""
+    demo: Callable[[Sequence[str]], Mapping[str, Any]] | None = None
 
 
 class CheckedConfig(Protocol):

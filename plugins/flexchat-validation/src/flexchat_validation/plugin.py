@@ -6,7 +6,7 @@ Light: what a command or a check needs is imported when it is called.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,12 @@ def _table() -> type:
     return ValidationTable
 
 
+def _sample_table(tools: Sequence[str]) -> Mapping[str, Any]:
+    from .sample_cases import sample_table
+
+    return sample_table(tools)
+
+
 def _check_store(read: CheckedConfig) -> None:
     from flexchat import FlexChatError
     from flexchat.store import located
@@ -67,7 +73,9 @@ def _check_cases(read: Any) -> None:
 @hookimpl
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:
     """Offer the table that says which models are tried with which cases."""
-    yield ConfigTable(name="validation", load=_table, summary="Which models are tried with which cases.")
+    yield ConfigTable(
+        name="validation", load=_table, summary="Which models are tried with which cases.", demo=_sample_table
+    )
 
 
 @hookimpl
