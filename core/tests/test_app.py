@@ -152,7 +152,7 @@ async def test_another_rule_answers_over_the_same_services_and_leaves_them_open(
     config = {
         "llms": {"bot": {"provider": "scripted", "replies": replies}},
         "tools": {"registry": [entry()]},
-        "topic": {"provider": {"llm": "bot", "model": "m"}},
+        "topic": {"llm": "bot", "model": "m"},
         "conversations": {},
         "responses": [RULE],
     }

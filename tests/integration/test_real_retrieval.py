@@ -22,8 +22,8 @@ def config(folder):
     return {
         "llms": {"real": {"provider": "openai", "base_url": URL, "api_key": "none", "default_model": MODEL}},
         "stores": {"documents": {"provider": "sqlite", "path": str(folder / "documents.db")}},
-        "topic": {"provider": {"llm": "real"}},
-        "intent": {"provider": {"llm": "real"}, "detection": {"small_talk": "Greetings, thanks and goodbyes"}},
+        "topic": {"llm": "real"},
+        "intent": {"llm": "real", "detection": {"small_talk": "Greetings, thanks and goodbyes"}},
         "limits": {"phase_timeout_ms": 120_000, "turn_timeout_ms": 600_000},
         "conversations": {"path": str(folder / "conversations.db")},
         "responses": [

@@ -133,7 +133,7 @@ def cancelled_in_the_second_answer():
 @scene
 def cancelled_in_the_topic():
     tables = {
-        "topic": {"provider": {"llm": "judge"}},
+        "topic": {"llm": "judge"},
         "responses": [{"llm": "bot", "model": "m", "prompt": "About {{topic}}."}],
     }
     return Scene(models={"bot": Streaming("Never."), "judge": Streaming(HANG)}, tables=tables, cancelled=True)

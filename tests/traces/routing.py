@@ -11,14 +11,14 @@ from .recording import HANG, Scene, Streaming, scene
 
 HISTORY = [{"role": "user", "content": "Trains?"}, {"role": "assistant", "content": "They go."}]
 BY_TOPIC = {
-    "topic": {"provider": {"llm": "judge", "model": "j"}},
+    "topic": {"llm": "judge", "model": "j"},
     "responses": [
         {"llm": "bot", "model": "m", "name": "Trains", "match": {"topic": "trains"}, "prompt": "About {{topic}}."},
         {"llm": "bot", "model": "m", "name": "Else"},
     ],
 }
 BY_INTENT = {
-    "intent": {"provider": {"llm": "judge"}, "detection": {"buy": "Wants to buy.", "ask": "Wants to know."}},
+    "intent": {"llm": "judge", "detection": {"buy": "Wants to buy.", "ask": "Wants to know."}},
     "responses": [
         {"llm": "bot", "model": "m", "name": "Shop", "match": {"intent": "buy"}},
         {"llm": "bot", "model": "m", "name": "Else"},

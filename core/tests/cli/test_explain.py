@@ -11,7 +11,7 @@ default_model = "m"
 replies = [{ text = '{"topic_status": "new_topic", "topic_summary": "rain"}' }, { text = "Weather" }]
 
 [intent]
-provider = { llm = "bot" }
+llm = "bot"
 detection = { weather = "about the weather", billing = "about invoices" }
 
 [stores.docs]

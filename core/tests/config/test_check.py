@@ -32,12 +32,12 @@ def test_a_sound_configuration_passes():
             "responses[0].llm: no LLM is called 'gtp' (did you mean 'gpt'?); configured: gpt",
         ),
         (
-            {"topic": {"provider": {"llm": "x"}}},
-            "topic.provider.llm: no LLM is called 'x'; configured: gpt",
+            {"topic": {"llm": "x"}},
+            "topic.llm: no LLM is called 'x'; configured: gpt",
         ),
         (
-            {"intent": {"provider": {"llm": "x"}}},
-            "intent.provider.llm: no LLM is called 'x'; configured: gpt",
+            {"intent": {"llm": "x"}},
+            "intent.llm: no LLM is called 'x'; configured: gpt",
         ),
         (
             {"llms": {"gpt": {"provider": "openai"}}},

@@ -240,3 +240,31 @@ def test_any_tables_are_taken_and_left_alone(data):
 
     assert data == before
     assert normalise(document)[0].data == document.data
+
+
+def test_document_stores_and_who_detects_get_our_names():
+    """rag_services and provider = {llm, model}; what is wrong is told where it is written."""
+    data, notes = normalised(
+        {
+            "rag_services": {"docs": {"provider": "memory"}},
+            "topic": {"provider": {"llm": "a", "model": "m", "_note": "x"}, "prompt": "p"},
+            "intent": {"provider": {"llm": "a"}, "detection": {"provider": "who sells it"}},
+        }
+    )
+    assert notes == []
+    assert data["stores"] == {"docs": {"provider": "memory"}}
+    assert data["topic"] == {"llm": "a", "model": "m", "prompt": "p"}
+    assert data["intent"] == {"llm": "a", "detection": {"provider": "who sells it"}}
+    document, _ = normalise(document_of({"topic": {"provider": {"llm": "a"}}, "rag_services": {"d": {}}}))
+    assert document.written(("topic", "llm")) == ("topic", "provider", "llm")
+    assert document.written(("stores", "d", "url")) == ("rag_services", "d", "url")
+
+
+def test_of_two_spellings_of_a_table_or_a_phases_model_ours_counts():
+    data, notes = normalised(
+        {"stores": {"a": {}}, "rag_services": {"b": {}}, "topic": {"llm": "ours", "provider": {"llm": "theirs"}}}
+    )
+    assert data == {"stores": {"a": {}}, "topic": {"llm": "ours"}}
+    assert len(notes) == 2
+    assert "'stores' counts" in notes[0]
+    assert "'llm' counts" in notes[1]

@@ -124,18 +124,18 @@ def test_the_first_that_takes_all_is_named(match, earlier):
         ([{"intent": "x"}], {}, "responses[0].match.intent: no category of intents fits this, so this rule never fits"),
         (
             [{"intent": "biling"}],
-            {"intent": {"provider": {"llm": "bot"}, "detection": {"billing": ""}}},
+            {"intent": {"llm": "bot", "detection": {"billing": ""}}},
             "no category of intents fits this (did you mean 'billing'?), so this rule never fits; there is billing,",
         ),
         (
             [{"intent": "billing"}],
             {"intent": {"detection": {"billing": ""}}},
-            "responses[0].match.intent: no model detects intents (intent.provider), so this rule never fits",
+            "responses[0].match.intent: no model detects intents (intent.llm), so this rule never fits",
         ),
         (
             [{"intent": "billing"}],
             {"intent": {"detection": {"billing": ""}}, "stores": {"d": {"provider": "memory"}}},
-            "responses[0].match.intent: no model detects intents (intent.provider), so this rule never fits",
+            "responses[0].match.intent: no model detects intents (intent.llm), so this rule never fits",
         ),
         (
             [{"collection": "web"}],
@@ -168,7 +168,7 @@ def test_check_notes_what_can_never_be(matches, tables, expected):
     "match", [{"intent": "billing"}, {"intent": "other"}, {"intent_regexp": "^b"}, {"intent_contains": "ill"}]
 )
 def test_an_intent_that_may_be_is_not_noted(match):
-    assert notes(match, intent={"provider": {"llm": "bot"}, "detection": {"billing": ""}}) == []
+    assert notes(match, intent={"llm": "bot", "detection": {"billing": ""}}) == []
 
 
 @pytest.mark.parametrize("match", [{"intent": "docs/faq"}, {"intent_contains": "docs/"}, {"intent": "docs"}])
@@ -202,7 +202,7 @@ def test_a_thousand_rules_are_checked_in_a_few_seconds(kinds):
 
 
 TWO = {"docs": {"provider": "memory"}, "web": {"provider": "memory", "collection": "faq"}}
-INTENTS = {"provider": {"llm": "bot"}, "detection": {"billing": "", "support": ""}}
+INTENTS = {"llm": "bot", "detection": {"billing": "", "support": ""}}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ KINDS = {
     "topics": matching('topic = "x{0}y"'),
     "intents": lambda n: (
         matching('intent = "x{0}y"')(n)
-        + '[intent.provider]\nllm = "robot"\n[intent.detection]\n'
+        + '[intent]\nllm = "robot"\n[intent.detection]\n'
         + "".join(f'y{i} = "a"\n' for i in range(n))
     ),
     "collections": lambda n: (

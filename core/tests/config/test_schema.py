@@ -76,7 +76,7 @@ GOOD: dict[str, Any] = {
         "b": {"provider": "scripted", "replies": [{"text": "t", "weights": [1]}], "_note": 1},
     },
     "stores": {"docs": {"provider": "memory"}},
-    "topic": {"provider": {"llm": "a"}},
+    "topic": {"llm": "a"},
     "intent": {"detection": {"support": "help"}},
     "tools": {
         "max_iterations": 3,
@@ -148,7 +148,7 @@ def changed(place: tuple[str | int, ...], value: Any) -> dict[str, Any]:
         (("responses", 0, "temperature"), 3),
         (("responses", 1), {"model": "m"}),
         (("responses", 1, "tools", "allowed_tools"), "w"),
-        (("topic", "provider", "lm"), "a"),
+        (("topic", "lm"), "a"),
         (("stores", "docs", "provider"), "chroma"),
     ],
 )

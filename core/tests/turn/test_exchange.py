@@ -183,7 +183,7 @@ async def test_after_a_write_of_a_tool_that_another_called_nobody_takes_over():
 
 
 TOPIC = {
-    "topic": {"provider": {"llm": "other", "model": "m"}},
+    "topic": {"llm": "other", "model": "m"},
     "responses": [{"llm": "bot", "model": "m", "prompt": "On {{topic}}"}],
 }
 

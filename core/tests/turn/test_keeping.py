@@ -52,7 +52,7 @@ async def test_a_turn_knows_those_before_it(chat, store):
 
 async def test_the_topic_goes_on(store):
     """With the conversation, unless the caller brings one."""
-    chat = chat_of(store, *[lambda *_: "same"] * 9, topic={"provider": {"llm": "s", "model": "m"}})
+    chat = chat_of(store, *[lambda *_: "same"] * 9, topic={"llm": "s", "model": "m"})
 
     await chat.respond("a", topic="old", **C)
     assert (await store.get(**C)).topic

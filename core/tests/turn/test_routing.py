@@ -121,10 +121,10 @@ async def test_the_topic_is_detected_for_a_follow_up_and_searched_with_it():
     ("config", "asked"),
     [
         (
-            {"topic": {"provider": {"llm": "bot", "model": "t"}}, "intent": {"provider": {"llm": "bot", "model": "i"}}},
+            {"topic": {"llm": "bot", "model": "t"}, "intent": {"llm": "bot", "model": "i"}},
             "t",
         ),
-        ({"intent": {"provider": {"llm": "bot", "model": "i"}}}, "i"),
+        ({"intent": {"llm": "bot", "model": "i"}}, "i"),
         ({}, "last"),
     ],
 )
@@ -140,7 +140,7 @@ async def test_the_topic_is_asked_of_topic_provider_else_intent_provider_else_th
 
 async def test_a_turn_goes_on_when_every_deciding_model_fails():
     config = {
-        "intent": {"provider": {"llm": "bot"}, "detection": {"billing": ""}},
+        "intent": {"llm": "bot", "detection": {"billing": ""}},
         "responses": [
             {"match": {"topic": "x"}, "llm": "bot"},
             {"match": {"intent": "billing"}, "llm": "bot"},
@@ -272,7 +272,7 @@ async def test_the_caller_chooses_collections_or_none():
 
 async def test_partial_results_name_service_and_collection_once_the_intent_has_chosen_one():
     config = {
-        "intent": {"provider": {"llm": "bot"}, "detection": {"billing": "invoices"}},
+        "intent": {"llm": "bot", "detection": {"billing": "invoices"}},
         "responses": [{"match": {"collection": "faq", "rag_results": "partial"}, "llm": "bot"}, {"llm": "bot"}],
     }
     bot, _ = chat(config, says("docs/faq"), says("one"), says("billing"), says("two"), distance=0.4)
@@ -284,7 +284,7 @@ async def test_partial_results_name_service_and_collection_once_the_intent_has_c
     assert other.profile.rag_results == "partial"
 
 
-BILLING = {"intent": {"provider": {"llm": "bot"}, "detection": {"billing": "invoices"}}}
+BILLING = {"intent": {"llm": "bot", "detection": {"billing": "invoices"}}}
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def test_parallel_tool_calls_reach_the_service(model_of):
 
 PHASES = {
     "llms": {"it": {"provider": "scripted", "default_model": "m"}},
-    "topic": {"provider": {"llm": "it"}},
+    "topic": {"llm": "it"},
     "responses": [
         {"llm": "it", "prompt": "About {{topic}}, said of: {{user_message}}"},
     ],

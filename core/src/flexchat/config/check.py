@@ -98,12 +98,12 @@ class _Checker:
         data = self._document.data
         if data.get("llms", {}) == {}:
             self._problem(("llms",), "no LLM is configured: add an entry to 'llms'")
-        for place in (("topic", "provider"), ("intent", "provider")):
-            table: Any = data
-            for key in place:
-                table = table.get(key) if isinstance(table, dict) else None
+        for name in ("topic", "intent"):
+            table = data.get(name)
             if isinstance(table, dict):
-                self._model_choice(place, table)
+                self._model_choice((name,), table)
+                if table.get("model") is not None and table.get("llm") is None:
+                    self._problem((name, "model"), "whose model? 'llm' names the entry in llms")
 
     def rules(self) -> None:
         """Check each rule, and that every one can be reached."""
@@ -203,8 +203,8 @@ class _Checker:
             return False  # what takes long to find out is not told
         if not impossible_intent(key, wanted, categories, self._stores):
             of_a_model = (key == "intent" and wanted in categories) or (categories and not self._stores)
-            if of_a_model and not table.get("provider"):
-                self._note(place, "no model detects intents (intent.provider), so this rule never fits")
+            if of_a_model and not table.get("llm"):
+                self._note(place, "no model detects intents (intent.llm), so this rule never fits")
                 return True
             return False
         if len(self.notes) >= MOST_PROBLEMS:

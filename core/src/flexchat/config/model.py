@@ -81,21 +81,33 @@ class StoreEntry:
 class TopicTable:
     """[topic]: phase 1."""
 
-    provider: ModelChoice | None = key("Who detects topics.", default=None)
+    llm: str | None = key("Who detects topics: an entry in llms; absent: intent's.", default=None)
+    model: str | None = key("Model; absent for the entry's default_model.", default=None)
     prompt: str | None = key(
         "Prompt template of your own; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
         default=None,
     )
     max_tokens: int = key("Upper limit of the answer, in tokens.", min=1, default=200)
 
+    @property
+    def choice(self) -> ModelChoice | None:
+        """Who is asked; None for nobody of its own."""
+        return ModelChoice(llm=self.llm, model=self.model) if self.llm is not None else None
+
 
 @attrs.frozen(kw_only=True)
 class IntentTable:
     """[intent]: phase 3."""
 
-    provider: ModelChoice | None = key("Who detects intents.", default=None)
+    llm: str | None = key("Who detects intents: an entry in llms.", default=None)
+    model: str | None = key("Model; absent for the entry's default_model.", default=None)
     detection: Mapping[str, str] = key("Categories: name and description.", factory=dict)
     max_tokens: int = key("Upper limit of the answer, in tokens.", min=1, default=50)
+
+    @property
+    def choice(self) -> ModelChoice | None:
+        """Who is asked; None for nobody."""
+        return ModelChoice(llm=self.llm, model=self.model) if self.llm is not None else None
 
 
 @attrs.frozen(kw_only=True)

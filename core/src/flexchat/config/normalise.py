@@ -33,9 +33,7 @@ _CORE_TABLES = (
     ("stores",),
     ("stores", "*"),
     ("topic",),
-    ("topic", "provider"),
     ("intent",),
-    ("intent", "provider"),
     ("embedding",),
     ("tools",),
     ("tools", "registry", "*"),
@@ -69,6 +67,9 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     for pattern in _CORE_TABLES:
         for place, table in work.tables(pattern):
             _drop_comments(work, pattern, place, table)
+    for name in ("topic", "intent"):
+        for place, table in work.tables((name,)):
+            _phase(work, place, table)
     _first_of_each_name(work)
     old = _is_old(work)
     rules = _rules_of(work) if old else {}
@@ -132,6 +133,19 @@ def _stores(work: _Work) -> None:
         del work.data["rag_services"]
         return
     work.rename(work.data, (), "rag_services", "stores")
+
+
+def _phase(work: _Work, place: KeyPath, table: Table) -> None:
+    """Move who detects topics or intents from the table ``provider`` beside the other keys, as rules have it."""
+    if not isinstance(table.get("provider"), dict):
+        return
+    provider = table.pop("provider")
+    for key, value in provider.items():
+        if key in table:
+            work.note(place, f"both 'provider.{key}' and '{key}' are given; '{key}' counts", (*place, "provider", key))
+        elif value is not None and key != "comment" and not key.startswith("_"):
+            table[key] = value
+            work.came_from((*place, key), (*place, "provider", key))
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:

@@ -49,10 +49,10 @@ def needs_of(config: Config, stores: Collection[str]) -> Needs:
             of_stores = of_stores or (field == "intent" and _of_store(key, str(wanted), config, stores))
         used.update(variables_of(rule.prompt))
     return Needs(
-        topic="topic" in used or config.topic.provider is not None or config.topic.prompt is not None,
+        topic="topic" in used or config.topic.llm is not None or config.topic.prompt is not None,
         documents=bool(stores) and (of_stores or not used.isdisjoint(_OF_DOCUMENTS)),
         intent="intent" in used,
-        categories="intent" in used and config.intent.provider is not None and bool(config.intent.detection),
+        categories="intent" in used and config.intent.llm is not None and bool(config.intent.detection),
         place=not used.isdisjoint({"service", "collection"}),
     )
 
@@ -70,12 +70,12 @@ def _of_store(key: str, wanted: str, config: Config, stores: Collection[str]) ->
 
 
 def topic_model(config: Config) -> ModelChoice | None:
-    """Return who detects topics: topic.provider, else intent.provider, else the model of the first rule that answers
+    """Return who detects topics: topic.llm, else intent.llm, else the model of the first rule that answers
     everything.
 
     Source: the original's topic detection.
     """
-    configured = config.topic.provider or config.intent.provider
+    configured = config.topic.choice or config.intent.choice
     if configured is not None:
         return configured
     for rule in config.responses:

@@ -43,7 +43,7 @@ class Router:
         timeout_s = config.limits.phase_timeout_ms / 1000
         self._topics = TopicDetector(topic_model(config), config.topic.prompt, config.topic.max_tokens)
         self._documents = DocumentCollector(stores, config.stores, usual_thresholds, timeout_s=timeout_s)
-        self._intents = IntentDetector(config.intent.provider, config.intent.detection, config.intent.max_tokens)
+        self._intents = IntentDetector(config.intent.choice, config.intent.detection, config.intent.max_tokens)
 
     async def route(self, turn: ActiveTurn) -> None:
         """Run phases 1 to 5: afterwards the turn has its profile and its rule.

@@ -231,7 +231,7 @@ async def test_what_a_follow_up_asks_is_what_the_documents_are_searched_for(plug
         "stores": {
             "guide": {"provider": "memory", "collection": "guide", "documents": documents, "partial_threshold": 1.1}
         },
-        "intent": {"provider": {"llm": "trial"}, "detection": {"money": "prices and fees"}},
+        "intent": {"llm": "trial", "detection": {"money": "prices and fees"}},
         "responses": [
             {"llm": "trial", "match": {"intent": "money"}},
             {"llm": "trial", "prompt": "{{topic}}\n\n{{rag_context}}"},

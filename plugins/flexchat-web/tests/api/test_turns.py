@@ -305,7 +305,8 @@ async def test_what_is_waited_for_is_told_before_the_model_answers(told, waiting
     """Phases that take place, and the model that is asked."""
     told.tables["responses"].insert(0, {"llm": "robot", "model": "r2", "match": {"intent": "trains"}})
     told.tables["intent"] = {
-        "provider": {"llm": "robot", "model": "small"},
+        "llm": "robot",
+        "model": "small",
         "detection": {"trains": "All of trains", "cars": "All of cars"},
     }
     waiting.go.set()

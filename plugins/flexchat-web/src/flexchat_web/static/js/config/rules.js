@@ -139,12 +139,5 @@ export function withChoices(draft, schema, value) {
     const allowed = choose(rule.properties?.allowed_tools?.items || {}, tools, value?.tools?.allowed_tools);
     properties.tools = { ...rule, description: properties.tools.description, properties: { ...rule.properties, allowed_tools: { ...rule.properties?.allowed_tools, items: allowed } } };
   }
-  if (properties.provider?.$ref?.endsWith("/ModelChoice") || properties.embedding?.$ref) {
-    for (const name of ["provider", "embedding"]) {
-      if (!properties[name]?.$ref) continue;
-      const inner = draft.schema.$defs?.[properties[name].$ref.split("/").at(-1)] || {};
-      if (inner.properties?.llm && name === "provider") properties[name] = { ...inner, description: properties[name].description, properties: { ...inner.properties, llm: choose(inner.properties.llm, llms, value?.[name]?.llm) } };
-    }
-  }
   return { ...schema, properties };
 }

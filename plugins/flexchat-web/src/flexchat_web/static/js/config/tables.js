@@ -10,7 +10,7 @@ import { withChoices } from "./rules.js";
 /** Return the section of phase 1. */
 export function topicSection(draft) {
   return together("What each message is about. Without a model, the topic is cut from the message.", [
-    entryForm(draft, ["topic"], { $ref: "#/$defs/TopicTable" }, { keys: ["provider", "max_tokens"], adapt: (whole, value) => withChoices(draft, whole, value) }),
+    entryForm(draft, ["topic"], { $ref: "#/$defs/TopicTable" }, { keys: ["llm", "model", "max_tokens"], adapt: (whole, value) => withChoices(draft, whole, value) }),
     promptField(draft, ["topic", "prompt"], { label: "Prompt of your own", hint: "Empty: the built-in one.", variables: ["currentTopic", "conversationContext", "userMessage"] }),
   ]);
 }
