@@ -1,7 +1,7 @@
 """An answer from its pieces."""
 
 import pytest
-from flexchat.provider import AnswerParts, ReasoningPart, RefusalPart, TextPart, ToolCall, usage_of
+from flexchat.provider import AnswerParts, MediaPart, ReasoningPart, RefusalPart, TextPart, ToolCall, usage_of
 
 
 def ended(parts, raw="stop", **rest):
@@ -39,6 +39,49 @@ def test_arguments_in_pieces_of_two_calls():
     assert (second.call.arguments, second.call.wire_id) == ({}, None)
     assert end.result.finish_reason == "tool_calls"
     assert end.result.raw_finish == "stop"
+
+
+def test_a_call_may_end_before_the_answer_does():
+    """As its pieces say, or as whoever put them together says; it keeps its id and its data."""
+    parts = AnswerParts("s", "o")
+    for key, name in enumerate("fgh"):
+        parts.begin_call(key, name, wire_id=name, data={"n": key})
+    parts.arguments(0, "{}")
+    ended_here = [parts.end_call(0), parts.end_call(1, ToolCall(name="g", arguments=None, error="why"))]
+    parts.arguments(2, '{"b": 2}')
+
+    assert not parts.has_call(0)
+    calls = ended(parts).message.tool_calls
+
+    assert [event.index for event in ended_here] == [0, 1]
+    assert [event.call for event in ended_here] == list(calls[:2])
+    assert [(call.arguments, call.error, call.wire_id) for call in calls] == [
+        ({}, None, "f"),
+        (None, "why", "g"),
+        ({"b": 2}, None, "h"),
+    ]
+    assert [call.provider_data.data for call in calls] == [{"n": 0}, {"n": 1}, {"n": 2}]
+
+
+def test_a_part_that_is_closed_takes_no_more():
+    """So that a signature stays with exactly its text; sources stand with the last text that says something."""
+    parts = AnswerParts("s", "o")
+    parts.text("a")
+    parts.close()
+    assert parts.text("b", {"signature": "x"}).index == parts.text("c").index == 1
+    parts.close()
+    parts.text("")
+    parts.cite([{"uri": "u"}])
+    parts.cite([{"uri": "v"}])
+    picture = MediaPart(kind="image", mime_type="image/png", data=b"0", provider_data=parts.ours({"p": 1}))
+    parts.add(picture)
+
+    first, signed, empty, last = ended(parts).message.parts
+
+    assert (first, empty, last) == (TextPart(text="a"), TextPart(text=""), picture)
+    assert (signed.text, signed.citations) == ("bc", ({"uri": "u"}, {"uri": "v"}))
+    assert signed.provider_data.data == {"signature": "x"}
+    AnswerParts("s", "o").cite([{"uri": "u"}])  # there is no text it could stand with
 
 
 @pytest.mark.parametrize("written", ["", '{"a": '])

@@ -13,6 +13,7 @@ from flexchat.provider import (
     ProviderRequestError,
     ProviderTimeoutError,
     Refusals,
+    Report,
     Row,
 )
 
@@ -95,3 +96,11 @@ def test_any_body_is_an_error_in_words(body):
 def test_a_row_of_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="kind"):
         Row("unknown")
+
+
+def test_nobody_is_told_to_wait_for_longer_than_a_year():
+    """However long a service says in its own way."""
+    refusals = Refusals(provider="p", read=lambda body: Report(text="slow", retry_s=float(body)))
+
+    assert error_of("3", 429, refusals).retry_after_s == 3
+    assert error_of("1e300", 429, refusals).retry_after_s == 365 * 86_400

@@ -195,7 +195,11 @@ def _assistant(message: AssistantMessage, ids: Ids) -> Said:
 
 def _call(call: ToolCall, ids: Ids) -> dict[str, Any]:
     data = ids.ours(call.provider_data)
-    wire_id = ids.of(call, _FunctionName(call.name) if data.get("type") == FUNCTION_CALL else None)
+    if data.get("type") == FUNCTION_CALL:
+        wire_id: str = _FunctionName(call.name)
+        ids.note(call, wire_id)
+    else:
+        wire_id = ids.of(call)
     if data.get("type") == "custom":
         said = {"custom": {"name": call.name, "input": call.raw_arguments or ""}}
     else:

@@ -110,7 +110,7 @@ if TYPE_CHECKING:
     from .body import Body
     from .building import AnswerParts, usage_of
     from .embedding import Batches
-    from .history import History, Ids, Said, WireTools, leading_instructions, replayed, short_id
+    from .history import History, Ids, PerTools, Said, WireTools, leading_instructions, replayed, short_id
     from .options import said, unsaid, unsaid_media
     from .reading import (
         NDJSON,
@@ -248,6 +248,7 @@ _HOMES = {
     "flexchat.provider.history": (
         "History",
         "Ids",
+        "PerTools",
         "Said",
         "WireTools",
         "leading_instructions",
@@ -337,6 +338,7 @@ __all__ = [
     "ModelNotFoundError",
     "NdjsonDecoder",
     "OpaquePart",
+    "PerTools",
     "ProviderAuthError",
     "ProviderConnectionError",
     "ProviderData",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -42,6 +42,7 @@ class _Piecewise:
     wire_id: str | None = None
     data: Mapping[str, Any] = attrs.field(factory=dict)
     pieces: list[str] = attrs.field(factory=list)
+    citations: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def text(self) -> str:
@@ -58,24 +59,32 @@ class AnswerParts:
     def __init__(self, scope: str, origin: str) -> None:
         self._scope, self._origin = scope, origin
         self._parts: list[_Piecewise | AssistantPart] = []
+        self._is_closed = False
         self._open_calls: dict[Hashable, int] = {}
         self._ids = WireIds()
         self._warnings: list[str] = []
 
-    def text(self, piece: str) -> TextDelta:
-        """Take more text."""
-        return TextDelta(self._grow("text", piece)[0], piece)
+    def text(self, piece: str, data: Mapping[str, Any] | None = None) -> TextDelta:
+        """Take more text; data goes back with it."""
+        return TextDelta(self._grow("text", piece, data), piece)
 
     def reasoning(self, piece: str, data: Mapping[str, Any] | None = None) -> ReasoningDelta:
         """Take more of a thought; data goes back with it."""
-        at, part = self._grow("reasoning", piece)
-        if data:
-            part.data = {**part.data, **data}
-        return ReasoningDelta(at, piece)
+        return ReasoningDelta(self._grow("reasoning", piece, data), piece)
 
     def refusal(self, piece: str) -> None:
         """Take more of the model's words for "no"."""
-        self._grow("refusal", piece)
+        self._grow("refusal", piece, None)
+
+    def close(self) -> None:
+        """End the text, the thought or the refusal that grows: more of its kind is a part of its own."""
+        self._is_closed = True
+
+    def cite(self, citations: Sequence[Mapping[str, Any]]) -> None:
+        """Take what the text rests on; it stands with the last text that says something."""
+        texts = [part for part in self._parts if type(part) is _Piecewise and part.kind == "text"]
+        for part in ([part for part in texts if part.text] or texts)[-1:]:
+            part.citations = (*part.citations, *citations)
 
     def call(
         self,
@@ -91,7 +100,7 @@ class AnswerParts:
             wire_id: The service's id for it, whatever came; one that another call has is left out.
             data: What goes back with it.
         """
-        known: dict[str, Any] = {"wire_id": self._ids.take(wire_id), "provider_data": self._ours(data or {})}
+        known: dict[str, Any] = {"wire_id": self._ids.take(wire_id), "provider_data": self.ours(data or {})}
         if isinstance(arguments, str):
             call = ToolCall.from_text(name, arguments, **known)
         else:
@@ -118,9 +127,32 @@ class AnswerParts:
         self._parts[at].pieces.append(piece)  # type: ignore[union-attr]  # what grows
         return ToolCallDelta(at, piece)
 
+    def end_call(self, key: Hashable, call: ToolCall | None = None) -> ToolCallEnd:
+        """Take the end of a call. Without one, a call is complete when the answer is.
+
+        Args:
+            call: The call, of which only the wire id and the data are known here; None if its pieces are all of it.
+        """
+        at = self._open_calls.pop(key)
+        part: _Piecewise = self._parts[at]  # type: ignore[assignment]  # what grows
+        if call is None:
+            call = self._made(part, False)  # type: ignore[assignment]  # a call
+        else:
+            call = attrs.evolve(call, wire_id=part.wire_id, provider_data=self.ours(part.data))
+        self._parts[at] = call  # type: ignore[assignment]
+        return ToolCallEnd(at, call)  # type: ignore[arg-type]
+
     def opaque(self, kind: str, data: Mapping[str, Any]) -> None:
         """Take what only the service understands, and wants back."""
-        self._parts.append(OpaquePart(kind=kind, provider_data=self._ours(data)))
+        self.add(OpaquePart(kind=kind, provider_data=self.ours(data)))
+
+    def add(self, part: AssistantPart) -> None:
+        """Take a part that comes whole, as a picture."""
+        self._parts.append(part)
+
+    def ours(self, data: Mapping[str, Any]) -> ProviderData:
+        """Return data as what goes back to this service alone."""
+        return ProviderData(scope=self._scope, origin=self._origin, data=data)
 
     def warn(self, text: str) -> None:
         """Note what could not be honoured; once."""
@@ -159,7 +191,7 @@ class AnswerParts:
         for at in calls:
             if self._grows(at, "call"):
                 yield ToolCallEnd(at, parts[at])  # type: ignore[arg-type]  # a call
-        message = AssistantMessage(parts=tuple(parts), provider_data=self._ours(data) if data else None)
+        message = AssistantMessage(parts=tuple(parts), provider_data=self.ours(data) if data else None)
         yield AnswerEnd(
             ChatResult(
                 message=message,
@@ -172,14 +204,17 @@ class AnswerParts:
             )
         )
 
-    def _grow(self, kind: str, piece: str) -> tuple[int, _Piecewise]:
-        """Add to the last part, if it is of that kind and grows, else to a new one; return it with its index."""
+    def _grow(self, kind: str, piece: str, data: Mapping[str, Any] | None) -> int:
+        """Add to the last part, if it is of that kind and grows, else to a new one; return its index."""
         part = self._parts[-1] if self._parts else None
-        if type(part) is not _Piecewise or part.kind != kind:
+        if type(part) is not _Piecewise or part.kind != kind or self._is_closed:
             part = _Piecewise(kind)
             self._parts.append(part)
+            self._is_closed = False
         part.pieces.append(piece)
-        return len(self._parts) - 1, part
+        if data:
+            part.data = {**part.data, **data}
+        return len(self._parts) - 1
 
     def _grows(self, at: int, kind: str) -> bool:
         part = self._parts[at]
@@ -193,21 +228,19 @@ class AnswerParts:
             return part  # type: ignore[return-value]  # what does not grow
         match part.kind:
             case "text":
-                return TextPart(text=part.text)
+                ours = self.ours(part.data) if part.data else None
+                return TextPart(text=part.text, citations=part.citations, provider_data=ours)
             case "refusal":
-                return RefusalPart(text=part.text, provider_data=self._ours({}))
+                return RefusalPart(text=part.text, provider_data=self.ours({}))
             case "reasoning":
-                ours = self._ours(part.data) if part.data else None
+                ours = self.ours(part.data) if part.data else None
                 return ReasoningPart(text=part.text, redacted=not part.text, provider_data=ours)
-        known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self._ours(part.data)}
+        known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self.ours(part.data)}
         call = ToolCall.from_text(part.name, part.text, **known)
         # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
         if is_cut and (call.arguments is None or not part.text.strip()):
             return ToolCall.from_text(part.name, part.text, truncated=True, id=call.id, **known)
         return call
-
-    def _ours(self, data: Mapping[str, Any]) -> ProviderData:
-        return ProviderData(scope=self._scope, origin=self._origin, data=data)
 
 
 def usage_of(table: object, **keys: str) -> Usage | None:

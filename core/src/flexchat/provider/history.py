@@ -10,8 +10,8 @@ with every message encoded anew 164, 735 and 1,540; five tools encoded anew take
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from ..domain.messages import AssistantMessage, Message, ProviderData, SystemMessage, ToolCall, ToolMessage
 from ..http.wire_json import finite, to_bytes, to_text, utf8
@@ -22,9 +22,9 @@ _LONGEST_ID = 40
 
 Said = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """What a message is in a service's words: an object of the array, several of them, or None for nothing."""
-# The bytes of a message and what they depend on beside it: the ids of an assistant's calls there, by ours, or the id
-# that a tool message answers.
-_Entry = tuple[bytes, Any]
+Entry = tuple[bytes, Any]
+"""The bytes of a message, b"" for nothing, and what they depend on beside it: of an assistant's message its calls' ids
+in the service's words, by ours; of a tool message the one it answers."""
 
 
 def short_id(call_id: str) -> str:
@@ -39,30 +39,29 @@ class Ids:
 
     Args:
         scope, origin: Of the History.
-        answered: For a ToolMessage, the id of the call it answers.
+        answered: For a ToolMessage, what its answer says of the call.
         renamed: The service's ids are not used: an earlier message of the conversation has the same.
     """
 
     def __init__(
-        self, scope: str, origin: str, own_id: Callable[[str], str], *, answered: str = "", renamed: bool = False
+        self, scope: str, origin: str, own_id: Callable[[str], str], *, answered: Any = "", renamed: bool = False
     ) -> None:
         self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, renamed
         self.answered = answered
-        """The id of the call that this ToolMessage answers, in the service's words."""
-        self.sent: dict[str, str] = {}
-        """The ids of this message's calls, by ours."""
+        """What tells, in the service's words, the call that this ToolMessage answers: its id, or what was ``noted``."""
+        self.sent: dict[str, Hashable] = {}
+        """The ids of this message's calls, or what was noted of them, by our ids."""
 
-    def of(self, call: ToolCall, wire_id: str | None = None) -> str:
-        """Return the id of a call: the one the service gave it, else ours.
-
-        Args:
-            wire_id: The id to use; None for the one above.
-        """
-        if wire_id is None:
-            known = None if self._renamed else call.wire_id
-            wire_id = known if known and self.is_ours(call.provider_data) else self._own_id(call.id)
+    def of(self, call: ToolCall) -> str:
+        """Return the id of a call: the one the service gave it, else ours."""
+        known = None if self._renamed else call.wire_id
+        wire_id = known if known and self.is_ours(call.provider_data) else self._own_id(call.id)
         self.sent[call.id] = wire_id
         return wire_id
+
+    def note(self, call: ToolCall, told: Hashable) -> None:
+        """Keep, in place of an id, what tells a call where its answer is said; no two calls have the same."""
+        self.sent[call.id] = told
 
     def is_ours(self, data: ProviderData | None) -> bool:
         """Say whether data comes from this service."""
@@ -114,23 +113,24 @@ class History:
         Raises:
             ProviderRequestError: It cannot be said.
         """
-        try:
-            return b"[" + b",".join(self.pieces(messages)) + b"]"
-        except (TypeError, ValueError, RecursionError) as error:
-            raise not_json(error) from error
+        return b"[" + b",".join(self.pieces(messages)) + b"]"
 
-    def pieces(self, messages: Sequence[Message], *, renaming: bool = False) -> list[bytes]:
-        """Return what goes between the brackets, message by message; what says nothing is left out.
+    def pieces(self, messages: Sequence[Message]) -> list[bytes]:
+        """Return what goes between the brackets; what says nothing is left out. Raises as array."""
+        return [piece for piece, _ in self.entries(messages) if piece]
+
+    def entries(self, messages: Sequence[Message], *, renaming: bool = False) -> list[Entry]:
+        """Return what each message is, for a service that wants them grouped. Raises as array.
 
         Args:
             renaming: Calls whose ids came before get ours; set where that is found out.
         """
         key = self._key
-        pieces: list[bytes] = []
-        calls: dict[str, str] = {}
-        used: set[str] = set()
+        entries: list[Entry] = []
+        calls: dict[str, Hashable] = {}
+        used: set[Hashable] = set()
         for message in messages:
-            entry: _Entry | None = message.memo.get(key)
+            entry: Entry | None = message.memo.get(key)
             if type(message) is ToolMessage:
                 answered = calls.get(message.tool_call_id) or self._own_id(message.tool_call_id)
                 if entry is None or entry[1] != answered:
@@ -142,29 +142,61 @@ class History:
                     entry = self._renamed(message)
                 calls.update(entry[1])
                 used.update(entry[1].values())
-            if entry[0]:
-                pieces.append(entry[0])
+            entries.append(entry)
         if not renaming and len(used) < len(calls):
-            return self.pieces(messages, renaming=True)
-        return pieces
+            return self.entries(messages, renaming=True)
+        return entries
 
-    def _renamed(self, message: AssistantMessage) -> _Entry:
+    def _renamed(self, message: AssistantMessage) -> Entry:
         """Encode a message with our ids for its calls: some servers count from 0 in every answer."""
         key = self._key + " own ids"
-        entry: _Entry | None = message.memo.get(key)
+        entry: Entry | None = message.memo.get(key)
         if entry is None:
             entry = message.memo[key] = self._encoded(message, self._ids(renamed=True))
         return entry
 
-    def _encoded(self, message: Message, ids: Ids) -> _Entry:
-        return replayed(self._say(message, ids)), ids.answered or ids.sent
+    def _encoded(self, message: Message, ids: Ids) -> Entry:
+        try:
+            return replayed(self._say(message, ids)), ids.answered or ids.sent
+        except (TypeError, ValueError, RecursionError) as error:
+            raise not_json(error) from error
 
     def _ids(self, **given: Any) -> Ids:
         return Ids(self._scope, self._origin, self._own_id, **given)
 
 
+T = TypeVar("T")
+
+
+class PerTools(Generic[T]):
+    """What is made of a turn's tools, once: all its requests bring the same tuple.
+
+    Args:
+        make: Makes it of the tools, and of what else it depends on.
+    """
+
+    def __init__(self, make: Callable[..., T]) -> None:
+        self._make = make
+        self._made: dict[tuple[Hashable, ...], tuple[Sequence[Mapping[str, Any]], T]] = {}
+
+    def of(self, tools: Sequence[Mapping[str, Any]], *more: Hashable) -> T:
+        """Return what is made of these tools. Raises as ``make``.
+
+        Args:
+            more: What else it depends on; handed to ``make``.
+        """
+        key = (id(tools), *more)
+        found = self._made.get(key)
+        if found is None or found[0] is not tools:
+            if len(self._made) >= 16:
+                self._made.clear()
+            # The tuple is held, so that its id cannot come to belong to another.
+            found = self._made[key] = (tools, self._make(tools, *more))
+        return found[1]
+
+
 class WireTools:
-    """The tools array of a turn, encoded once: all its requests bring the same tuple.
+    """The tools array of a turn, encoded once.
 
     Args:
         name_of: Returns the name of a tool in the wire format.
@@ -172,7 +204,7 @@ class WireTools:
 
     def __init__(self, name_of: Callable[[Mapping[str, Any]], object] = lambda tool: tool.get("name")) -> None:
         self._name_of = name_of
-        self._made: dict[tuple[int, Sequence[str] | None], tuple[Sequence[Mapping[str, Any]], bytes]] = {}
+        self._arrays = PerTools(self._encoded)
 
     def array(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> bytes:
         """Return the tools of those names, None for all, as JSON.
@@ -180,18 +212,14 @@ class WireTools:
         Raises:
             ProviderRequestError: They cannot be said.
         """
-        key = id(tools), names
-        found = self._made.get(key)
-        if found is None or found[0] is not tools:
-            if len(self._made) >= 16:
-                self._made.clear()
-            shown = tools if names is None else [tool for tool in tools if self._name_of(tool) in names]
-            try:
-                # The tuple is held, so that its id cannot come to belong to another.
-                found = self._made[key] = (tools, to_bytes(shown))
-            except (TypeError, ValueError, RecursionError) as error:
-                raise not_json(error) from error
-        return found[1]
+        return self._arrays.of(tools, names)
+
+    def _encoded(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None) -> bytes:
+        shown = tools if names is None else [tool for tool in tools if self._name_of(tool) in names]
+        try:
+            return to_bytes(shown)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise not_json(error) from error
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:

@@ -26,7 +26,7 @@ from ..errors import (
     ProviderTimeoutError,
 )
 from ..http.refusal import LONGEST_CODE, refusal_text
-from ..http.retry_after import retry_after_s, should_retry
+from ..http.retry_after import bounded_wait, retry_after_s, should_retry
 
 _STATUS = re.compile(r"[45][0-9]{2}")
 # Where the text stands in a body without a table for the error.
@@ -250,7 +250,9 @@ class Refusals:
             "status": status,
             "code": self._short(next((w for w in (*report.codes, report.code, report.type) if w), ""), mask),
             "request_id": headers.get(self.request_id) or self._short(report.request_id, mask),
-            "retry_after_s": report.retry_s or retry_after_s(headers) or None,  # 0 stands for "some time"
+            "retry_after_s": bounded_wait(report.retry_s or 0)
+            or retry_after_s(headers)
+            or None,  # 0 stands for "some time"
         }
         if row.kind == "request":
             known["param"] = self._short(report.param or "", mask)
