@@ -18,9 +18,9 @@ from flexchat_langchain.client import LangChainClient
 from flexchat_langchain.model import FlexChatModel
 from flexchat_langchain.tools import langchain_tools
 from flexchat_testing import ScriptedProvider, calls, says
+from flexchat_validation.attempting import attempt_case
 from flexchat_validation.attempts import ModelKey
 from flexchat_validation.cases import Case, ExpectedCall, ValidationTable
-from flexchat_validation.trying import try_case
 from flexchat_web.app import create_app
 from flexchat_web.serving import Settings
 from langchain_core.language_models import FakeMessagesListChatModel
@@ -97,7 +97,7 @@ async def v1(host):
 
 async def validation(host):
     case = Case(name="sum", message=QUESTION, calls=(ExpectedCall(tool="calculator"),))
-    await try_case(chat_of(host), "bot/m", case, ValidationTable(), key=ModelKey(model_id="bot/m"))
+    await attempt_case(chat_of(host), "bot/m", case, ValidationTable(), key=ModelKey(model_id="bot/m"))
 
 
 async def a_chat_model_for_langchain(host):

@@ -6,9 +6,9 @@ from flexchat.config.model import ResponseRule
 from flexchat.config.own_variables import OWN_NAMES
 from flexchat.errors import ChatRequestError
 from flexchat_testing.scripted import ScriptedProvider
+from flexchat_validation.attempting import attempt_case
 from flexchat_validation.attempts import ModelKey
 from flexchat_validation.cases import AnswerCheck, Case, ValidationTable
-from flexchat_validation.trying import try_case
 
 CONFIG = {
     "llms": {"bot": {"provider": "scripted"}},
@@ -67,11 +67,11 @@ async def test_validation_asks_with_them():
     model = ScriptedProvider(["a"])
     case = Case(name="c", message="hi", answer=AnswerCheck(contains=("a",)))
     async with chat_with(model) as chat:
-        attempt = await try_case(
+        outcome = await attempt_case(
             chat, "bot/m", case, ValidationTable(prompt="{{tone}}"), key=ModelKey(model_id="bot/m")
         )
 
-    assert (attempt.outcome, model.requests[0].messages[0].content) == ("passed", "calm")
+    assert (outcome.attempt.outcome, model.requests[0].messages[0].content) == ("passed", "calm")
 
 
 async def test_a_question_that_can_be_asked_can_be_explained():

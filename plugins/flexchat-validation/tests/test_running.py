@@ -49,7 +49,7 @@ async def made(run):
     return [event async for event in run.events()]
 
 
-def tries(events):
+def attempts(events):
     return [event for event in events if isinstance(event, Attempt)]
 
 
@@ -253,7 +253,7 @@ async def test_a_rate_limit_is_waited_for_and_halves_what_is_under_way(flexchat_
         events = await made(run)
 
     assert most == 2
-    assert [a.outcome for a in tries(events)] == ["passed"] * 12
+    assert [a.outcome for a in attempts(events)] == ["passed"] * 12
     waiting = [event.waiting for event in events if isinstance(event, Progress) and event.waiting]
     assert waiting[0] == "scripted: slow down"
     assert events[-1].waiting == ""
@@ -276,7 +276,7 @@ async def test_a_model_that_comes_to_nothing_again_and_again_is_given_up(flexcha
         events = await made(run)
 
     assert len(provider.requests) == asked
-    assert [a.outcome for a in tries(events)] == ["error"] * 3
+    assert [a.outcome for a in attempts(events)] == ["error"] * 3
     assert run.run.state == "failed"
     assert run.run.problem == f"scripted/a was given up after 3 errors in a row: {error}"
     assert (await store.run(run.run.id)).problem == run.run.problem
@@ -295,7 +295,7 @@ async def test_a_breaker_that_opens_does_not_hide_why(flexchat_app, store):
         run = await ValidationRun.begin(chat, plan, store, table=ValidationTable(concurrency=1), pause_s=0)
         events = await made(run)
 
-    assert [a.problems for a in tries(events)] == [("too busy",)] * 3
+    assert [a.problems for a in attempts(events)] == [("too busy",)] * 3
     assert run.run.problem == "scripted/a was given up after 3 errors in a row: too busy"
 
 
@@ -314,7 +314,7 @@ async def test_other_models_go_on_when_one_is_given_up(flexchat_app, store):
         run = await ValidationRun.begin(chat, plan, store, table=ValidationTable(concurrency=1))
         events = await made(run)
 
-    assert Counter(a.key.model_id for a in tries(events)) == {"scripted/bad": 3, "scripted/good": 8}
+    assert Counter(a.key.model_id for a in attempts(events)) == {"scripted/bad": 3, "scripted/good": 8}
     assert (run.progress.done, run.progress.planned, run.progress.errors) == (11, 16, 3)
 
 
@@ -335,7 +335,7 @@ async def test_errors_are_made_again_when_the_run_is_resumed(flexchat_app, store
         again = await ValidationRun.resume(chat, run.run.id, CASES, store)
         events = await made(again)
 
-    assert len(tries(events)) == 1
+    assert len(attempts(events)) == 1
     assert (again.run.state, again.run.problem) == ("finished", None)
 
 
@@ -348,7 +348,7 @@ async def test_what_was_tried_with_another_text_of_its_case_is_tried_again(flexc
         again = await ValidationRun.resume(chat, run.run.id, changed, store)
         events = await made(again)
 
-    assert [a.case for a in tries(events)] == [CASES[0].name]
+    assert [a.case for a in attempts(events)] == [CASES[0].name]
 
 
 async def test_what_cannot_be_resumed_says_why(flexchat_app, store):

@@ -1,4 +1,4 @@
-"""Tries and runs are kept: whole, once each, in their order, and beside other processes."""
+"""Attempts and runs are kept: whole, once each, in their order, and beside other processes."""
 
 import asyncio
 import json

@@ -144,13 +144,13 @@ def test_a_planned_run_counts_as_one_look_in_the_tracker_too(tmp_path):
     """The same verdict as in the report of the run."""
     store = ValidationStore(tmp_path / "v.db")
     key = ModelKey(model_id=M)
-    tries = [
+    attempts = [
         Attempt(
             id=str(n), key=key, outcome="passed", at="x", run="r", case="c", aspects={"right_tool": True}, repetition=n
         )
         for n in range(16)
     ]
-    store.add_blocking(tries, [Run(id="r", state="finished", models=(M,), cases=("c",), runs=16)])
+    store.add_blocking(attempts, [Run(id="r", state="finished", models=(M,), cases=("c",), runs=16)])
     tracker = ModelValidationTracker(store)
 
     assert tracker.is_validated(M)

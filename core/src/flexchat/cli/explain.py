@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", help="what the conversation was about so far")
     parser.add_argument(
         "--collection",
-        metavar="SERVICE[/NAME]",
+        metavar="STORE[/NAME]",
         action="append",
         help="look for documents there only; repeatable",
     )

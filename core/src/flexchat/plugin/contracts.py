@@ -209,7 +209,7 @@ class Embedder(Protocol):
     """Turns texts into vectors, for a document store.
 
     Attributes:
-        name: "SERVICE TYPE/MODEL": vectors made under one name can be compared with each other.
+        name: "PROVIDER/MODEL": vectors made under one name can be compared with each other.
     """
 
     @property

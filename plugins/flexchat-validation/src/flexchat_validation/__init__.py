@@ -1,4 +1,4 @@
-"""Which models really call tools: cases, tries, and what they prove."""
+"""Which models really call tools: cases, attempts, and what they prove."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -20,7 +20,7 @@ class ModelKey:
     """What results are valid for. They go stale when any part of it changes.
 
     Attributes:
-        model_id: "SERVICE/MODEL"; the model's own name may have slashes and colons.
+        model_id: "LLM/MODEL"; the model's own name may have slashes and colons.
         digest: Of the model's weights, where its service tells.
         package: Distribution and version of the provider's plugin: "flexchat-openai 0.1.0".
         tools: SHA-256 of names, descriptions and parameters of the tools that were offered; None if not known.

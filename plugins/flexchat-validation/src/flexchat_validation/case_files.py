@@ -13,7 +13,7 @@ from flexchat import ConfigError, Problem
 from flexchat.host import read_file, said_of_json
 
 from .cases import Case, CaseFile
-from .checking import Flaw, Offered, Place, flaws_of
+from .checking import CaseFlaw, Offered, Place, flaws_of
 
 if TYPE_CHECKING:
     from flexchat.host import ConfigDocument
@@ -23,7 +23,7 @@ SUFFIXES = (".toml", ".json", ".jsonl")
 
 
 @attrs.frozen
-class Found:
+class ReadCase:
     """A case that could be read.
 
     Attributes:
@@ -62,7 +62,7 @@ def named_files(
     return files, problems
 
 
-def cases_in(file: Path, offered: Offered) -> tuple[list[Found], list[Problem]]:
+def cases_in(file: Path, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
     """Return the cases of a file, and everything that is wrong with it."""
     from flexchat.host import structure
 
@@ -78,14 +78,14 @@ def cases_in(file: Path, offered: Offered) -> tuple[list[Found], list[Problem]]:
     return found, [*problems, *more]
 
 
-def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[list[Found], list[Problem]]:
+def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
     """Return the cases that a list in a document has, and everything that is wrong with each."""
     from flexchat.host import structure
 
     rows: Any = document.data
     for key in place:
         rows = rows.get(key) if isinstance(rows, dict) else None
-    found: list[Found] = []
+    found: list[ReadCase] = []
     problems: list[Problem] = []
     for index, row in enumerate(rows if isinstance(rows, list) else ()):
         here = (*place, index)
@@ -96,7 +96,7 @@ def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[l
             problems.append(document.problem((*here, *flaw.place), flaw.text, at))
         problems += [document.problem((*here, *flaw.place), flaw.text) for flaw in more]
         if case is not None:
-            found.append(Found(case, document.problem((*here, "name"), ""), usable=not more))
+            found.append(ReadCase(case, document.problem((*here, "name"), ""), usable=not more))
     return found, problems
 
 
@@ -157,7 +157,7 @@ def _failed(file: Path, text: str) -> ConfigError:
     return ConfigError([Problem(path="", text=text, source=str(file))])
 
 
-def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[Flaw]:
+def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[CaseFlaw]:
     """Yield what else is wrong with a case that cannot be read: what is, without the parts that keep it from that."""
     from flexchat.host import copied, structure
 

@@ -123,7 +123,7 @@ class ValidationTable:
 
     cases: tuple[Case, ...] = key("Cases.", default=())
     files: tuple[str, ...] = key("Files with more cases, from this file's folder; * and ** are filled in.", default=())
-    models: tuple[str, ...] = key("Models, as SERVICE/MODEL; absent: those the rules name.", default=())
+    models: tuple[str, ...] = key("Models, as LLM/MODEL; absent: those the rules name.", default=())
     runs: int = key("How often each case is tried.", min=1, max=1000, default=1)
     concurrency: int = key("Cases under way at once at one service.", min=1, max=256, default=4)
     prompt: str = key(
@@ -135,7 +135,7 @@ class ValidationTable:
     run_tools: bool = key(
         "Whether tools that change something are really run; else only those that read are.", default=False
     )
-    prices: Mapping[str, Price] = key("What models cost, by SERVICE/MODEL.", factory=dict)
+    prices: Mapping[str, Price] = key("What models cost, by LLM/MODEL.", factory=dict)
     store: str | None = key("Database of the results; absent: one for this user.", default=None)
 
 

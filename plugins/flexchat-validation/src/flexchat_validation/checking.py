@@ -22,7 +22,7 @@ Place = tuple[str | int, ...]
 
 
 @attrs.frozen
-class Flaw:
+class CaseFlaw:
     """Something wrong with a case: where below it, and what."""
 
     place: Place
@@ -59,14 +59,14 @@ class Offered:
         return Offered(parameters={**chosen, **{tool.name: tool.parameters for tool in case.own_tools}})
 
 
-def flaws_of(case: Case, offered: Offered) -> Iterator[Flaw]:
+def flaws_of(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
     """Yield everything that is wrong with a case.
 
     Args:
         offered: The tools of the configuration.
     """
     if not case.name.strip():
-        yield Flaw(("name",), "the name is empty")
+        yield CaseFlaw(("name",), "the name is empty")
     yield from _expectation(case)
     yield from _tools(case, offered)
     names = offered.to(case).parameters
@@ -78,51 +78,53 @@ def flaws_of(case: Case, offered: Offered) -> Iterator[Flaw]:
         yield from _possible_answers(case, names)
 
 
-def _expectation(case: Case) -> Iterator[Flaw]:
+def _expectation(case: Case) -> Iterator[CaseFlaw]:
     if (case.message is None) == (not case.turns):
-        yield Flaw((), "say message, or turns for several messages" + ("" if case.turns else "; there is neither"))
+        yield CaseFlaw((), "say message, or turns for several messages" + ("" if case.turns else "; there is neither"))
     if case.message is not None and not case.message.strip():
-        yield Flaw(("message",), "the message is empty")
+        yield CaseFlaw(("message",), "the message is empty")
     answers = case.possible_answers is not None
     if case.turns:
         said = [key for key in ("calls", "no_call", "answer") if getattr(case, key)]
-        yield from (Flaw((key,), "with several messages, this is said in each of the turns") for key in said)
+        yield from (CaseFlaw((key,), "with several messages, this is said in each of the turns") for key in said)
         if answers:
-            yield Flaw(("possible_answers",), "the leaderboard's rules know one message, no turns")
+            yield CaseFlaw(("possible_answers",), "the leaderboard's rules know one message, no turns")
         return
     if answers and case.calls is not None:
-        yield Flaw(("possible_answers",), "it stands in place of calls: say one of the two")
+        yield CaseFlaw(("possible_answers",), "it stands in place of calls: say one of the two")
     if answers and case.judge != "bfcl":
-        yield Flaw(("possible_answers",), 'it is for the leaderboard\'s rules: say judge = "bfcl" with it')
+        yield CaseFlaw(("possible_answers",), 'it is for the leaderboard\'s rules: say judge = "bfcl" with it')
     if case.judge == "bfcl" and not answers and not case.no_call:
-        yield Flaw(("judge",), "the leaderboard's rules need its ground truth: say possible_answers or no_call = true")
+        yield CaseFlaw(
+            ("judge",), "the leaderboard's rules need its ground truth: say possible_answers or no_call = true"
+        )
     elif not case.calls and not case.no_call and not case.possible_answers:
-        yield Flaw((), NOTHING_EXPECTED)
+        yield CaseFlaw((), NOTHING_EXPECTED)
     if case.no_call and (case.calls or case.possible_answers):
-        yield Flaw(("no_call",), "calls and no_call contradict each other")
+        yield CaseFlaw(("no_call",), "calls and no_call contradict each other")
 
 
-def _turn(place: Place, turn: ExpectedTurn, names: Mapping[str, Any]) -> Iterator[Flaw]:
+def _turn(place: Place, turn: ExpectedTurn, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
     if not turn.message.strip():
-        yield Flaw((*place, "message"), "the message is empty")
+        yield CaseFlaw((*place, "message"), "the message is empty")
     if not turn.calls and not turn.no_call:
-        yield Flaw(place, NOTHING_EXPECTED)
+        yield CaseFlaw(place, NOTHING_EXPECTED)
     if turn.calls and turn.no_call:
-        yield Flaw((*place, "no_call"), "calls and no_call contradict each other")
+        yield CaseFlaw((*place, "no_call"), "calls and no_call contradict each other")
     yield from _calls(place, turn, names)
 
 
-def _tools(case: Case, offered: Offered) -> Iterator[Flaw]:
+def _tools(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
     known = offered.parameters
     for index, name in enumerate(case.tools or ()):
         if name not in known:
             text = f"the config has no tool '{name}'{did_you_mean(name, known)}"
-            yield Flaw(("tools", index), f"{text}; one of the case's own stands in own_tools")
+            yield CaseFlaw(("tools", index), f"{text}; one of the case's own stands in own_tools")
     seen: set[str] = set()
     for index, tool in enumerate(case.own_tools):
         place: Place = ("own_tools", index)
         if tool.name in seen:
-            yield Flaw(place, f"another of the case's own tools is called '{tool.name}' already")
+            yield CaseFlaw(place, f"another of the case's own tools is called '{tool.name}' already")
         seen.add(tool.name)
         try:
             ToolDefinition(
@@ -132,48 +134,48 @@ def _tools(case: Case, offered: Offered) -> Iterator[Flaw]:
                 implementation=Implementation(type="mock"),
             )
         except ToolDefinitionError as error:
-            yield Flaw(place, str(error))
+            yield CaseFlaw(place, str(error))
         else:
             yield from _schema((*place, "parameters"), tool.parameters)
 
 
-def _mocks(case: Case, names: Mapping[str, Any]) -> Iterator[Flaw]:
+def _mocks(case: Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
     for name, mock in case.mocks.items():
         place: Place = ("mocks", name)
         if name not in names:
-            yield Flaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
+            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
         if mock.times is not None and mock.error is None:
-            yield Flaw((*place, "times"), "it counts failures: say error with it")
+            yield CaseFlaw((*place, "times"), "it counts failures: say error with it")
         if mock.error is not None and mock.times is None and mock.result is not None:
-            yield Flaw((*place, "result"), "the tool always fails, so this is never returned: say times with it")
+            yield CaseFlaw((*place, "result"), "the tool always fails, so this is never returned: say times with it")
 
 
-def _calls(place: Place, turn: ExpectedTurn | Case, names: Mapping[str, Any]) -> Iterator[Flaw]:
+def _calls(place: Place, turn: ExpectedTurn | Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
     for index, call in enumerate(turn.calls or ()):
         yield from _call((*place, "calls", index), call, names)
     if turn.answer is not None:
         yield from _answer((*place, "answer"), turn.answer)
 
 
-def _call(place: Place, call: ExpectedCall, names: Mapping[str, Any]) -> Iterator[Flaw]:
+def _call(place: Place, call: ExpectedCall, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
     if call.tool not in names:
         known = ", ".join(sorted(names)[:10]) or "none"
         text = f"the case offers no tool '{call.tool}'{did_you_mean(call.tool, names)}"
-        yield Flaw((*place, "tool"), f"{text}; it offers: {known}")
+        yield CaseFlaw((*place, "tool"), f"{text}; it offers: {known}")
     schema = names.get(call.tool)
     for key, given in (("arguments", call.arguments), ("check", call.check)):
         for name in given:
             if not _takes(schema, name):
                 known_names = schema.get("properties", {}) if schema else {}
                 text = f"{call.tool} has no parameter '{name}'{did_you_mean(name, known_names)}"
-                yield Flaw((*place, key, name), text)
+                yield CaseFlaw((*place, key, name), text)
     for name, value in call.arguments.items():
         for problem in _refusals(schema, name, value):
-            yield Flaw((*place, "arguments", name), f"{call.tool} would refuse it: {problem}")
+            yield CaseFlaw((*place, "arguments", name), f"{call.tool} would refuse it: {problem}")
     for name, check in call.check.items():
         here = (*place, "check", name)
         if name in call.arguments:
-            yield Flaw(here, "arguments says already what it must be: say it in one of the two")
+            yield CaseFlaw(here, "arguments says already what it must be: say it in one of the two")
         yield from _check(here, check)
 
 
@@ -195,56 +197,56 @@ def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[s
     return value_problems(name, value, own)
 
 
-def _check(place: Place, check: ArgumentCheck) -> Iterator[Flaw]:
+def _check(place: Place, check: ArgumentCheck) -> Iterator[CaseFlaw]:
     if check.one_of is not None and not check.one_of:
-        yield Flaw((*place, "one_of"), "it may have no value at all: name one")
+        yield CaseFlaw((*place, "one_of"), "it may have no value at all: name one")
     if check.regex is not None:
         yield from _pattern((*place, "regex"), check.regex)
     if check.schema is not None:
         yield from _schema((*place, "schema"), check.schema)
     if check.near is None and check.within != attrs.fields(ArgumentCheck).within.default:
-        yield Flaw((*place, "within"), "it says how far from near: say near with it")
+        yield CaseFlaw((*place, "within"), "it says how far from near: say near with it")
 
 
-def _answer(place: Place, answer: AnswerCheck) -> Iterator[Flaw]:
+def _answer(place: Place, answer: AnswerCheck) -> Iterator[CaseFlaw]:
     if not answer.contains and answer.regex is None:
-        yield Flaw(place, "it asks for nothing: say contains or regex")
+        yield CaseFlaw(place, "it asks for nothing: say contains or regex")
     if answer.regex is not None:
         yield from _pattern((*place, "regex"), answer.regex)
 
 
-def _pattern(place: Place, pattern: str) -> Iterator[Flaw]:
+def _pattern(place: Place, pattern: str) -> Iterator[CaseFlaw]:
     from flexchat.host import MISSING, PatternError, compile_pattern
 
     try:
         compile_pattern(pattern)
     except PatternError as error:
         missing = str(error) == MISSING
-        yield Flaw(place, _NEEDS_ENGINE if missing else f"this is not a regular expression: {error}")
+        yield CaseFlaw(place, _NEEDS_ENGINE if missing else f"this is not a regular expression: {error}")
 
 
 _NEEDS_ENGINE = "regular expressions need their engine: pip install 'flexchat-core[regex]'"
 
 
-def _schema(place: Place, schema: Mapping[str, Any]) -> Iterator[Flaw]:
+def _schema(place: Place, schema: Mapping[str, Any]) -> Iterator[CaseFlaw]:
     from flexchat.host import schema_problems
 
     for problem in schema_problems(schema):
-        yield Flaw(place, problem)
+        yield CaseFlaw(place, problem)
 
 
-def _possible_answers(case: Case, names: Mapping[str, Any]) -> Iterator[Flaw]:
+def _possible_answers(case: Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
     if not case.possible_answers:
-        yield Flaw(("possible_answers",), NOTHING_EXPECTED)
+        yield CaseFlaw(("possible_answers",), NOTHING_EXPECTED)
     for index, answer in enumerate(case.possible_answers or ()):
         place: Place = ("possible_answers", index)
         arguments = next(iter(answer.values()), None)
         if len(answer) != 1 or not isinstance(arguments, Mapping):
-            yield Flaw(place, "expected one tool's name with a table of its arguments")
+            yield CaseFlaw(place, "expected one tool's name with a table of its arguments")
             continue
         (name,) = answer
         if name not in names:
-            yield Flaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
+            yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
         for argument, values in arguments.items():
             if not isinstance(values, (list, tuple)) or not values:
-                yield Flaw((*place, name, argument), "expected a list of the values it may have")
+                yield CaseFlaw((*place, name, argument), "expected a list of the values it may have")

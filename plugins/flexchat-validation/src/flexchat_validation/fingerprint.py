@@ -71,7 +71,7 @@ class Keys:
         }
 
     def __call__(self, model_id: str) -> ModelKey:
-        """Return it for "SERVICE/MODEL"."""
+        """Return it for "LLM/MODEL"."""
         return ModelKey(
             model_id=model_id,
             digest=self._digests.get(model_id),
@@ -81,7 +81,7 @@ class Keys:
 
 
 async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
-    """Return what results of models are valid for now, by "SERVICE/MODEL". Their services are asked what they list."""
+    """Return what results of models are valid for now, by "LLM/MODEL". Their services are asked what they list."""
     wanted = tuple(dict.fromkeys(model_ids))
     services = {id.partition("/")[0] for id in wanted}
     keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, llms=services) if wanted else None)

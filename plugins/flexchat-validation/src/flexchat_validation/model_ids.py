@@ -1,4 +1,4 @@
-"""Models by their names, as a configuration and a command line write them: SERVICE/MODEL."""
+"""Models by their names, as a configuration and a command line write them: LLM/MODEL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, str | None]:
-    """Return service and model of "SERVICE/MODEL"; the model may have slashes. "SERVICE" alone means its default_model,
+    """Return service and model of "LLM/MODEL"; the model may have slashes. "SERVICE" alone means its default_model,
     and gives no model.
 
     Raises:
@@ -28,7 +28,7 @@ def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, st
         known = ", ".join(llms) or "none"
         raise UnknownNameError(
             f"model '{model_id}': no service is called '{service}'{did_you_mean(service, llms)}; a model "
-            f"is named SERVICE/MODEL, and the services are: {known}"
+            f"is named LLM/MODEL, and the services are: {known}"
         )
     if not model and not entry.default_model:
         raise ChatRequestError(f"model '{model_id}': {service} has no default_model; write {service}/MODEL")

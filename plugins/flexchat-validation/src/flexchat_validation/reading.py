@@ -10,7 +10,7 @@ import attrs
 from flexchat import ConfigError, Problem
 from flexchat.host import did_you_mean, spoken_path
 
-from .case_files import Found, cases_in, named_files, rows_of
+from .case_files import ReadCase, cases_in, named_files, rows_of
 from .cases import Case, ExpectedTurn, table_of
 from .checking import Offered, flaws_of
 
@@ -155,20 +155,20 @@ def expects(case: Case) -> str:
     return "; then ".join(said)
 
 
-def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[Found], list[Problem]]:
-    found: list[Found] = []
+def _of_code(cases: Iterable[Case], offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
+    found: list[ReadCase] = []
     problems: list[Problem] = []
     for index, case in enumerate(cases):
         path = f"validation.cases[{index}]"
         flaws = [*flaws_of(case, offered)]
-        found.append(Found(case, Problem(path=path, text=""), usable=not flaws))
+        found.append(ReadCase(case, Problem(path=path, text=""), usable=not flaws))
         for flaw in flaws:
             inner = spoken_path(flaw.place)
             problems.append(Problem(path=f"{path}.{inner}" if inner else path, text=flaw.text))
     return found, problems
 
 
-def _twice(found: Iterable[Found]) -> Iterator[Problem]:
+def _twice(found: Iterable[ReadCase]) -> Iterator[Problem]:
     first: dict[str, Problem] = {}
     for one in found:
         name = one.case.name

@@ -18,13 +18,13 @@ from flexchat import ChatRequestError, FlexChat, ProviderError
 from flexchat.host import CIRCUIT_OPEN, DEFAULT_TENANT, did_you_mean
 from flexchat.provider import ProviderOverloadedError, ProviderRateLimitError
 
+from .attempting import AttemptOutcome, attempt_case, split_model
 from .attempts import Attempt, ModelKey
 from .cases import Case, ValidationTable, table_of
 from .fingerprint import case_hashes, model_keys, stale_reasons
 from .lane import Lane
 from .planning import Plan, Progress, Task
 from .store import Run, RunState, ValidationStore
-from .trying import Tried, split_model, tried
 
 __all__ = ["ERRORS_IN_A_ROW", "LONGEST_WAIT_S", "ROUNDS", "Plan", "Progress", "Task", "ValidationRun"]
 
@@ -283,7 +283,7 @@ class ValidationRun:
                     return
                 task, round_ = planned
                 asked_at = time.monotonic()
-                found = await tried(
+                found = await attempt_case(
                     self._chat,
                     task.model_id,
                     task.case,
@@ -310,7 +310,7 @@ class ValidationRun:
         finally:
             lane.workers -= 1
 
-    def _wait_s(self, found: Tried, round_: int) -> float | None:
+    def _wait_s(self, found: AttemptOutcome, round_: int) -> float | None:
         """Return how long to wait before an attempt is made again; None if it stands as it is."""
         error = found.error
         if found.attempt.outcome != "error" or not isinstance(error, ProviderError) or not error.retryable:
@@ -362,7 +362,7 @@ class ValidationRun:
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 
-def _with_its_cause(found: Tried, lane: Lane) -> Tried:
+def _with_its_cause(found: AttemptOutcome, lane: Lane) -> AttemptOutcome:
     """Tell why a service fails where its breaker only says that it is not asked for now."""
     if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
         return found
@@ -372,7 +372,7 @@ def _with_its_cause(found: Tried, lane: Lane) -> Tried:
     return attrs.evolve(found, attempt=attrs.evolve(found.attempt, problems=problems))
 
 
-def _is_busy(found: Tried) -> bool:
+def _is_busy(found: AttemptOutcome) -> bool:
     return isinstance(found.error, (ProviderRateLimitError, ProviderOverloadedError))
 
 
@@ -382,7 +382,7 @@ def _for_a_case(key: ModelKey) -> ModelKey:
 
 
 def _whole_ids(chat: FlexChat, model_ids: Iterable[str]) -> tuple[str, ...]:
-    """Return the models as SERVICE/MODEL, each once.
+    """Return the models as LLM/MODEL, each once.
 
     Raises:
         ChatRequestError: Everything that is wrong with them.

@@ -1,4 +1,4 @@
-"""Where tries and runs are kept: one SQLite file."""
+"""Where attempts and runs are kept: one SQLite file."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Run:
         state: "running" is read as "interrupted" where the process behind it is gone; such a run can be resumed.
         cases: Names, in their order.
         runs: How often each case is tried with each model.
-        planned: Tries in all.
+        planned: Attempts in all.
         started_at, ended_at: ISO 8601, UTC.
         problem: Why it failed.
         settings: What else it takes to resume it; JSON data.
@@ -92,7 +92,7 @@ class Tally:
     """How far a run is. A try that is repeated because it came to nothing counts once, by what it came to at last.
 
     Attributes:
-        cost: US dollars, of all tries; None if no price is known.
+        cost: US dollars, of all attempts; None if no price is known.
     """
 
     passed: int = 0
@@ -102,7 +102,7 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """How many of the planned tries were made."""
+        """How many of the planned attempts were made."""
         return self.passed + self.failed + self.errors
 
 
@@ -130,7 +130,7 @@ def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
 
 
 class ValidationStore:
-    """Keeps tries and runs. What a method that writes has returned from survives ``kill -9`` and a loss of power.
+    """Keeps attempts and runs. What a method that writes has returned from survives ``kill -9`` and a loss of power.
 
     Several processes may use one file. Methods raise StorageError if the file cannot be used.
 

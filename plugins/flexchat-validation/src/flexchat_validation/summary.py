@@ -1,4 +1,4 @@
-"""Many tries, and what they prove of each model, of each thing a case can show, and of each case."""
+"""Many attempts, and what they prove of each model, of each thing a case can show, and of each case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cell:
     """One case at one model.
 
     Attributes:
-        errors: Tries that came to nothing and were not made good.
+        errors: Attempts that came to nothing and were not made good.
         stale: There are only results of another model, other tools or another text of the case; those are counted.
         last_problems: What was wrong with the last try that did not pass.
     """
@@ -56,9 +56,9 @@ class ModelSummary:
         stale: No result is valid any longer.
         stale_reasons: Why some are not, a sentence each; they are not counted.
         cases: How many different cases the verdict rests on.
-        errors: Tries that came to nothing; not counted.
+        errors: Attempts that came to nothing; not counted.
         cost: US dollars; None if no price is known.
-        elapsed_ms: Milliseconds of all tries together.
+        elapsed_ms: Milliseconds of all attempts together.
         last_tested: ISO 8601, UTC.
         note: What the numbers do not say; empty if they say it all.
     """
@@ -298,7 +298,7 @@ def _cell(model_id: str, name: str, tried: Sequence[Attempt], stale: Mapping[str
 
 
 def _errors(attempts: Sequence[Attempt]) -> set[tuple[str | None, str | None, int]]:
-    """Return which tries came to nothing, unless they were made good later."""
+    """Return which attempts came to nothing, unless they were made good later."""
 
     def place(attempt: Attempt) -> tuple[str | None, str | None, int]:
         return attempt.run, attempt.case, attempt.repetition
@@ -310,13 +310,13 @@ def _note(attempts: Sequence[Attempt], cases: int) -> str:
     if not 0 < cases < FEW_CASES:
         return ""
     results: dict[str | None, set[str]] = {}
-    tries = 0
+    judged = 0
     for attempt in attempts:
         if attempt.case is not None and attempt.outcome != "error":
             results.setdefault(attempt.case, set()).add(attempt.outcome)
-            tries += 1
+            judged += 1
     different = f"{cases} different case{'s' if cases > 1 else ''}"
     little = f"{different}: this says little of other questions"
-    if tries > cases and all(len(outcomes) == 1 for outcomes in results.values()):
+    if judged > cases and all(len(outcomes) == 1 for outcomes in results.values()):
         return f"{little}, and a repetition that always ends alike adds nothing"
     return little

@@ -133,7 +133,7 @@ def test_a_run_that_came_to_nothing_fails_whatever_was_validated_before(run, con
 
 
 def test_models_are_those_named_else_those_of_the_table_else_those_of_the_rules(run, config):
-    """SERVICE alone is its default_model; nothing is tried twice."""
+    """LLM alone is its default_model; nothing is tried twice."""
     config(more='models = ["script/a", "script/b"]\n')
 
     assert report(run("validate", "--json"))["run"]["models"] == ["script/a", "script/b"]
@@ -333,7 +333,7 @@ def test_a_signal_to_end_ends_as_ctrl_c_does(run, config, monkeypatch):
         os.kill(os.getpid(), signal.SIGTERM)
         return asyncio.sleep(60)
 
-    monkeypatch.setattr("flexchat_validation.running.tried", attempt)
+    monkeypatch.setattr("flexchat_validation.running.attempt_case", attempt)
     ran = run("validate")
 
     assert ran.status == 130

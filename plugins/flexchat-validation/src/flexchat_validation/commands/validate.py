@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what validate takes."""
     parser.add_argument(
         "--model",
-        metavar="SERVICE/MODEL",
+        metavar="LLM/MODEL",
         action="append",
         default=[],
         help="a model to try; repeatable; absent: validation.models, else those the rules name",
@@ -268,7 +268,7 @@ def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> 
     named = [chat.llms.resolve(rule.llm, rule.model) for rule in chat.config.responses if rule.llm in chat.llms]
     found = tuple(dict.fromkeys(f"{llm.name}/{model}" for llm, model in named if model))
     if not found:
-        raise UsageError("no rule names a model: say which to try with --model SERVICE/MODEL, or in validation.models")
+        raise UsageError("no rule names a model: say which to try with --model LLM/MODEL, or in validation.models")
     return found
 
 

@@ -166,11 +166,11 @@ def _print_failures(report: Report, terminal: Terminal) -> None:
     if not failed:
         return
     many = len(report.plan.models) > 1
-    tries = report.plan.runs
+    runs = report.plan.runs
     shown = len(failed) if terminal.verbose else _MOST_FAILURES
     terminal.out(f"failed: {count(sum(map(len, failed.values())), 'attempt')}", "bold")
     for (model_id, case), attempts in [*failed.items()][:shown]:
-        of = f" ({len(attempts)} of {tries})" if tries > 1 else ""
+        of = f" ({len(attempts)} of {runs})" if runs > 1 else ""
         terminal.out(f"  {one_line(case, 60)}{f' with {model_id}' if many else ''}{of}")
         problems = [*dict.fromkeys(text for attempt in attempts for text in attempt.problems)]
         for text in problems if terminal.verbose else problems[:_MOST_PROBLEMS]:

@@ -27,7 +27,7 @@ def add_store_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def _model_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="SERVICE/MODEL", help="the model")
+    parser.add_argument("model", metavar="LLM/MODEL", help="the model")
     add_store_argument(parser)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import attempts, runs, trials, validation
+from . import attempts, runs, tool_test, validation
 
 
 def operations(web: Any) -> Iterable[Any]:
     """Return the operations, in the order of the documents."""
-    for module in (trials, validation, runs, attempts):
+    for module in (tool_test, validation, runs, attempts):
         yield from module.operations(web)

@@ -58,10 +58,10 @@ async def _plan(call: Any) -> Any:
     )
 
 
-def _cost(earlier: Sequence[Attempt], tries: int) -> float | None:
-    """Return what tries will cost if they cost what earlier ones did; None if that is not known."""
+def _cost(earlier: Sequence[Attempt], attempts: int) -> float | None:
+    """Return what attempts will cost if they cost what earlier ones did; None if that is not known."""
     known = [attempt.cost for attempt in earlier if attempt.cost is not None]
-    return sum(known) / len(known) * tries if known else None
+    return sum(known) / len(known) * attempts if known else None
 
 
 def operations(web: Any) -> tuple[Any, ...]:

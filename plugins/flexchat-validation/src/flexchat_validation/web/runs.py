@@ -53,9 +53,9 @@ async def plan_of(call: Any, chat: FlexChat) -> Plan:
     wanted = body.get("models") or table.models or [*call.web.named_models(call.serving, chat)]
     models = tuple(dict.fromkeys("/".join(call.web.chosen_model(chat, model)) for model in wanted))
     plan = Plan(models=models, cases=found, runs=int(body.get("runs", table.runs)))
-    tries = len(models) * len(found) * plan.runs
-    if tries > MOST_TRIES:
-        raise call.web.ApiError(422, f"that would be {tries:,} tries; a run makes at most {MOST_TRIES:,}")
+    attempts = len(models) * len(found) * plan.runs
+    if attempts > MOST_TRIES:
+        raise call.web.ApiError(422, f"that would be {attempts:,} attempts; a run makes at most {MOST_TRIES:,}")
     return plan
 
 

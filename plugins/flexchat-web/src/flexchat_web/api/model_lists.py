@@ -45,7 +45,7 @@ async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = Fal
 
 
 def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
-    """Return service and model of "SERVICE/MODEL" or "SERVICE:MODEL", split at the first sign behind a service (C14).
+    """Return service and model of "LLM/MODEL" or "LLM:MODEL", split at the first sign behind a service (C14).
 
     A model without a service belongs to the only one there is.
 
@@ -64,12 +64,12 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
     start = named.replace(":", "/").partition("/")[0]
     raise UnknownNameError(
         f"no service of the configuration is meant by the model '{named[:200]}'{did_you_mean(start, services)}; write "
-        f"SERVICE/MODEL (services: {', '.join(services) or 'none'})"
+        f"LLM/MODEL (services: {', '.join(services) or 'none'})"
     )
 
 
 def named_models(serving: Serving, chat: FlexChat) -> dict[str, tuple[str, str]]:
-    """Return the models that rules, services and facts of plugins name: service and model by "SERVICE/MODEL"."""
+    """Return the models that rules, services and facts of plugins name: service and model by "LLM/MODEL"."""
     found: dict[str, tuple[str, str]] = {}
 
     def add(service: str, model: str | None) -> None:

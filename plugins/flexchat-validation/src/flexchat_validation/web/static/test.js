@@ -17,7 +17,7 @@ const EXAMPLES = [
   ["Document search", "Search for Python decorators in the docs"],
 ];
 
-/** Show the page. #/test?model=SERVICE/MODEL chooses a model. */
+/** Show the page. #/test?model=LLM/MODEL chooses a model. */
 export async function mount(root, { query }) {
   const field = uid("query");
   const chooser = uid("model");

@@ -26,7 +26,7 @@ _NOT_THE_MODELS = frozenset({"not_found", "conflict", "needs_responses_api"})
 
 
 @attrs.frozen(kw_only=True)
-class Tried:
+class AttemptOutcome:
     """An attempt, and the error that made it come to nothing, if one did."""
 
     attempt: Attempt
@@ -34,17 +34,17 @@ class Tried:
 
 
 def split_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
-    """Return service and model of "SERVICE/MODEL"; the model may have slashes. "SERVICE" means its default_model.
+    """Return LLM and model of "LLM/MODEL"; the model may have slashes. "LLM" means its default_model.
 
     Raises:
-        UnknownNameError: No such service is configured.
+        UnknownNameError: No such LLM is configured.
         ChatRequestError: No model is named.
     """
     llm, model = chat.llms.resolve(*split_model_id(chat.config.llms, model_id))
     return llm.name, model
 
 
-async def try_case(
+async def attempt_case(
     chat: FlexChat,
     model_id: str,
     case: Case,
@@ -53,30 +53,16 @@ async def try_case(
     key: ModelKey,
     run: str | None = None,
     repetition: int = 0,
-) -> Attempt:
-    """Put a case to a model and judge what it does. Whatever goes wrong is in the attempt: nothing is raised.
+) -> AttemptOutcome:
+    """Put a case to a model and judge what it does. Whatever goes wrong is in the outcome: nothing is raised.
 
     An "error" says nothing of the model: its service was away, refused the key, took too long. A model that refuses
     tools, or whose window is too small, has "failed".
 
     Args:
-        model_id: "SERVICE/MODEL".
+        model_id: "LLM/MODEL".
         key: What the attempt is valid for.
     """
-    return (await tried(chat, model_id, case, table, key=key, run=run, repetition=repetition)).attempt
-
-
-async def tried(
-    chat: FlexChat,
-    model_id: str,
-    case: Case,
-    table: ValidationTable,
-    *,
-    key: ModelKey,
-    run: str | None = None,
-    repetition: int = 0,
-) -> Tried:
-    """Put a case to a model, as try_case; return the error beside the attempt, for those who decide what comes next."""
     started = time.perf_counter()
     responses: list[ChatResponse] = []
     error: Exception | None = None
@@ -95,7 +81,7 @@ async def tried(
         )
     usage = _sum(response.usage for response in responses)
     passed, failed = judged.passed, error is None or is_the_models(error)
-    return Tried(
+    return AttemptOutcome(
         attempt=Attempt(
             id=uuid.uuid4().hex,
             key=key,

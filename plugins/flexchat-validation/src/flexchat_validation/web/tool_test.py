@@ -13,7 +13,7 @@ from flexchat import ChatRequestError, FlexChat, Turn
 from flexchat.host import ResponseRule, RuleTools, document_of
 from flexchat.provider import ProviderRequestError
 
-from ..trying import is_the_models
+from ..attempting import is_the_models
 from .records import Records, shown_status
 from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, listed, record, taken
 
@@ -24,7 +24,7 @@ INLINE = "inline"
 
 
 @attrs.frozen(kw_only=True)
-class Trial:
+class ToolTest:
     """A model to be tested.
 
     Attributes:
@@ -41,34 +41,34 @@ class Trial:
 async def _test(call: Any) -> Any:
     if call.body.get("stream", call.wants_stream):
         return call.web.Stream(_events(call))
-    async with _trial(call) as trial:
+    async with _tool_test(call) as test:
         try:
-            turn = await trial.chat.respond(call.body["query"])
+            turn = await test.chat.respond(call.body["query"])
         except ProviderRequestError as error:
-            await _record_refusal(call, trial, error)
+            await _record_refusal(call, test, error)
             raise
-        return call.web.Json(await _outcome(call, trial, turn))
+        return call.web.Json(await _outcome(call, test, turn))
 
 
 async def _events(call: Any) -> AsyncGenerator[Any, None]:
-    async with _trial(call) as trial:
+    async with _tool_test(call) as test:
 
         async def last(turn: Turn) -> Any:
-            return call.web.Event("test", await _outcome(call, trial, turn))
+            return call.web.Event("test", await _outcome(call, test, turn))
 
-        events = call.web.events_of(trial.chat.stream(call.body["query"]), last)
+        events = call.web.events_of(test.chat.stream(call.body["query"]), last)
         try:
             async for event in events:
                 yield event
         except ProviderRequestError as error:
-            await _record_refusal(call, trial, error)
+            await _record_refusal(call, test, error)
             raise
         finally:
             await events.aclose()
 
 
 @asynccontextmanager
-async def _trial(call: Any) -> AsyncIterator[Trial]:
+async def _tool_test(call: Any) -> AsyncIterator[ToolTest]:
     body = call.body
     async with call.serving.chat() as chat, contextlib.AsyncExitStack() as stack:
         wanted = body.get("record", True)
@@ -78,12 +78,12 @@ async def _trial(call: Any) -> AsyncIterator[Trial]:
             # A name of the configuration's means another model there.
             wanted = wanted and provider not in chat.config.llms
             model_id = f"{provider}/{body['model']}"
-            yield Trial(chat=inline, model_id=model_id, service=provider, record=wanted)
+            yield ToolTest(chat=inline, model_id=model_id, service=provider, record=wanted)
             return
         service, model = (body["llm"], body["model"]) if "llm" in body else call.web.chosen_model(chat, body["model"])
         chat.llms.resolve(service, model)  # raises where there is no such service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
-        yield Trial(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
+        yield ToolTest(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
 
 
 async def _inline(call: Any, chat: FlexChat) -> tuple[FlexChat, str]:
@@ -126,7 +126,7 @@ def _refuse_variables(data: Any) -> None:
         _refuse_variables(item)
 
 
-async def _outcome(call: Any, trial: Trial, turn: Turn) -> dict[str, Any]:
+async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
     """Record a test, and say what came of it: it succeeded if a tool was called and no call failed (T1).
 
     Without record nothing was expected, so that nothing is said to have succeeded or not.
@@ -142,11 +142,11 @@ async def _outcome(call: Any, trial: Trial, turn: Turn) -> dict[str, Any]:
         why = "; ".join(entry.result.explained() for entry in turn.failed_calls)
         details["query"] = call.body["query"]
     why = why if made else "no tool was called"
-    status = await _recorded(call, trial, succeeded=succeeded, details=details, error={**details, "error": why})
+    status = await _recorded(call, test, succeeded=succeeded, details=details, error={**details, "error": why})
     return {
         "content": response.content,
         "model": response.model,
-        "service": trial.service,
+        "service": test.service,
         "tool_calls": [entry.to_dict() for entry in made],
         "max_iterations_reached": response.max_iterations_reached,
         "iterations": iterations,
@@ -159,21 +159,21 @@ async def _outcome(call: Any, trial: Trial, turn: Turn) -> dict[str, Any]:
     }
 
 
-async def _record_refusal(call: Any, trial: Trial, error: ProviderRequestError) -> None:
+async def _record_refusal(call: Any, test: ToolTest, error: ProviderRequestError) -> None:
     """Record that a model does not take what a test sends it; a service that is away says nothing of its models."""
     if is_the_models(error):
-        await _recorded(call, trial, succeeded=False, details=None, error=call.serving.mask(str(error)))
+        await _recorded(call, test, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
 
-async def _recorded(call: Any, trial: Trial, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
+async def _recorded(call: Any, test: ToolTest, *, succeeded: bool, details: Any, error: Any) -> dict[str, Any]:
     async with call.serving.chat() as chat:
         tracker = await Records.of(call.serving).tracker(chat)
-    if not trial.record:
-        found = await asyncio.to_thread(tracker.get_status, trial.model_id)
+    if not test.record:
+        found = await asyncio.to_thread(tracker.get_status, test.model_id)
     elif succeeded:
-        found = await asyncio.to_thread(tracker.record_success, trial.model_id, details)
+        found = await asyncio.to_thread(tracker.record_success, test.model_id, details)
     else:
-        found = await asyncio.to_thread(tracker.record_failure, trial.model_id, error)
+        found = await asyncio.to_thread(tracker.record_failure, test.model_id, error)
     return shown_status(found)
 
 
@@ -205,7 +205,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             body={
                 **taken(
                     {"query": _SAID, "model": _SAID},
-                    llm={**TEXT, "description": "The service; else it stands before the model: SERVICE/MODEL."},
+                    llm={**TEXT, "description": "The service; else it stands before the model: LLM/MODEL."},
                     provider_config=_SERVICE,
                     registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
                     record={

@@ -18,6 +18,7 @@ from flexchat.provider import (
     ProviderTimeoutError,
 )
 from flexchat_testing import ScriptedProvider, calls, says
+from flexchat_validation.attempting import attempt_case, split_model
 from flexchat_validation.attempts import ModelKey
 from flexchat_validation.cases import (
     AnswerCheck,
@@ -29,7 +30,6 @@ from flexchat_validation.cases import (
     ToolMock,
     ValidationTable,
 )
-from flexchat_validation.trying import split_model, try_case
 
 KEY = ModelKey(model_id="scripted/m")
 SENT = []
@@ -67,7 +67,10 @@ def attempt(flexchat_app):
 
     async def make(case, *replies, table=None, model_id="scripted/m", **app):
         async with flexchat_app(ScriptedProvider(replies), tools=[send_mail, read_mail], **app) as chat:
-            return await try_case(chat, model_id, case, table or ValidationTable(), key=KEY, run="r", repetition=2)
+            outcome = await attempt_case(
+                chat, model_id, case, table or ValidationTable(), key=KEY, run="r", repetition=2
+            )
+            return outcome.attempt
 
     return make
 
@@ -141,7 +144,7 @@ async def test_a_mock_begins_anew_with_each_try(flexchat_app):
     case = Case(name="c", message="x", calls=MAIL.calls, mocks={"send_mail": ToolMock(error="no", times=1)})
     replies = [calls(("send_mail", {"to": "ann"})), calls(("send_mail", {"to": "ann"})), "done"]
     async with flexchat_app(ScriptedProvider(replies, repeat=True), tools=[send_mail]) as chat:
-        made = [await try_case(chat, "scripted/m", case, ValidationTable(), key=KEY) for _ in range(2)]
+        made = [(await attempt_case(chat, "scripted/m", case, ValidationTable(), key=KEY)).attempt for _ in range(2)]
 
     assert [[call.result["success"] for call in attempt.calls] for attempt in made] == [[False, True]] * 2
 
@@ -152,7 +155,8 @@ async def test_the_model_is_offered_the_tools_of_the_case(flexchat_app):
     own = CaseTool(name="send_mail", description="Another.", parameters={"type": "object", "properties": {}})
     case = Case(name="c", message="hello", no_call=True, tools=("send_mail",), own_tools=(own,), prompt="Be brief.")
     async with flexchat_app(model, tools=[send_mail, read_mail]) as chat:
-        made = await try_case(chat, "scripted/m", case, ValidationTable(max_tokens=33, temperature=0), key=KEY)
+        table = ValidationTable(max_tokens=33, temperature=0)
+        made = (await attempt_case(chat, "scripted/m", case, table, key=KEY)).attempt
 
     asked = model.requests[0]
     assert [t["function"]["description"] for t in asked.options.tools] == ["Another."]
@@ -177,7 +181,7 @@ async def test_messages_follow_each_other_with_their_history(flexchat_app):
     )
     table = ValidationTable(prices={"scripted/m": Price(input=2, output=10)})
     async with flexchat_app(model, tools=[read_mail]) as chat:
-        made = await try_case(chat, "scripted/m", Case(name="c", turns=expected), table, key=KEY)
+        made = (await attempt_case(chat, "scripted/m", Case(name="c", turns=expected), table, key=KEY)).attempt
 
     assert made.outcome == "passed"
     assert [(call.turn, call.params) for call in made.calls] == [(0, {"number": 1}), (1, {"number": 2})]
@@ -279,7 +283,7 @@ async def test_cancelling_a_try_cancels_it(flexchat_app):
         await asyncio.Event().wait()
 
     async with flexchat_app(ScriptedProvider([never]), tools=[send_mail]) as chat:
-        task = asyncio.create_task(try_case(chat, "scripted/m", MAIL, ValidationTable(), key=KEY))
+        task = asyncio.create_task(attempt_case(chat, "scripted/m", MAIL, ValidationTable(), key=KEY))
         await waiting.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
