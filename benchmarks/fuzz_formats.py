@@ -17,8 +17,8 @@ from typing import Any
 import attrs
 from flexchat.provider import ChatEvent, ProviderOverloadedError, ProviderProtocolError
 from flexchat.provider.reading import SSE_DONE, AnswerReader
+from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.conformance import AnthropicConformance
-from flexchat_anthropic.stream import AnthropicStream
 from flexchat_gemini.conformance import GeminiConformance
 from flexchat_gemini.stream import GeminiStream
 from flexchat_ollama.chat_answer import AnswerDraft as OllamaDraft
@@ -254,7 +254,7 @@ _BLOCKS = ("content[].", "content_block.")
 ANTHROPIC = WireFormat(
     name="anthropic",
     recordings="anthropic/*.json",
-    reading=_through(lambda: AnthropicStream(HERE, _failed, ProviderProtocolError)),
+    reading=_through(lambda: AnswerReader(MessagesAnswer(HERE), _failed, ProviderProtocolError)),
     kits=[AnthropicConformance()],
     carriers=(
         *_each(_BLOCKS, ("type", "text", "name", "input")),

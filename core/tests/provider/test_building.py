@@ -1,7 +1,16 @@
 """An answer from its pieces."""
 
 import pytest
-from flexchat.provider import AnswerParts, MediaPart, ReasoningPart, RefusalPart, TextPart, ToolCall, usage_of
+from flexchat.provider import (
+    AnswerParts,
+    MediaPart,
+    OpaquePart,
+    ReasoningPart,
+    RefusalPart,
+    TextPart,
+    ToolCall,
+    usage_of,
+)
 
 
 def ended(parts, raw="stop", **rest):
@@ -126,3 +135,15 @@ def test_usage_is_read_along_paths():
     )
     assert found.raw is table
     assert usage_of(None, input="in") is usage_of("text", input="in") is None
+
+
+def test_a_part_that_a_provider_makes_itself_keeps_its_place():
+    parts = AnswerParts("s", "o")
+    at = parts.add(OpaquePart(kind="held", provider_data=parts.ours({})))
+    assert parts.text("b").index == 1
+    parts.replace(at, TextPart(text="a", provider_data=parts.ours({"x": 1})))
+
+    first, second = ended(parts).message.parts
+
+    assert (first.text, first.provider_data.origin, first.provider_data.data) == ("a", "o", {"x": 1})
+    assert second == TextPart(text="b")

@@ -2,11 +2,13 @@
 
 import json
 
+import attrs
 import pytest
 from flexchat.provider import (
     AssistantMessage,
     History,
     PerTools,
+    ProviderData,
     ProviderRequestError,
     SystemMessage,
     ToolCall,
@@ -77,3 +79,64 @@ def test_what_is_made_of_tools_is_made_once():
         3,
     ]
     assert made == [("a",), ("b",), ("a",)]
+
+
+DATA = ProviderData(scope="s", origin="o", data={})
+
+
+def call(wire_id, **rest):
+    return attrs.evolve(ToolCall.from_object("f", {}, wire_id=wire_id, provider_data=DATA), **rest)
+
+
+def pairs(say_calls, *calls):
+    """The id of each call, in a message of its own, and the one its result answers."""
+
+    def say_ids(message, ids):
+        if isinstance(message, ToolMessage):
+            return {"id": ids.answered}
+        return {"id": say_calls(message.tool_calls[0], ids)}
+
+    messages = [
+        message
+        for one in calls
+        for message in (AssistantMessage(parts=(one,)), ToolMessage(tool_call_id=one.id, name="f", content=""))
+    ]
+    history = History("s", "o", say_ids)
+    said = [each["id"] for each in json.loads(history.array(messages))]
+    assert said == [each["id"] for each in json.loads(history.array(messages))], "what is remembered is the same"
+    return [*zip(said[::2], said[1::2], strict=True)]
+
+
+def test_calls_with_one_id_are_told_apart_and_so_are_their_results():
+    """Servers that count from 0 in every answer."""
+    one, two = call("0"), call("0")
+
+    assert pairs(lambda call, ids: ids.of(call), one, two) == [("0", "0"), (two.id, two.id)]
+    assert pairs(lambda call, ids: ids.of(call), two) == [("0", "0")]
+
+
+def test_a_provider_may_choose_an_id_that_no_call_has():
+    """Where an id of ours comes twice, too."""
+
+    def choose(call, ids):
+        told = next(name for name in (call.wire_id, call.id, call.id + "-2") if name not in ids.taken)
+        ids.note(call, told)
+        return told
+
+    one, two, three = call("0"), call("0"), call("0", id="0")
+
+    assert pairs(choose, one, two, three) == [("0", "0"), (two.id, two.id), ("0-2", "0-2")]
+
+
+def test_messages_may_be_remembered_in_another_form():
+    encoded = []
+
+    def encode(said):
+        encoded.append(said)
+        return ("text", said["text"]) if said else None
+
+    history = History("s", "o", say, encode=encode)
+    messages = (SystemMessage(content="s"), UserMessage(content="hi"))
+
+    assert history.pieces(messages) == history.pieces(messages) == [("text", "hi")]
+    assert len(encoded) == 2

@@ -8,6 +8,7 @@ import pytest
 from flexchat.plugin import ChatResult
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     ChatEvent,
     OpaquePart,
     ProviderError,
@@ -22,7 +23,7 @@ from flexchat.provider import (
     ToolCallStart,
     result_of,
 )
-from flexchat_anthropic.stream import AnthropicStream
+from flexchat_anthropic.answer import MessagesAnswer
 
 HERE = "https://here.example"
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
@@ -32,8 +33,8 @@ class Refused(ProviderError):
     pass
 
 
-def reader() -> AnthropicStream:
-    return AnthropicStream(HERE, lambda body: Refused(json.dumps(body)), ProviderProtocolError)
+def reader() -> AnswerReader:
+    return AnswerReader(MessagesAnswer(HERE), lambda body: Refused(json.dumps(body)), ProviderProtocolError)
 
 
 def whole(content: Any, stop: str | None = "end_turn", **rest: Any) -> ChatResult:

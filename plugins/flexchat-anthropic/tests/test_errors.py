@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from flexchat.provider import ProviderError, ProviderRateLimitError, ProviderRequestError
-from flexchat_anthropic.errors import is_about_thinking, service_error
+from flexchat_anthropic.errors import REFUSALS, is_about_thinking
 
 
 def error(kind: str, message: str = "m", **rest: Any) -> dict[str, Any]:
@@ -12,11 +12,12 @@ def error(kind: str, message: str = "m", **rest: Any) -> dict[str, Any]:
 
 
 def failed(body: Any, status: int | None, **headers: str) -> ProviderError:
-    return service_error(
+    return REFUSALS.error(
         body,
         status=status,
         headers={k.replace("_", "-"): v for k, v in headers.items()},
         host="h",
+        path="/v1/messages",
         model="m-1",
         mask=lambda text: text.replace("KEY", "***"),
     )

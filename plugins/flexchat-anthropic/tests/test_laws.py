@@ -7,6 +7,7 @@ from typing import Any
 from flexchat.host import message_from_dict, message_to_dict
 from flexchat.plugin import ChatResult, ToolCall
 from flexchat.provider import (
+    AnswerReader,
     ChatEvent,
     ChatOptions,
     Message,
@@ -21,9 +22,9 @@ from flexchat.provider import (
     UserMessage,
     result_of,
 )
+from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_anthropic.request import RequestWriter
-from flexchat_anthropic.stream import AnthropicStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -57,8 +58,8 @@ BLOCK = (
 BLOCKS = st.lists(BLOCK, max_size=6)
 
 
-def reader() -> AnthropicStream:
-    return AnthropicStream(HERE, lambda body: ProviderError(str(body)), ProviderProtocolError)
+def reader() -> AnswerReader:
+    return AnswerReader(MessagesAnswer(HERE), lambda body: ProviderError(str(body)), ProviderProtocolError)
 
 
 def answer(blocks: list[dict[str, Any]]) -> dict[str, Any]:

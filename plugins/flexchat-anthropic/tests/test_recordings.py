@@ -16,6 +16,7 @@ import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     AssistantMessage,
     ChatOptions,
     Message,
@@ -34,10 +35,10 @@ from flexchat.provider import (
     UserMessage,
     result_of,
 )
+from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.config import AnthropicConfig
 from flexchat_anthropic.provider import AnthropicProvider
 from flexchat_anthropic.request import RequestWriter
-from flexchat_anthropic.stream import AnthropicStream
 from flexchat_anthropic.tools import encode_tools
 
 HERE = "https://here.example"
@@ -225,7 +226,7 @@ def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], Assista
         if turn["role"] == "assistant":
             message = next((m for sent, m in answers if comparable(sent) == comparable(blocks)), None)
             if message is None:
-                stream = AnthropicStream(HERE, raised, ProviderProtocolError)
+                stream = AnswerReader(MessagesAnswer(HERE), raised, ProviderProtocolError)
                 answer = {"content": [without_mark(b) for b in blocks], "stop_reason": "end_turn"}
                 message = result_of(stream.whole(json.dumps(answer).encode())).message
             made.append(message)
@@ -398,7 +399,7 @@ async def test_every_recorded_request_is_written_again(recordings: list[Path]) -
 
 
 def outcome(*pieces: bytes) -> str:
-    stream = AnthropicStream(HERE, raised, ProviderProtocolError)
+    stream = AnswerReader(MessagesAnswer(HERE), raised, ProviderProtocolError)
     events: list[object] = []
     try:
         for piece in pieces:
@@ -428,7 +429,7 @@ async def test_every_recorded_stream_says_what_a_whole_answer_would(recordings: 
     for name, number, exchange in exchanges(recordings):
         if exchange["request"]["body"].get("stream") and not known(ERRORS, name, number):
             streamed = await ask(exchange)
-            reader = AnthropicStream(HERE, raised, ProviderProtocolError)
+            reader = AnswerReader(MessagesAnswer(HERE), raised, ProviderProtocolError)
             (*_, end) = reader.whole(json.dumps(received(exchange)).encode())
             assert isinstance(end, AnswerEnd)
             assert [type(part) for part in end.result.message.parts] == [type(part) for part in streamed.message.parts]

@@ -17,6 +17,8 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
+from flexchat_anthropic.config import AnthropicConfig
+from flexchat_anthropic.provider import AnthropicProvider
 from flexchat_anthropic.request import RequestWriter
 from flexchat_anthropic.tools import encode_tools
 
@@ -286,11 +288,12 @@ def test_a_container_is_asked_for_by_its_name() -> None:
     assert "container" not in request(messages=(*MESSAGES, waiting, *MESSAGES))[0]
 
 
-def test_what_is_no_json_is_an_error() -> None:
+async def test_what_is_no_json_is_an_error() -> None:
     """With the model's name, before anything is sent."""
+    provider = AnthropicProvider(AnthropicConfig(api_key="k"))
     with pytest.raises(ProviderRequestError, match="cannot be written as JSON") as caught:
-        request(extra={"x": object()})
-    assert caught.value.model == OLDER
+        await provider.generate_chat(MESSAGES, OLDER, ChatOptions(max_tokens=9, extra={"x": object()}))
+    assert (caught.value.provider, caught.value.model) == ("anthropic", OLDER)
 
 
 def test_tools_are_put_together_once_a_turn() -> None:

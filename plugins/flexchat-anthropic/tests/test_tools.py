@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from flexchat.plugin import Implementation, ToolDefinition
-from flexchat_anthropic.tools import encode_tools, wire_tools
+from flexchat_anthropic.tools import encode_tools, offered_tools
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -67,32 +67,32 @@ def test_other_forms_are_understood() -> None:
     flat = {"name": "f", "description": "d", "parameters": CITY}
     expected = {"name": "f", "description": "d", "input_schema": CITY}
 
-    assert wire_tools([flat]).objects == (expected,)
-    assert wire_tools([{"type": "function", "function": flat}]).objects == (expected,)
-    assert wire_tools([{"type": "function", "function": {"name": "f"}}]).objects == (
+    assert offered_tools([flat]).objects == (expected,)
+    assert offered_tools([{"type": "function", "function": flat}]).objects == (expected,)
+    assert offered_tools([{"type": "function", "function": {"name": "f"}}]).objects == (
         {"name": "f", "input_schema": {"type": "object", "properties": {}}},
     )
-    (strict,) = wire_tools([{"type": "function", "function": {**flat, "strict": True}}]).objects
+    (strict,) = offered_tools([{"type": "function", "function": {**flat, "strict": True}}]).objects
     assert strict["input_schema"]["additionalProperties"] is False
     search = {"type": "web_search_20250305", "name": "web_search"}
-    assert wire_tools([search]) == wire_tools([search], only=("f",))
-    assert wire_tools([search]).names == ()
+    assert offered_tools([search]) == offered_tools([search], only=("f",))
+    assert offered_tools([search]).names == ()
     for odd in ({}, {"function": None}, {"function": "x"}, {"name": 1}):
-        assert wire_tools([odd]).objects == (odd,)
+        assert offered_tools([odd]).objects == (odd,)
 
 
 def test_names_limit_the_functions() -> None:
     """In their order; nothing left is nothing."""
     made = encode_tools([tool("f"), tool("g")])
-    assert wire_tools(made, only=("g", "x")).names == ("g",)
-    assert wire_tools(made, only=("x",)).objects == ()
+    assert offered_tools(made, only=("g", "x")).names == ("g",)
+    assert offered_tools(made, only=("x",)).objects == ()
 
 
 def test_strict_is_left_out_where_it_would_be_refused() -> None:
     """By a model that does not take it, and in a request with more than the service compiles: a warning."""
     strict = encode_tools([tool(strict=True)])
-    assert wire_tools(strict).objects[0]["strict"] is True
-    made = wire_tools(strict, strict=False)
+    assert offered_tools(strict).objects[0]["strict"] is True
+    made = offered_tools(strict, strict=False)
     assert "strict" not in made.objects[0]
     assert len(made.warnings) == 1
 
@@ -107,8 +107,8 @@ def test_strict_is_left_out_where_it_would_be_refused() -> None:
         [tool(f"t{n}", strict=True) for n in range(21)],
         *([tool("t", p, strict=True)] for p in (optional, unions)),
     ):
-        made = wire_tools([*encode_tools(many), *loose])
+        made = offered_tools([*encode_tools(many), *loose])
         assert not any("strict" in each for each in made.objects)
         assert len(made.warnings) == 1
         assert "more than the service compiles" in made.warnings[0]
-    assert wire_tools(encode_tools([tool(f"t{n}", strict=True) for n in range(20)])).warnings == ()
+    assert offered_tools(encode_tools([tool(f"t{n}", strict=True) for n in range(20)])).warnings == ()

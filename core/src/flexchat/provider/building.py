@@ -146,9 +146,14 @@ class AnswerParts:
         """Take what only the service understands, and wants back."""
         self.add(OpaquePart(kind=kind, provider_data=self.ours(data)))
 
-    def add(self, part: AssistantPart) -> None:
-        """Take a part that comes whole, as a picture."""
+    def add(self, part: AssistantPart) -> int:
+        """Take a part that comes whole, as a picture, and return its place."""
         self._parts.append(part)
+        return len(self._parts) - 1
+
+    def replace(self, at: int, part: AssistantPart) -> None:
+        """Put another part in place of one that was added: what it holds is only known now."""
+        self._parts[at] = part
 
     def ours(self, data: Mapping[str, Any]) -> ProviderData:
         """Return data as what goes back to this service alone."""

@@ -10,7 +10,7 @@ with every message encoded anew 164, 735 and 1,540; five tools encoded anew take
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..domain.messages import AssistantMessage, Message, ProviderData, SystemMessage, ToolCall, ToolMessage
@@ -22,9 +22,9 @@ _LONGEST_ID = 40
 
 Said = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """What a message is in a service's words: an object of the array, several of them, or None for nothing."""
-Entry = tuple[bytes, Any]
-"""The bytes of a message, b"" for nothing, and what they depend on beside it: of an assistant's message its calls' ids
-in the service's words, by ours; of a tool message the one it answers."""
+Entry = tuple[Any, Any]
+"""A message in JSON, b"" for nothing (or what ``encode`` made of it), and what that depends on beside it: of an
+assistant's message its calls' ids in the service's words, by ours; of a tool message the one it answers."""
 
 
 def short_id(call_id: str) -> str:
@@ -34,34 +34,55 @@ def short_id(call_id: str) -> str:
     return call_id
 
 
+def replayed(said: Said) -> bytes:
+    """Return as JSON what a service may have said: null for numbers that are no JSON, which some write."""
+    if said is None:
+        return b""
+    if not isinstance(said, Mapping):
+        return b",".join([replayed(each) for each in said])
+    try:
+        return to_bytes(said)
+    except ValueError:
+        return to_bytes(finite(said))
+
+
 class Ids:
     """The ids of calls in one message, and what of it the service said itself.
 
     Args:
         scope, origin: Of the History.
         answered: For a ToolMessage, what its answer says of the call.
-        renamed: The service's ids are not used: an earlier message of the conversation has the same.
+        taken: The ids of earlier messages, if one of this message's is among them; the service's are not used then.
     """
 
     def __init__(
-        self, scope: str, origin: str, own_id: Callable[[str], str], *, answered: Any = "", renamed: bool = False
+        self,
+        scope: str,
+        origin: str,
+        own_id: Callable[[str], str],
+        *,
+        answered: Any = "",
+        taken: Collection[Hashable] = (),
     ) -> None:
-        self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, renamed
+        self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, bool(taken)
         self.answered = answered
         """What tells, in the service's words, the call that this ToolMessage answers: its id, or what was ``noted``."""
         self.sent: dict[str, Hashable] = {}
         """The ids of this message's calls, or what was noted of them, by our ids."""
+        self.taken = {*taken}
+        """Ids that another call has, of this message or before it."""
 
     def of(self, call: ToolCall) -> str:
         """Return the id of a call: the one the service gave it, else ours."""
         known = None if self._renamed else call.wire_id
         wire_id = known if known and self.is_ours(call.provider_data) else self._own_id(call.id)
-        self.sent[call.id] = wire_id
+        self.note(call, wire_id)
         return wire_id
 
     def note(self, call: ToolCall, told: Hashable) -> None:
         """Keep, in place of an id, what tells a call where its answer is said; no two calls have the same."""
         self.sent[call.id] = told
+        self.taken.add(told)
 
     def is_ours(self, data: ProviderData | None) -> bool:
         """Say whether data comes from this service."""
@@ -93,6 +114,8 @@ class History:
         say: Puts one message into the service's words.
         variant: What the words depend on beside the message and these: a setting.
         own_id: Makes an id of ours into one the service takes.
+        encode: Makes what is remembered of what ``say`` returned, for a service that wants something else than one
+            array of messages.
     """
 
     def __init__(
@@ -103,8 +126,9 @@ class History:
         *,
         variant: str = "",
         own_id: Callable[[str], str] = short_id,
+        encode: Callable[[Said], Any] = replayed,
     ) -> None:
-        self._scope, self._origin, self._say, self._own_id = scope, origin, say, own_id
+        self._scope, self._origin, self._say, self._own_id, self._encode = scope, origin, say, own_id, encode
         self._key = f"{scope} {origin} {variant}"
 
     def array(self, messages: Sequence[Message]) -> bytes:
@@ -115,7 +139,7 @@ class History:
         """
         return b"[" + b",".join(self.pieces(messages)) + b"]"
 
-    def pieces(self, messages: Sequence[Message]) -> list[bytes]:
+    def pieces(self, messages: Sequence[Message]) -> list[Any]:
         """Return what goes between the brackets; what says nothing is left out. Raises as array."""
         return [piece for piece, _ in self.entries(messages) if piece]
 
@@ -123,12 +147,13 @@ class History:
         """Return what each message is, for a service that wants them grouped. Raises as array.
 
         Args:
-            renaming: Calls whose ids came before get ours; set where that is found out.
+            renaming: Calls whose ids came before get others; set where that is found out.
         """
         key = self._key
         entries: list[Entry] = []
         calls: dict[str, Hashable] = {}
         used: set[Hashable] = set()
+        count = 0
         for message in messages:
             entry: Entry | None = message.memo.get(key)
             if type(message) is ToolMessage:
@@ -137,27 +162,29 @@ class History:
                     entry = message.memo[key] = self._encoded(message, self._ids(answered=answered))
             elif entry is None:
                 entry = message.memo[key] = self._encoded(message, self._ids())
-            if type(message) is AssistantMessage and entry[1]:
-                if renaming and not used.isdisjoint(entry[1].values()):
-                    entry = self._renamed(message)
-                calls.update(entry[1])
-                used.update(entry[1].values())
+            if type(message) is AssistantMessage and (ids := entry[1]):
+                if renaming and not used.isdisjoint(ids.values()):
+                    entry = self._renamed(message, used)
+                    ids = entry[1]
+                calls.update(ids)
+                used.update(ids.values())
+                count += len(ids)
             entries.append(entry)
-        if not renaming and len(used) < len(calls):
+        if not renaming and len(used) < count:
             return self.entries(messages, renaming=True)
         return entries
 
-    def _renamed(self, message: AssistantMessage) -> Entry:
+    def _renamed(self, message: AssistantMessage, used: set[Hashable]) -> Entry:
         """Encode a message with our ids for its calls: some servers count from 0 in every answer."""
         key = self._key + " own ids"
         entry: Entry | None = message.memo.get(key)
-        if entry is None:
-            entry = message.memo[key] = self._encoded(message, self._ids(renamed=True))
+        if entry is None or not used.isdisjoint(entry[1].values()):
+            entry = message.memo[key] = self._encoded(message, self._ids(taken=used))
         return entry
 
     def _encoded(self, message: Message, ids: Ids) -> Entry:
         try:
-            return replayed(self._say(message, ids)), ids.answered or ids.sent
+            return self._encode(self._say(message, ids)), ids.answered or ids.sent
         except (TypeError, ValueError, RecursionError) as error:
             raise not_json(error) from error
 
@@ -233,15 +260,3 @@ def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:
         if message.content:
             texts.append(message.content)
     return count, "\n\n".join(texts)
-
-
-def replayed(said: Said) -> bytes:
-    """Return as JSON what a service may have said: null for numbers that are no JSON, which some write."""
-    if said is None:
-        return b""
-    if not isinstance(said, Mapping):
-        return b",".join([replayed(each) for each in said])
-    try:
-        return to_bytes(said)
-    except ValueError:
-        return to_bytes(finite(said))

@@ -135,7 +135,7 @@ class Service:
                     events = reader.whole(came.body)
                 return result_of(events).warned(sent.warnings)
         except ProviderError as error:
-            error.model = model
+            error.provider, error.model = error.provider or self.provider, model
             raise
         raise AssertionError("the first request has a body")
 
@@ -172,7 +172,7 @@ class Service:
                     yield event
                 return
         except ProviderError as error:
-            error.model = model
+            error.provider, error.model = error.provider or self.provider, model
             raise
 
     async def get(
@@ -250,7 +250,7 @@ class Service:
                 made.retryable = isinstance(error, WrongShape)
                 raise made from error
         except ProviderError as error:
-            error.model = model
+            error.provider, error.model = error.provider or self.provider, model
             raise
 
     def _reader(self, answer: Answer, came: HttpAnswer | HttpStream, path: str, model: str) -> AnswerReader:

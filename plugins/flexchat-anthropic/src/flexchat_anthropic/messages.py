@@ -1,22 +1,22 @@
-"""Our messages as the ``messages`` of a request.
-
-A message is encoded once and its blocks stay with it (``message.memo``): a request in a long conversation is put
-together from pieces.
-"""
+"""Our messages as the ``messages`` of a request: what one side says in a row is one message there."""
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, assert_never
 
 import attrs
 from flexchat.plugin import ToolCall
 from flexchat.provider import (
     AssistantMessage,
+    AssistantPart,
+    History,
+    Ids,
     MediaPart,
     Message,
     OpaquePart,
@@ -24,11 +24,12 @@ from flexchat.provider import (
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
+    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
-    finite,
+    replayed,
     to_bytes,
     utf8,
 )
@@ -45,11 +46,12 @@ _THINKING = (b'{"type":"thinking"', b'{"type":"redacted_thinking"')
 _MARKABLE = (b'{"type":"text"', b'{"type":"tool_result"', b'{"type":"image"', b'{"type":"document"')
 
 
-class _Said(NamedTuple):
-    """An assistant's message: its blocks, and its calls' ids by ours."""
+class _Blocks(NamedTuple):
+    """A message, encoded."""
 
+    role: str
+    are_results: bool
     blocks: tuple[bytes, ...]
-    ids: dict[str, str]
 
 
 @attrs.define
@@ -100,6 +102,9 @@ class MessagesWriter:
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
+        history = functools.partial(History, SCOPE, origin, own_id=legal_id, encode=_in_blocks)
+        self._history = history(functools.partial(_said, thinking=True))
+        self._without_thinking = history(functools.partial(_said, thinking=False), variant="without thinking")
 
     def messages(
         self,
@@ -118,72 +123,38 @@ class MessagesWriter:
             prefill: Whether the model goes on with an assistant's message at the end.
             mark: The ``cache_control`` of the last block; None for none.
         """
+        sent, is_paused = self._sent(messages)
         turns: list[_Turn] = []
-        ids: dict[str, str] = {}
-        taken: set[str] = set()
-        refused: set[str] = set()
-        is_paused = False
-        for message in messages:
-            match message:
-                case SystemMessage():
-                    continue
-                case ToolMessage():
-                    if message.tool_call_id not in refused:
-                        wire_id = ids.get(message.tool_call_id) or legal_id(message.tool_call_id)
-                        _turn(turns, "user").results.append(_result(message, wire_id))
-                case UserMessage():
-                    is_paused = False
-                    if blocks := self._user(message):
-                        _turn(turns, "user").blocks += blocks
-                case AssistantMessage():
-                    stop = _of_message(message, self._origin).get("stop_reason")
-                    if stop == "refusal":
-                        refused.update(call.id for call in message.tool_calls)
-                        continue
-                    is_paused = stop == "pause_turn"
-                    said = self._assistant(message, thinking, taken)
-                    ids.update(said.ids)
-                    taken.update(said.ids.values())
-                    if said.blocks:
-                        _turn(turns, "assistant").blocks += said.blocks
-                case _:
-                    assert_never(message)
+        for role, are_results, blocks in (self._history if thinking else self._without_thinking).pieces(sent):
+            turn = _turn(turns, role)
+            if are_results:
+                turn.results += blocks
+            else:
+                turn.blocks += blocks
         warnings = () if is_paused else _end(turns, prefill)
         if mark and turns:
             _mark(turns[-1], mark)
         return b"[" + b",".join(map(_encoded, turns)) + b"]", warnings
 
-    def _user(self, message: UserMessage) -> tuple[bytes, ...]:
-        blocks: tuple[bytes, ...] | None = message.memo.get(SCOPE)
-        if blocks is None:
-            made = [_media(part) for part in message.media]  # before the text, where the models read them best
-            made += [{"type": "text", "text": message.content}] if message.content.strip() else []
-            blocks = message.memo[SCOPE] = tuple(map(to_bytes, made))
-        return blocks
-
-    def _assistant(self, message: AssistantMessage, thinking: bool, taken: set[str]) -> _Said:
-        key = f"{SCOPE} {self._origin} {thinking}"
-        said: _Said | None = message.memo.get(key)
-        if said is None:
-            said = message.memo[key] = self._encode(message, thinking, ())
-        if not taken.isdisjoint(said.ids.values()):
-            # Other servers count from 0 in every answer; here ids are unique in a conversation.
-            said = self._encode(message, thinking, taken)
-        return said
-
-    def _encode(self, message: AssistantMessage, thinking: bool, taken: Collection[str]) -> _Said:
-        blocks: list[dict[str, Any]] = []
-        ids: dict[str, str] = {}
-        for part in message.parts:
-            ours = _is_ours(part.provider_data, self._origin)
-            if isinstance(part, ToolCall):
-                ids[part.id] = wire_id = _wire_id(part, ours, {*taken, *ids.values()})
-                rest = _block(part.provider_data) if ours else {}
-                said = {"type": "tool_use", "id": wire_id, "name": part.name, "input": dict(part.arguments or {})}
-                blocks.append(_and_rest(said, rest))
-            elif (found := _said(part, ours, thinking)) is not None:
-                blocks.append(found)
-        return _Said(tuple(map(_block_bytes, blocks)), ids)
+    def _sent(self, messages: Sequence[Message]) -> tuple[Sequence[Message], bool]:
+        """Return the messages without refused answers and their results, and whether the last answer has paused."""
+        sent: list[Message] = []
+        refused: set[str] = set()
+        is_paused = False
+        for message in messages:
+            kind = type(message)
+            if kind is ToolMessage and refused and message.tool_call_id in refused:  # type: ignore[union-attr]
+                continue
+            if kind is UserMessage:
+                is_paused = False
+            elif type(message) is AssistantMessage:
+                stop = _of_message(message, self._origin).get("stop_reason")
+                if stop == "refusal":
+                    refused.update(call.id for call in message.tool_calls)
+                    continue
+                is_paused = stop == "pause_turn"
+            sent.append(message)
+        return sent, is_paused
 
 
 def legal_id(id: str) -> str:
@@ -191,27 +162,45 @@ def legal_id(id: str) -> str:
     return id if _LEGAL_ID.fullmatch(id) else "call_" + hashlib.sha256(utf8(id)).hexdigest()[:32]
 
 
-def _wire_id(call: ToolCall, ours: bool, taken: Collection[str]) -> str:
-    wire_id = legal_id(call.wire_id if ours and call.wire_id else call.id)
-    if wire_id in taken:
-        wire_id = legal_id(call.id)
-    number = 1
-    while wire_id in taken:
-        number += 1
-        wire_id = legal_id(f"{call.id}_{number}")
-    return wire_id
+def _said(message: Message, ids: Ids, *, thinking: bool) -> Said:
+    """Return a message as if it stood alone; without blocks it says nothing.
+
+    Args:
+        thinking: Whether thinking goes back to where it was thought.
+    """
+    match message:
+        case SystemMessage():
+            return None  # see instructions_of
+        case ToolMessage():
+            block: dict[str, Any] = {"type": "tool_result", "tool_use_id": ids.answered}
+            block |= {"content": message.content} if message.content.strip() else {}
+            block |= {"is_error": True} if message.is_error else {}
+            return {"role": "user", "content": [block]}
+        case UserMessage():
+            blocks = [_media(part) for part in message.media]  # before the text, where the models read them best
+            blocks += [{"type": "text", "text": message.content}] if message.content.strip() else []
+            return {"role": "user", "content": blocks}
+        case AssistantMessage():
+            made = [_part(part, ids, thinking) for part in message.parts]
+            return {"role": "assistant", "content": [block for block in made if block is not None]}
+        case _:
+            assert_never(message)
 
 
-def _said(
-    part: TextPart | ReasoningPart | RefusalPart | MediaPart | OpaquePart, ours: bool, thinking: bool
-) -> dict[str, Any] | None:
+def _part(part: AssistantPart, ids: Ids, thinking: bool) -> dict[str, Any] | None:
     """Return a part of the model's; None for one that does not go to this server."""
+    ours = ids.is_ours(part.provider_data)
     rest = _block(part.provider_data) if ours else {}
     match part:
         case TextPart():
-            citations = {"citations": [*part.citations]} if ours and part.citations else {}
-            said = {"type": "text", "text": part.text, **citations}
+            said: dict[str, Any] = {"type": "text", "text": part.text}
+            said |= {"citations": [*part.citations]} if ours and part.citations else {}
             return _and_rest(said, rest) if part.text.strip() else None
+        case ToolCall():
+            wire_id = _wire_id(part, ids)
+            ids.note(part, wire_id)
+            said = {"type": "tool_use", "id": wire_id, "name": part.name, "input": dict(part.arguments or {})}
+            return _and_rest(said, rest)
         case ReasoningPart():
             if not (ours and thinking):
                 return None
@@ -225,6 +214,28 @@ def _said(
             return rest or None
         case _:
             assert_never(part)
+
+
+def _wire_id(call: ToolCall, ids: Ids) -> str:
+    """Return the id of a call, which no other call in the conversation has."""
+    wire_id = legal_id(call.wire_id if call.wire_id and ids.is_ours(call.provider_data) else call.id)
+    if wire_id in ids.taken:
+        wire_id = legal_id(call.id)
+    number = 1
+    while wire_id in ids.taken:
+        number += 1
+        wire_id = legal_id(f"{call.id}_{number}")
+    return wire_id
+
+
+def _in_blocks(said: Said) -> _Blocks | None:
+    """Encode a message block by block, for what comes before and behind it."""
+    assert said is None or isinstance(said, Mapping)
+    if said is None or not said["content"]:
+        return None
+    role, blocks = said["role"], said["content"]
+    are_results = role == "user" and blocks[0]["type"] == "tool_result"
+    return _Blocks(role, are_results, tuple(map(replayed, blocks)))
 
 
 def _is_ours(data: ProviderData | None, origin: str) -> bool:
@@ -244,23 +255,6 @@ def _block(data: ProviderData | None) -> dict[str, Any]:
 
 def _and_rest(said: dict[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
     return said | {name: value for name, value in rest.items() if name not in said} if rest else said
-
-
-def _block_bytes(block: dict[str, Any]) -> bytes:
-    try:
-        return to_bytes(block)
-    except ValueError:
-        return to_bytes(finite(block))
-
-
-def _result(message: ToolMessage, wire_id: str) -> bytes:
-    held: tuple[str, bytes] | None = message.memo.get(SCOPE)
-    if held is None or held[0] != wire_id:
-        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": wire_id}
-        block |= {"content": message.content} if message.content.strip() else {}
-        block |= {"is_error": True} if message.is_error else {}
-        held = message.memo[SCOPE] = (wire_id, to_bytes(block))
-    return held[1]
 
 
 def _turn(turns: list[_Turn], role: str) -> _Turn:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import attrs
-from flexchat.provider import ChatOptions, Message, ProviderRequestError, ResponseFormat, to_bytes, to_text
+from flexchat.provider import (
+    Body,
+    ChatOptions,
+    Message,
+    PerTools,
+    ProviderRequestError,
+    ResponseFormat,
+    said,
+    to_text,
+    unsaid,
+)
 
 from .dialects import STRICT
 from .messages import MessagesWriter, container_of, instructions_of, lacks_thinking
 from .thinking import ROOM, Thinking, budget_of, thinking_for
-from .tools import WireTools, rewritten, wire_tools
+from .tools import OfferedTools, offered_tools, rewritten
 from .traits import ModelTraits, traits_of
 
 SAMPLING_ENDED = "2026-10-21"
@@ -20,18 +29,6 @@ FALLBACK_MAX_TOKENS = 4096
 """Sent where nobody knows how much a model can write: the field must be there."""
 
 _FORM = "Answer with one JSON object and nothing else: no other text, no code fence."
-
-
-@attrs.frozen(kw_only=True)
-class RequestBody:
-    """A request.
-
-    Attributes:
-        warnings: What could not be honoured, one sentence each.
-    """
-
-    content: bytes
-    warnings: tuple[str, ...]
 
 
 class RequestWriter:
@@ -60,7 +57,7 @@ class RequestWriter:
         self._max_tokens = max_tokens
         self._cache = dict(cache) if cache else None
         self._extra = dict(extra or {})
-        self._tools: dict[tuple[int, tuple[str, ...], bool], tuple[object, WireTools]] = {}
+        self._tools = PerTools(offered_tools)
 
     def known_max_tokens(self, model: str, options: ChatOptions) -> int | None:
         """Return the longest answer, as far as it is known without asking: rule, config, table."""
@@ -83,7 +80,7 @@ class RequestWriter:
         max_tokens: int,
         stream: bool = False,
         thinking: bool = True,
-    ) -> RequestBody:
+    ) -> Body:
         """Return the body.
 
         Args:
@@ -102,15 +99,13 @@ class RequestWriter:
             for extra in (self._extra, options.extra):
                 fields = _merged(fields, extra)
             if "messages" in fields:
-                return RequestBody(content=to_bytes(fields), warnings=tuple(warnings))
-            written, unsaid = self._messages.messages(
+                return Body.of(fields, warnings=warnings)
+            written, lost = self._messages.messages(
                 messages, thinking=thinking, prefill=traits.prefill, mark=self._cache
             )
-            content = to_bytes(fields)[:-1] + b',"messages":' + written + b"}"
-            return RequestBody(content=content, warnings=(*warnings, *unsaid))
+            return Body.of(fields, {"messages": written}, (*warnings, *lost))
         except (TypeError, ValueError, RecursionError) as error:
-            text = f"the request cannot be written as JSON: {error}"
-            raise ProviderRequestError(text, provider="anthropic", model=model) from error
+            raise ProviderRequestError(f"the request cannot be written as JSON: {error}") from error
 
     def _wanted_max_tokens(self, options: ChatOptions) -> int | None:
         for source in (options.extra, self._extra):
@@ -159,14 +154,12 @@ class RequestWriter:
     def _sampling(
         self, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
     ) -> dict[str, Any]:
-        if options.seed is not None:
-            warnings.append("the Messages API takes no seed: left out")
+        warnings += unsaid(options, "seed")
         stop = [text for text in options.stop if text.strip()]
         if len(stop) < len(options.stop):
             warnings.append("the Messages API takes no stop sequence of white space: left out")
         fields: dict[str, Any] = {"stop_sequences": stop} if stop else {}
-        wanted = {"temperature": options.temperature, "top_p": options.top_p}
-        sampling = {name: value for name, value in wanted.items() if value is not None}
+        sampling = said(options, "temperature", "top_p")
         if traits.sampling == "none":
             # A value of 1 is what a model does anyway: no loss.
             warnings += [f"{model} takes no {name}: left out" for name, value in sampling.items() if value != 1]
@@ -198,12 +191,13 @@ class RequestWriter:
         thinking: Thinking,
         warnings: list[str],
     ) -> None:
-        tools = self._wire_tools(options, traits)
+        only = options.allowed_tools if options.tool_choice != "none" else ()
+        tools = self._tools.of(options.tools, only, traits.strict)
         warnings += tools.warnings
         is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
         if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
             text = f"none of the allowed tools is offered: {', '.join(options.allowed_tools)}"
-            raise ProviderRequestError(text, provider="anthropic", model=model)
+            raise ProviderRequestError(text)
         if not tools.objects:
             return
         fields["tools"] = [*tools.objects]
@@ -213,18 +207,6 @@ class RequestWriter:
         if choice:
             fields["tool_choice"] = choice
 
-    def _wire_tools(self, options: ChatOptions, traits: ModelTraits) -> WireTools:
-        only = options.allowed_tools if options.tool_choice != "none" else ()
-        key = (id(options.tools), only, traits.strict)
-        found = self._tools.get(key)
-        if found is None or found[0] is not options.tools:
-            if len(self._tools) >= 16:
-                self._tools.clear()
-            # The tuple is held, so that its id cannot come to belong to another.
-            made = wire_tools(options.tools, only=only, strict=traits.strict)
-            found = self._tools[key] = (options.tools, made)
-        return found[1]
-
 
 def _is_enabled(thinking: Thinking) -> bool:
     """Say whether thinking has a budget, which is stricter than thinking that the model decides about."""
@@ -232,7 +214,7 @@ def _is_enabled(thinking: Thinking) -> bool:
 
 
 def _tool_choice(
-    tools: WireTools, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
+    tools: OfferedTools, model: str, options: ChatOptions, traits: ModelTraits, thinking: Thinking, warnings: list[str]
 ) -> dict[str, Any]:
     if options.tool_choice == "none":
         return {"type": "none"}

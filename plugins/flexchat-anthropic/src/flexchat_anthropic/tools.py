@@ -24,7 +24,7 @@ def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
 
 
 @attrs.frozen(kw_only=True)
-class WireTools:
+class OfferedTools:
     """The ``tools`` of a request.
 
     Attributes:
@@ -38,7 +38,7 @@ class WireTools:
     warnings: tuple[str, ...] = ()
 
 
-def wire_tools(tools: Sequence[Mapping[str, Any]], *, only: Collection[str] = (), strict: bool = True) -> WireTools:
+def offered_tools(tools: Sequence[Mapping[str, Any]], only: Collection[str] = (), strict: bool = True) -> OfferedTools:
     """Take this package's form, OpenAI's, and flat ``{name, description, parameters}``; all else is a server's tool.
 
     Args:
@@ -50,11 +50,11 @@ def wire_tools(tools: Sequence[Mapping[str, Any]], *, only: Collection[str] = ()
     names = tuple(str(tool.get("name")) for tool in kept if _is_function(tool))
     held = [tool for tool in kept if tool.get("strict") is True]
     if not held or (strict and not _too_complex(held)):
-        return WireTools(objects=tuple(kept), names=names)
+        return OfferedTools(objects=tuple(kept), names=names)
     why = "more than the service compiles in one request" if strict else "which this model does not take"
     loose = [{k: v for k, v in tool.items() if k != "strict"} if tool in held else tool for tool in kept]
     text = f"{len(held)} tools are strict, {why}: strict is left out"
-    return WireTools(objects=tuple(loose), names=names, warnings=(text,))
+    return OfferedTools(objects=tuple(loose), names=names, warnings=(text,))
 
 
 def _tool(tool: ToolDefinition) -> dict[str, Any]:

@@ -1,0 +1,110 @@
+"""A block of an answer, from its beginning to the part that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from flexchat.plugin import ToolCall
+from flexchat.provider import (
+    AnswerParts,
+    AssistantPart,
+    OpaquePart,
+    ReasoningPart,
+    TextPart,
+    WrongShape,
+    finite,
+    from_bytes,
+    known_text,
+    to_text,
+    utf8,
+)
+
+
+@attrs.define(eq=False)
+class Block:
+    """A block that is being written.
+
+    Attributes:
+        number: Its index, where that can be read.
+        rest: What came with it, beside what is collected here.
+        at: Its place among the parts; -1 while it says nothing.
+        pieces: Of its text, or of its input as JSON.
+        wire_id: Of a call.
+    """
+
+    kind: str
+    number: int | None
+    rest: dict[str, Any]
+    at: int = -1
+    pieces: list[str] = attrs.field(factory=list)
+    citations: list[Mapping[str, Any]] = attrs.field(factory=list)
+    wire_id: str | None = None
+
+    def call(self, parts: AnswerParts, *, is_cut: bool) -> tuple[ToolCall, str]:
+        """Return the call that it is, and its input as text if it came whole.
+
+        Args:
+            is_cut: There was no more room: even an input that parses may be half of one.
+
+        Raises:
+            WrongShape: The input is not an object.
+        """
+        name, given = self.rest["name"], self.rest.get("input", {})
+        rest = {key: value for key, value in self.rest.items() if key not in ("name", "input", "id")}
+        known: dict[str, Any] = {"wire_id": self.wire_id, "provider_data": parts.ours(_kept(rest))}
+        text = "".join(self.pieces)
+        if text or given == {}:
+            return ToolCall.from_text(name, text, truncated=is_cut, **known), ""
+        if not isinstance(given, Mapping):
+            raise WrongShape(f"the input of the call of {name[:100]}", "an object", given)
+        try:
+            text = to_text(finite(given))
+        except RecursionError:
+            text = "[]"  # not an object, and so not run
+        if is_cut or text == "[]":
+            return ToolCall.from_text(name, text, truncated=is_cut, **known), text
+        return ToolCall.from_object(name, given, **known), text
+
+    def part(self, parts: AnswerParts) -> AssistantPart:
+        """Return the part that it is, if it is not a call."""
+        text = "".join(self.pieces)
+        if self.kind == "text":
+            kept = _kept(self.rest)
+            data = parts.ours(kept) if kept or self.citations else None
+            return TextPart(text=text, citations=tuple(self.citations), provider_data=data)
+        if self.kind == "thinking":
+            return ReasoningPart(text=text, redacted=not text, provider_data=parts.ours(_kept(self.rest)))
+        if text:
+            # The input of a server's tool; what cannot be read goes back as it began.
+            try:
+                self.rest["input"] = from_bytes(utf8(text))
+            except ValueError:
+                parts.warn(f"the input of {str(self.rest.get('name'))[:100]} cannot be read")
+        data = parts.ours({"block": self.rest} if self.rest else {})
+        if self.kind == "redacted_thinking":
+            return ReasoningPart(redacted=True, provider_data=data)
+        return OpaquePart(kind=self.kind, provider_data=data)
+
+
+def kind_of(block: Mapping[str, Any], where: str) -> str:
+    """Return a block's type, also if it only shows in what the block holds; an empty one for one of unknown type.
+
+    Raises:
+        WrongShape: The block may be a call of a tool of ours: a server's own has another kind of id.
+    """
+    kind = block.get("type")
+    if isinstance(kind, str):
+        return kind
+    if "text" in block or "thinking" in block:
+        return "text" if "text" in block else "thinking"
+    if "name" in block and (known_text(block.get("id")) or "toolu_").startswith("toolu_"):
+        raise WrongShape(f"{where}.type", "text", kind)
+    return ""
+
+
+def _kept(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what goes back with a part whose type says itself what it is."""
+    rest = {name: value for name, value in rest.items() if name != "type"}
+    return {"block": rest} if rest else {}
