@@ -19,8 +19,8 @@ from flexchat.provider import ChatEvent, ProviderOverloadedError, ProviderProtoc
 from flexchat.provider.reading import SSE_DONE, AnswerReader
 from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.conformance import AnthropicConformance
+from flexchat_gemini.answer import FRAMING, GeminiAnswer
 from flexchat_gemini.conformance import GeminiConformance
-from flexchat_gemini.stream import GeminiStream
 from flexchat_ollama.chat_answer import AnswerDraft as OllamaDraft
 from flexchat_ollama.chat_stream import ChatStream as OllamaStream
 from flexchat_ollama.chat_stream import whole_answer as whole_ollama_answer
@@ -235,7 +235,7 @@ _PARTS = ("candidates[].content.parts[].", "[].candidates[].content.parts[].")
 GEMINI = WireFormat(
     name="gemini",
     recordings="gemini/*.json",
-    reading=_through(lambda: GeminiStream(HERE, _failed, ProviderProtocolError)),
+    reading=_through(lambda: AnswerReader(GeminiAnswer(HERE), _failed, ProviderProtocolError, FRAMING)),
     kits=[GeminiConformance()],
     carriers=(
         *("candidates[].index", "[].candidates[].index"),

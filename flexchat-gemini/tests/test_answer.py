@@ -8,6 +8,7 @@ import pytest
 from flexchat.plugin import ChatResult
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     ChatEvent,
     MediaPart,
     OpaquePart,
@@ -23,9 +24,8 @@ from flexchat.provider import (
     ToolCallEnd,
     ToolCallStart,
 )
-from flexchat_gemini.answer import usage_of
-from flexchat_gemini.errors import service_error
-from flexchat_gemini.stream import GeminiStream
+from flexchat_gemini.answer import FRAMING, GeminiAnswer, usage_of
+from flexchat_gemini.errors import REFUSALS
 
 HERE = "https://here.example"
 FILTERED = (
@@ -39,7 +39,11 @@ BROKEN = (
 
 
 def failed(body: object) -> ProviderError:
-    return service_error(body, status=None, headers={}, host="h", model=None, mask=str)
+    return REFUSALS.error(body, status=None, headers={}, host="h", path="/", model=None, mask=str)
+
+
+def reader() -> AnswerReader:
+    return AnswerReader(GeminiAnswer(HERE), failed, ProviderProtocolError, FRAMING)
 
 
 def candidate(*parts: Any, finish: str | None = "STOP", **rest: Any) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def candidate(*parts: Any, finish: str | None = "STOP", **rest: Any) -> dict[str
 
 
 def events_of(*chunks: Any) -> list[ChatEvent]:
-    stream = GeminiStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
     text = "".join(f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks)
     return [*stream.feed(text.encode()), *stream.end()]
 
@@ -60,7 +64,7 @@ def streamed(*chunks: Any) -> ChatResult:
 
 
 def whole(answer: Any) -> ChatResult:
-    end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(json.dumps(answer).encode())][-1]
+    end = [*reader().whole(json.dumps(answer).encode())][-1]
     assert isinstance(end, AnswerEnd)
     return end.result
 
@@ -393,7 +397,7 @@ def test_only_the_first_of_several_answers_is_used() -> None:
 def test_what_makes_no_sense_is_a_protocol_error(body: bytes, text: str) -> None:
     """Whole answers."""
     with pytest.raises(ProviderProtocolError, match=text):
-        list(GeminiStream(HERE, failed, ProviderProtocolError).whole(body))
+        list(reader().whole(body))
 
 
 @pytest.mark.parametrize(
@@ -411,7 +415,7 @@ def test_what_makes_no_sense_is_a_protocol_error(body: bytes, text: str) -> None
 )
 def test_a_stream_without_its_end_is_a_protocol_error(body: bytes, text: str) -> None:
     """Whatever came before: an answer that was cut off must not look like one."""
-    stream = GeminiStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
 
     with pytest.raises(ProviderProtocolError, match=text):
         [*stream.feed(body), *stream.end()]
@@ -419,7 +423,7 @@ def test_a_stream_without_its_end_is_a_protocol_error(body: bytes, text: str) ->
 
 def test_a_line_without_end_is_a_protocol_error() -> None:
     """Not memory."""
-    stream = GeminiStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
 
     with pytest.raises(ProviderProtocolError, match="longer than"):
         list(stream.feed(b"data: " + b"x" * (9 * 2**20)))
@@ -445,7 +449,7 @@ def test_a_stream_may_be_an_array_or_a_whole_answer() -> None:
     for body, content in ((chunks, "ab"), (chunks[1], "b")):
         raw = b" \r\n" + json.dumps(body).encode()
         for size in (1, 7, len(raw)):
-            stream = GeminiStream(HERE, failed, ProviderProtocolError)
+            stream = reader()
             events = [e for at in range(0, len(raw), size) for e in stream.feed(raw[at : at + size])]
             end = [*events, *stream.end()][-1]
             assert isinstance(end, AnswerEnd)
@@ -459,7 +463,7 @@ def test_deep_arguments_do_not_run() -> None:
         deep = {"a": deep}
     body = json.dumps(candidate({"functionCall": {"name": "f", "args": deep}})).encode()
 
-    end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(body)][-1]
+    end = [*reader().whole(body)][-1]
     assert isinstance(end, AnswerEnd)
     (call,) = end.result.tool_calls
     assert (call.arguments is None) == (call.error is not None)
@@ -526,7 +530,7 @@ def test_a_call_that_is_cut_off_does_not_run() -> None:
 
 def test_an_event_without_data_is_none() -> None:
     """The standard drops it."""
-    stream = GeminiStream(HERE, failed, ProviderProtocolError)
+    stream = reader()
     end = [*stream.feed(b"data:\n\ndata: \n\ndata: " + json.dumps(candidate({"text": "a"})).encode()), *stream.end()][
         -1
     ]

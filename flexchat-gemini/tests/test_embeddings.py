@@ -8,8 +8,11 @@ from flexchat_gemini.embeddings import read_embeddings
 
 def test_vectors_are_read_whole_or_single() -> None:
     """Of a batch, and of one text."""
-    assert read_embeddings({"embeddings": [{"values": [1, 0.5]}, {"values": [0, 1]}]}) == ((1.0, 0.5), (0.0, 1.0))
-    assert read_embeddings({"embedding": {"values": [1]}}) == ((1.0,),)
+    assert read_embeddings({"embeddings": [{"values": [1, 0.5]}, {"values": [0, 1]}]}).vectors == (
+        (1.0, 0.5),
+        (0.0, 1.0),
+    )
+    assert read_embeddings({"embedding": {"values": [1]}}).vectors == ((1.0,),)
 
 
 @pytest.mark.parametrize(

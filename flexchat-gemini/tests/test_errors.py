@@ -7,17 +7,18 @@ import pytest
 from flexchat.http.refusal import refusal_data
 from flexchat.http.retry_after import LONGEST_S
 from flexchat.provider import ProviderError
-from flexchat_gemini.errors import is_about_batches, knows_no_json_schema, service_error
+from flexchat_gemini.errors import REFUSALS, is_about_batches, knows_no_json_schema
 from hypothesis import given
 from hypothesis import strategies as st
 
 
 def error(body: object, status: int | None = 400, headers: dict[str, str] | None = None) -> Any:
-    return service_error(
+    return REFUSALS.error(
         body,
         status=status,
         headers=headers or {},
         host="h.example",
+        path="/v1beta/models/m:generateContent",
         model="m",
         mask=lambda text: text.replace("AIzaSECRET", "***"),
     )
@@ -132,10 +133,10 @@ def test_services_that_know_no_json_schema_are_recognised() -> None:
 
 def test_refusals_of_batches_are_recognised() -> None:
     """So that texts are sent one by one."""
-    assert is_about_batches(google("Model does not support batchEmbedContents"), 400)
-    assert is_about_batches("not found", 404)
-    assert not is_about_batches(google("API key not valid."), 400)
-    assert not is_about_batches(google("batch"), 429)
+    assert is_about_batches(error(google("Model does not support batchEmbedContents"), 400))
+    assert is_about_batches(error("not found", 404))
+    assert not is_about_batches(error(google("API key not valid."), 400))
+    assert not is_about_batches(error(google("batch"), 429))
 
 
 JSON = st.recursive(

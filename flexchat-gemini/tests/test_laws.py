@@ -10,6 +10,7 @@ import httpx
 from flexchat.plugin import ChatResult, ToolCall
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     AssistantMessage,
     ChatOptions,
     Message,
@@ -18,11 +19,11 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
+from flexchat_gemini.answer import FRAMING, GeminiAnswer
 from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.contents import NO_SIGNATURE
 from flexchat_gemini.provider import GeminiProvider
 from flexchat_gemini.request import RequestWriter
-from flexchat_gemini.stream import GeminiStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,9 @@ def failed(body: object) -> ProviderError:
 
 def read(parts: list[dict[str, Any]]) -> ChatResult:
     answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
-    end = [*GeminiStream(HERE, failed, ProviderProtocolError).whole(json.dumps(answer).encode())][-1]
+    end = [
+        *AnswerReader(GeminiAnswer(HERE), failed, ProviderProtocolError, FRAMING).whole(json.dumps(answer).encode())
+    ][-1]
     assert isinstance(end, AnswerEnd)
     return end.result
 
@@ -172,7 +175,7 @@ def test_a_stream_may_be_cut_anywhere(pieces: list[list[dict[str, Any]]], line: 
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=5)))
 
     def events(*slices: bytes) -> list[Any]:
-        stream = GeminiStream(HERE, failed, ProviderProtocolError)
+        stream = AnswerReader(GeminiAnswer(HERE), failed, ProviderProtocolError, FRAMING)
         return [e for each in slices for e in stream.feed(each)] + [*stream.end()]
 
     def shown(found: list[Any]) -> list[str]:
@@ -289,7 +292,7 @@ async def test_any_json_in_a_list_is_a_result_or_an_error_of_ours(
 @given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda raw: b"data: " + raw + b"\n\n"))
 def test_any_bytes_are_events_or_an_error_of_ours(raw: bytes) -> None:
     """A stream of anything."""
-    stream = GeminiStream(HERE, failed, ProviderProtocolError)
+    stream = AnswerReader(GeminiAnswer(HERE), failed, ProviderProtocolError, FRAMING)
     try:
         events = [*stream.feed(raw), *stream.end()]
     except ProviderError:

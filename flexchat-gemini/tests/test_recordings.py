@@ -16,6 +16,7 @@ import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     AssistantMessage,
     ChatOptions,
     Message,
@@ -31,10 +32,10 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
+from flexchat_gemini.answer import FRAMING, GeminiAnswer
 from flexchat_gemini.config import GeminiConfig
 from flexchat_gemini.provider import GeminiProvider
 from flexchat_gemini.request import RequestWriter
-from flexchat_gemini.stream import GeminiStream
 from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters
 
 HERE = "https://here.example"
@@ -204,7 +205,11 @@ def ours(body: dict[str, Any], answers: list[tuple[list[dict[str, Any]], Assista
             message = next((m for parts, m in answers if alike(parts, content["parts"])), None)
             if message is None:
                 chunk = {"candidates": [{"content": content, "finishReason": "STOP"}]}
-                end = [*GeminiStream(HERE, raised, ProviderProtocolError).whole(json.dumps(chunk).encode())][-1]
+                end = [
+                    *AnswerReader(GeminiAnswer(HERE), raised, ProviderProtocolError, FRAMING).whole(
+                        json.dumps(chunk).encode()
+                    )
+                ][-1]
                 assert isinstance(end, AnswerEnd)
                 message = end.result.message
             made.append(message)
@@ -421,7 +426,7 @@ async def test_every_recorded_request_is_written_again(recordings: list[Path]) -
 
 
 def outcome(*pieces: bytes) -> str:
-    stream = GeminiStream(HERE, raised, ProviderProtocolError)
+    stream = AnswerReader(GeminiAnswer(HERE), raised, ProviderProtocolError, FRAMING)
     events: list[object] = []
     try:
         for piece in pieces:

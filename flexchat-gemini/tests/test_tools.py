@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 from flexchat.plugin import Implementation, ToolDefinition
-from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters, wire_tools
+from flexchat_gemini.tools import encode_tools, encode_tools_as_parameters, offered_tools
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
@@ -56,7 +56,9 @@ def test_no_parameters_are_no_field() -> None:
 
 def test_a_request_has_one_object_with_all_declarations() -> None:
     """Several objects fail silently on 2.5 models; what is native stands beside it (C2)."""
-    made = wire_tools([{"googleSearch": {}}, *encode_tools([tool("f"), tool("g", strict=True)]), {"codeExecution": {}}])
+    made = offered_tools(
+        [{"googleSearch": {}}, *encode_tools([tool("f"), tool("g", strict=True)]), {"codeExecution": {}}]
+    )
 
     assert [set(each) for each in made.objects] == [{"googleSearch"}, {"codeExecution"}, {"functionDeclarations"}]
     assert [d["name"] for d in made.objects[-1]["functionDeclarations"]] == ["f", "g"]
@@ -68,25 +70,25 @@ def test_other_forms_are_understood() -> None:
     flat = {"name": "f", "description": "d", "parameters": CITY}
     expected = [{"name": "f", "description": "d", "parametersJsonSchema": CITY}]
 
-    assert wire_tools([flat]).objects == ({"functionDeclarations": expected},)
-    assert wire_tools([{"type": "function", "function": flat}]).objects == ({"functionDeclarations": expected},)
-    assert wire_tools([{"type": "function", "function": {**flat, "strict": True}}]).strict
+    assert offered_tools([flat]).objects == ({"functionDeclarations": expected},)
+    assert offered_tools([{"type": "function", "function": flat}]).objects == ({"functionDeclarations": expected},)
+    assert offered_tools([{"type": "function", "function": {**flat, "strict": True}}]).strict
     mixed = {"codeExecution": {}, "googleSearch": None, "functionDeclarations": expected}
-    assert wire_tools([mixed]).objects == ({"codeExecution": {}}, {"functionDeclarations": expected})
+    assert offered_tools([mixed]).objects == ({"codeExecution": {}}, {"functionDeclarations": expected})
 
 
 def test_names_limit_the_declarations() -> None:
     """Only functions; a tool that is left out does not make the request strict; nothing left is no object."""
     tools = [{"googleSearch": {}}, *encode_tools([tool("f"), tool("g", strict=True)])]
 
-    made = wire_tools(tools, only=("f",))
+    made = offered_tools(tools, only=("f",))
     assert (made.names, made.strict) == (("f",), False)
-    assert wire_tools(tools, only=("x",)).objects == ({"googleSearch": {}},)
+    assert offered_tools(tools, only=("x",)).objects == ({"googleSearch": {}},)
 
 
 def test_json_schema_is_rewritten_for_services_that_do_not_know_it() -> None:
     """Tools that were encoded before the service told."""
-    made = wire_tools(encode_tools([tool(), tool("g", {"type": "object"})]), as_parameters=True)
+    made = offered_tools(encode_tools([tool(), tool("g", {"type": "object"})]), as_parameters=True)
 
     f, g = made.objects[0]["functionDeclarations"]
     assert f["parameters"]["properties"]["city"]["type"] == "STRING"
@@ -96,5 +98,7 @@ def test_json_schema_is_rewritten_for_services_that_do_not_know_it() -> None:
 def test_hostile_tools_raise_nothing() -> None:
     """What is no tool goes out as it came: the service says what is wrong with it."""
     for odd in ({}, {"functionDeclarations": None}, {"functionDeclarations": "x"}, {"functionDeclarations": [1]}):
-        assert wire_tools([odd]).names == ()
-    assert wire_tools([{"functionDeclarations": [{"parametersJsonSchema": 1}]}], as_parameters=True).names == ("None",)
+        assert offered_tools([odd]).names == ()
+    assert offered_tools([{"functionDeclarations": [{"parametersJsonSchema": 1}]}], as_parameters=True).names == (
+        "None",
+    )

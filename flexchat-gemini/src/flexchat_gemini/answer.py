@@ -1,32 +1,28 @@
-"""A Gemini answer as a ChatResult. The same draft takes whole answers and streamed ones."""
+"""A Gemini answer, whole or streamed, piece by piece."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
-from flexchat.plugin import ChatResult, ToolCall
+from flexchat.plugin import ToolCall
 from flexchat.provider import (
     AnswerEnd,
-    AssistantMessage,
+    AnswerParts,
+    AssistantPart,
     ChatEvent,
     FirstAnswer,
+    Framing,
     MediaPart,
     OpaquePart,
-    ProviderData,
-    ProviderError,
-    ReasoningDelta,
-    ReasoningPart,
-    TextDelta,
+    Reported,
+    SseDecoder,
     TextPart,
-    ToolCallDelta,
-    ToolCallEnd,
-    ToolCallStart,
+    Unreadable,
     Usage,
-    WireIds,
     WrongShape,
     finite,
     known_count,
@@ -34,6 +30,7 @@ from flexchat.provider import (
     list_in,
     object_in,
     objects_of,
+    result_of,
     text_in,
     to_text,
 )
@@ -42,35 +39,23 @@ from .contents import SCOPE
 from .finish import FAULTS, finish_reason, why_it_ended
 from .partial_args import PartialArgs
 
+FRAMING = Framing(decoder=SseDecoder, values=(dict, list))  # an error may come in a list
+
+_KNOWN = ("candidates", "promptFeedback", "usageMetadata", "error")
 # What of a call is read here.
 _CALL = ("name", "args", "id", "partialArgs", "willContinue")
 # What may stand beside the one payload of a part.
 _BESIDE = ("thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution")
-
-
-@attrs.define
-class _Said:
-    """Text or thought that more may be joined to."""
-
-    pieces: list[str]
-    side: dict[str, Any]
-
-    @property
-    def is_thought(self) -> bool:
-        return self.side.get("thought") is True
+# What the call that is being written is told by: it is the only one.
+_OPEN = "open"
 
 
 @attrs.define
 class _Calling:
-    """A call that is being written: ``args`` come whole, or in pieces over several parts.
-
-    Attributes:
-        rest: The ToolCall's wire_id and provider_data.
-    """
+    """A call that is being written: ``args`` come whole, or in pieces over several parts."""
 
     name: str
     args: Mapping[str, Any] | None
-    rest: dict[str, Any]
     partial: PartialArgs = attrs.field(factory=PartialArgs)
 
     def made(self, *, is_cut: bool) -> tuple[ToolCall, str]:
@@ -80,51 +65,69 @@ class _Calling:
             text = to_text(finite(args))
         except (ValueError, RecursionError) as error:
             why = "the arguments are nested too deeply" if isinstance(error, RecursionError) else str(error)
-            return ToolCall(name=self.name, arguments=None, error=why, **self.rest), ""
+            return ToolCall(name=self.name, arguments=None, error=why), ""
         if is_cut:
-            return ToolCall.from_text(self.name, text, truncated=True, **self.rest), text
-        return ToolCall.from_object(self.name, args, **self.rest), text
+            return ToolCall.from_text(self.name, text, truncated=True), text
+        return ToolCall.from_object(self.name, args), text
 
 
-class AnswerDraft:
-    """An answer on its way. Parts stand in the order in which they came.
+class GeminiAnswer:
+    """One answer being read; see Answer.
 
     Args:
         origin: scheme://host[:port] of the server.
-        failed: Makes the error for a body that reports one.
     """
 
-    def __init__(self, origin: str, failed: Callable[[object], ProviderError]) -> None:
-        self._origin, self._failed = origin, failed
-        self._parts: list[_Said | _Calling | ToolCall | MediaPart | OpaquePart] = []
-        self._calling_at = -1
-        self._call_ids = WireIds()
+    is_over = False  # counts and sources may follow the word for the end: nothing says that nothing follows
+
+    def __init__(self, origin: str) -> None:
+        self._parts = AnswerParts(SCOPE, origin)
+        self._calling: _Calling | None = None
         self._citations: list[Mapping[str, Any]] = []
         self._usage: dict[str, Any] = {}
-        self._warnings: list[str] = []
         self._block_reason: str | None = None
         self._wrong_feedback: WrongShape | None = None
         self._first = FirstAnswer()
         self._has_ended = False
+        self._raw_finish: str | None = None
         self._message = ""
         self._model: str | None = None
         self._response_id: str | None = None
-        self.raw_finish: str | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the service has said why the answer ends."""
-        return self._has_ended or self._block_reason is not None
+    def take(self, value: dict[str, Any] | list[Any], name: str = "") -> Iterator[ChatEvent]:
+        """Take a chunk, or a list of them."""
+        if isinstance(value, dict):
+            yield from self._take_chunk(value)
+            return
+        if not value:
+            raise WrongShape("event", "an object", value)
+        for _, chunk in objects_of(value, "event"):
+            yield from self._take_chunk(chunk)
 
-    def take(self, chunk: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        """Take an answer or a piece of one, and yield what it adds. Every level of it may be missing.
+    def whole(self, value: Any) -> Iterator[ChatEvent]:
+        """Take a whole answer, or what a server sends that does not know ``alt=sse``: one list of chunks."""
+        chunks = value if isinstance(value, list) else [value]
+        if not any(isinstance(chunk, dict) and name in chunk for chunk in chunks for name in _KNOWN):
+            raise Unreadable("sent JSON that is not a Gemini answer: is base_url right? It ends before the version")
+        for _, chunk in objects_of(chunks, "answer"):
+            yield from self._take_chunk(chunk)
+        if isinstance(value, list):
+            self._check_end("its answer")
+        yield from self._ended()
 
-        Raises:
-            ProviderError: The chunk reports one.
-            WrongShape: Something of a wrong type stands where text or calls may stand.
-        """
+    def end(self) -> Iterator[ChatEvent]:
+        """Take the end of the stream."""
+        self._check_end("its stream")
+        yield from self._ended()
+
+    def _check_end(self, what: str) -> None:
+        if not self._has_ended and self._block_reason is None:
+            raise Unreadable(f"ended {what} without a finish reason: the answer was cut off", cut_off=True)
+
+    def _take_chunk(self, chunk: Mapping[str, Any]) -> Iterator[ChatEvent]:
+        """Take an answer or a piece of one. Every level of it may be missing."""
         if chunk.get("error"):
-            raise self._failed(chunk)
+            raise Reported(chunk)
         self._model = known_text(chunk.get("modelVersion")) or self._model
         self._response_id = known_text(chunk.get("responseId")) or self._response_id
         usage = chunk.get("usageMetadata")
@@ -136,38 +139,29 @@ class AnswerDraft:
             if self._first.includes(candidate.get("index", place), f"{where}.index"):
                 yield from self._candidate(candidate, where)
             else:
-                self._warn("the service sent several answers; only the first is used")
+                self._parts.warn("the service sent several answers; only the first is used")
 
-    def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left and, last, AnswerEnd with the result.
-
-        Raises:
-            ProviderError: The service ended the answer for a fault.
-            WrongShape: There is no answer, and what may say why cannot be read.
-        """
-        if self._wrong_feedback is not None and not self._parts and not self._has_ended:
-            raise self._wrong_feedback
-        if self.raw_finish in FAULTS:
-            raise self._failed({"error": {"status": self.raw_finish, "message": self._message or self.raw_finish}})
-        yield from self._end_call(is_cut=self.raw_finish != "STOP")
-        parts = [self._part(part) for part in self._parts]
-        self._cite(parts)
-        blocked = None if self._has_ended else self._block_reason
-        has_calls = any(isinstance(part, ToolCall) for part in parts)
-        finish = "content_filter" if blocked else finish_reason(self.raw_finish, has_calls=has_calls)
-        if text := why_it_ended(finish, self.raw_finish, blocked, self._message, is_empty=_is_empty(parts)):
-            self._warn(text)
-        yield AnswerEnd(
-            ChatResult(
-                message=AssistantMessage(parts=tuple(parts)),
-                finish_reason=finish,
-                raw_finish=self.raw_finish or self._block_reason,
+    def _ended(self) -> Iterator[ChatEvent]:
+        """Yield what is left and, last, AnswerEnd."""
+        raw = self._raw_finish
+        if raw in FAULTS:
+            raise Reported({"error": {"status": raw, "message": self._message or raw}})
+        yield from self._end_call(is_cut=raw != "STOP")
+        self._parts.cite(self._citations)
+        blocked = None if raw else self._block_reason
+        result = result_of(
+            self._parts.end(
+                raw or blocked,
+                words={blocked: "content_filter"} if blocked else {raw: finish_reason(raw)} if raw else {},
                 usage=usage_of(self._usage),
                 model=self._model,
                 response_id=self._response_id,
-                warnings=tuple(self._warnings),
             )
         )
+        if self._wrong_feedback is not None and not result.message.parts and not self._has_ended:
+            raise self._wrong_feedback
+        why = why_it_ended(result.finish_reason, raw, blocked, self._message, is_empty=_is_empty(result.message.parts))
+        yield AnswerEnd(result.warned((why,) if why else ()))
 
     def _take_feedback(self, feedback: object) -> None:
         """Take what the service says of the prompt: where it blocks it, there is no answer."""
@@ -191,7 +185,7 @@ class AnswerDraft:
         finish = candidate.get("finishReason")
         if finish is not None and finish != "":  # a word that cannot be read still says that the answer ends
             self._has_ended = True
-            self.raw_finish = known_text(finish) or self.raw_finish
+            self._raw_finish = known_text(finish) or self._raw_finish
         self._message = known_text(candidate.get("finishMessage")) or self._message
         self._take_citations(candidate)
 
@@ -206,56 +200,49 @@ class AnswerDraft:
         elif "text" in part:
             return
         elif media := self._media(part):
-            self._parts.append(media)
+            self._parts.add(media)
         elif part:
             kind = next((name for name in part if name not in _BESIDE), "thoughtSignature")
-            self._parts.append(OpaquePart(kind=kind, provider_data=self._data({"part": part})))
+            self._parts.opaque(kind, {"part": part})
 
     def _take_text(self, text: str, is_thought: bool, side: dict[str, Any]) -> Iterator[ChatEvent]:
         if not is_thought:
             side.pop("thought", None)
-        if not text and not side.keys() - {"thought"}:
+        is_signed = bool(side.keys() - {"thought"})
+        if not text and not is_signed:
             return
-        last = self._parts[-1] if self._parts else None
-        # A signed part stays what it is: the signature is for exactly this text.
-        if isinstance(last, _Said) and last.side == side and not side.keys() - {"thought"}:
-            last.pieces.append(text)
-        else:
-            self._parts.append(_Said([text], side))
+        if is_signed:  # the signature is for exactly this text
+            self._parts.close()
+        event = (self._parts.reasoning if is_thought else self._parts.text)(text, {"part": side} if side else None)
+        if is_signed:
+            self._parts.close()
         if text:
-            at = len(self._parts) - 1
-            yield ReasoningDelta(at, text) if is_thought else TextDelta(at, text)
+            yield event
 
     def _take_call(self, call: dict[str, Any], side: dict[str, Any], where: str) -> Iterator[ChatEvent]:
         name = text_in(call, "name", where, needed=True)
-        if name or self._calling_at < 0:
+        calling = self._calling
+        if name or calling is None:
             if "name" not in call:
                 raise WrongShape(f"{where}.name", "the name of the tool", None)
             yield from self._end_call()
+            calling = self._calling = _Calling(name, object_in(call, "args", where, needed=True))
             data = {"part": side, "payload": _without(call, *_CALL)}
-            rest = {"wire_id": self._call_ids.take(call.get("id")), "provider_data": self._data(data)}
-            self._calling_at = len(self._parts)
-            self._parts.append(_Calling(name, object_in(call, "args", where, needed=True), rest))
-        calling = self._parts[self._calling_at]
-        assert isinstance(calling, _Calling)
+            yield self._parts.begin_call(_OPEN, name, wire_id=call.get("id"), data=data)
         calling.partial.add(list_in(call, "partialArgs", where), f"{where}.partialArgs")
         if not call.get("willContinue"):
             yield from self._end_call()
 
     def _end_call(self, *, is_cut: bool = False) -> Iterator[ChatEvent]:
         """End the call that is being written, if one is: not every service says that it has ended."""
-        at, self._calling_at = self._calling_at, -1
-        if at < 0:
+        calling, self._calling = self._calling, None
+        if calling is None:
             return
-        calling = self._parts[at]
-        assert isinstance(calling, _Calling)
-        made, text = calling.made(is_cut=is_cut)
-        if is_cut and self.raw_finish is None:  # nobody says so
-            made = attrs.evolve(made, error=None).if_whole()
-        self._parts[at] = made
-        yield ToolCallStart(at, made.name)
-        yield ToolCallDelta(at, text)
-        yield ToolCallEnd(at, made)
+        call, text = calling.made(is_cut=is_cut)
+        if is_cut and self._raw_finish is None:  # nobody says so
+            call = attrs.evolve(call, error=None).if_whole()
+        yield self._parts.arguments(_OPEN, text)
+        yield self._parts.end_call(_OPEN, call)
 
     def _media(self, part: dict[str, Any]) -> MediaPart | None:
         """Return a part's file; None where there is none, or it could not go back exactly as it came."""
@@ -275,23 +262,9 @@ class AnswerDraft:
                 mime_type=mime_type,
                 data=data,
                 url=value if data is None else None,
-                provider_data=self._data(rest),
+                provider_data=self._parts.ours(rest),
             )
         return None
-
-    def _part(
-        self, part: _Said | _Calling | ToolCall | MediaPart | OpaquePart
-    ) -> TextPart | ReasoningPart | ToolCall | MediaPart | OpaquePart:
-        assert not isinstance(part, _Calling), "every call has ended"
-        if not isinstance(part, _Said):
-            return part
-        text = "".join(part.pieces)
-        if part.is_thought:
-            return ReasoningPart(text=text, redacted=not text, provider_data=self._data({"part": part.side}))
-        return TextPart(text=text, provider_data=self._data({"part": part.side}) if part.side else None)
-
-    def _data(self, data: dict[str, Any]) -> ProviderData:
-        return ProviderData(scope=SCOPE, origin=self._origin, data=data)
 
     def _take_citations(self, candidate: Mapping[str, Any]) -> None:
         metadata = candidate.get("citationMetadata")
@@ -301,17 +274,6 @@ class AnswerDraft:
         for name in ("groundingMetadata", "urlContextMetadata"):
             if candidate.get(name) and isinstance(candidate[name], dict):
                 self._citations.append({name: candidate[name]})
-
-    def _cite(self, parts: list[Any]) -> None:
-        """Put what the text rests on where the text is: on its last part."""
-        places = [at for at, part in enumerate(parts) if type(part) is TextPart]
-        said = [at for at in places if parts[at].text] or places
-        if self._citations and said:
-            parts[said[-1]] = attrs.evolve(parts[said[-1]], citations=tuple(self._citations))
-
-    def _warn(self, text: str) -> None:
-        if text not in self._warnings:
-            self._warnings.append(text)
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
@@ -331,7 +293,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage | None:
     )
 
 
-def _is_empty(parts: list[Any]) -> bool:
+def _is_empty(parts: Sequence[AssistantPart]) -> bool:
     """Say whether there is nothing for the caller: thoughts and empty texts are nothing."""
     return not any(isinstance(p, ToolCall | MediaPart | OpaquePart) or (type(p) is TextPart and p.text) for p in parts)
 

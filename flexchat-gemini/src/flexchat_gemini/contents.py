@@ -1,12 +1,10 @@
-"""Our messages as the ``contents`` of a request.
-
-A message is encoded once and its bytes stay with it (``message.memo``): a request in a long conversation is put
-together from pieces.
-"""
+"""Our messages as the ``contents`` of a request."""
 
 from __future__ import annotations
 
 import base64
+import functools
+import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, assert_never
@@ -14,20 +12,22 @@ from typing import Any, NamedTuple, assert_never
 from flexchat.plugin import ToolCall
 from flexchat.provider import (
     AssistantMessage,
+    AssistantPart,
+    History,
+    Ids,
     MediaPart,
     Message,
     OpaquePart,
-    ProviderData,
     ProviderRequestError,
     ReasoningPart,
     RefusalPart,
+    Said,
     SystemMessage,
     TextPart,
     ToolMessage,
     UserMessage,
     finite,
     from_bytes,
-    to_bytes,
     to_text,
     utf8,
 )
@@ -47,9 +47,10 @@ _ENVELOPES = (
 _EMPTY = b'{"text":""}'
 
 
-class _Call(NamedTuple):
-    """What a function response says of its call: the call's place in the answer, its name, the service's id."""
+class _Called(NamedTuple):
+    """What a function response says of its call: our id, the call's place in the answer, its name, the service's id."""
 
+    id: str
     place: int
     name: str
     wire_id: str | None
@@ -58,17 +59,10 @@ class _Call(NamedTuple):
 class _Content(NamedTuple):
     role: str
     holds_responses: bool
-    parts: list[tuple[int, bytes]]
+    parts: list[tuple[float, bytes]]
 
 
-def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:
-    """Return how many system messages stand at the front, and their texts joined."""
-    texts = []
-    for message in messages:
-        if type(message) is not SystemMessage:
-            break
-        texts.append(message.content)
-    return len(texts), "\n\n".join(text for text in texts if text)
+_HEADS = {"user": b'{"role":"user","parts":[', "model": b'{"role":"model","parts":['}
 
 
 class ContentsWriter:
@@ -79,7 +73,8 @@ class ContentsWriter:
     """
 
     def __init__(self, origin: str) -> None:
-        self._origin = origin
+        self._unsigned = History(SCOPE, origin, functools.partial(_said, signatures=False))
+        self._signed = History(SCOPE, origin, functools.partial(_said, signatures=True), variant="signed")
 
     def contents(self, messages: Sequence[Message], *, signatures: bool) -> bytes:
         """Return the JSON array.
@@ -90,65 +85,26 @@ class ContentsWriter:
         Args:
             messages: Without the leading system messages.
             signatures: Puts NO_SIGNATURE where a model that insists on signatures would miss one.
+
+        Raises:
+            ProviderRequestError: Something in them cannot be said.
         """
+        entries = (self._signed if signatures else self._unsigned).entries(messages)
         contents: list[_Content] = []
-        calls: dict[str, _Call] = {}
-        key = f"{SCOPE} {self._origin} {signatures}"
-        for message in messages:
-            place, entry = 0, message.memo.get(key)
-            match message:
-                case ToolMessage():
-                    call = calls.get(message.tool_call_id) or _Call(len(calls), message.name, None)
-                    place = call.place
-                    if entry is None or entry[1] != call[1:]:
-                        entry = message.memo[key] = to_bytes(_function_response(message, call)), call[1:]
-                case AssistantMessage():
-                    if entry is None:
-                        entry = message.memo[key] = self._assistant(message, signatures)
-                    calls.update(entry[1])
-                case UserMessage() | SystemMessage():
-                    if entry is None:
-                        entry = message.memo[key] = b",".join(map(to_bytes, _user_parts(message))), None
-                case _:
-                    assert_never(message)
-            if entry[0]:
-                _add(contents, message, place, entry[0])
+        for message, (parts, told) in zip(messages, entries, strict=True):
+            if not parts:
+                continue
+            kind = type(message)
+            role = "model" if kind is AssistantMessage else "user"
+            holds_responses = kind is ToolMessage
+            place = 0 if not holds_responses else told.place if type(told) is _Called else math.inf
+            if contents and contents[-1][:2] == (role, holds_responses):
+                contents[-1].parts.append((place, parts))
+            else:
+                contents.append(_Content(role, holds_responses, [(place, parts)]))
         if not contents or contents[0].role != "user":
             contents.insert(0, _Content("user", False, [(0, _EMPTY)]))
         return b"[" + b",".join(map(_content, contents)) + b"]"
-
-    def _assistant(self, message: AssistantMessage, signatures: bool) -> tuple[bytes, dict[str, _Call]]:
-        parts: list[dict[str, Any]] = []
-        calls: dict[str, _Call] = {}
-        for part in message.parts:
-            ours = self._is_ours(part.provider_data)
-            if isinstance(part, ToolCall):
-                written = _function_call(part, ours)
-                if signatures and not calls:
-                    written.setdefault(SIGNATURE, NO_SIGNATURE)
-                calls[part.id] = _Call(len(calls), part.name, part.wire_id if ours else None)
-            else:
-                found = _said(part, ours)
-                if found is None:
-                    continue
-                written = found
-            parts.append(written)
-        return b",".join(map(_part_bytes, parts)), calls
-
-    def _is_ours(self, data: ProviderData | None) -> bool:
-        return data is not None and data.scope == SCOPE and data.origin == self._origin
-
-
-def _add(contents: list[_Content], message: Message, place: int, parts: bytes) -> None:
-    role = "model" if type(message) is AssistantMessage else "user"
-    holds_responses = type(message) is ToolMessage
-    if contents and contents[-1][:2] == (role, holds_responses):
-        contents[-1].parts.append((place, parts))
-    else:
-        contents.append(_Content(role, holds_responses, [(place, parts)]))
-
-
-_HEADS = {"user": b'{"role":"user","parts":[', "model": b'{"role":"model","parts":['}
 
 
 def _content(content: _Content) -> bytes:
@@ -158,47 +114,81 @@ def _content(content: _Content) -> bytes:
     return _HEADS[content.role] + b",".join([part for _, part in parts]) + b"]}"
 
 
-def _part_bytes(part: dict[str, Any]) -> bytes:
-    try:
-        return to_bytes(part)
-    except ValueError:
-        return to_bytes(finite(part))
+def _said(message: Message, ids: Ids, *, signatures: bool) -> Said:
+    """Return a message's parts."""
+    match message:
+        case ToolMessage():
+            return _function_response(message, ids.answered)
+        case AssistantMessage():
+            return _assistant(message, ids, signatures)
+        case SystemMessage():  # after the beginning there is no place for one
+            return {"text": f"<system>\n{message.content}\n</system>"} if message.content else None
+        case UserMessage():
+            media = [_media(part, {}) for part in message.media]
+            return [{"text": message.content}, *media] if message.content or not media else media
+        case _:
+            assert_never(message)
 
 
-def _side(data: ProviderData | None, ours: bool, key: str = "part") -> dict[str, Any]:
-    """Return what stood beside the payload of a part (key "part"), or in it beyond what we read ("payload")."""
-    found = data.data.get(key) if ours and data is not None else None
-    return dict(found) if isinstance(found, Mapping) else {}
+def _assistant(message: AssistantMessage, ids: Ids, signatures: bool) -> list[dict[str, Any]]:
+    parts = []
+    calls = 0
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            call = _function_call(part, ids)
+            if signatures and not calls:
+                call.setdefault(SIGNATURE, NO_SIGNATURE)
+            parts.append(call)
+            ids.note(part, _Called(part.id, calls, part.name, _wire_id(part, ids)))
+            calls += 1
+        elif (said := _said_part(part, ids)) is not None:
+            parts.append(said)
+    return parts
 
 
-def _said(part: TextPart | ReasoningPart | RefusalPart | MediaPart | OpaquePart, ours: bool) -> dict[str, Any] | None:
+def _said_part(
+    part: TextPart | ReasoningPart | RefusalPart | MediaPart | OpaquePart, ids: Ids
+) -> dict[str, Any] | None:
     """Return a part of the model's; None for one that does not go to this server."""
-    side = _side(part.provider_data, ours)
+    side = _side(part, ids)
     match part:
         case TextPart():
             return {"text": part.text, **side} if part.text or side else None
         case ReasoningPart():
-            return {"text": part.text, **side} if ours else None
+            return {"text": part.text, **side} if ids.is_ours(part.provider_data) else None
         case RefusalPart():
             return {"text": part.text} if part.text else None
         case MediaPart():
-            return {**_media(part, _side(part.provider_data, ours, "payload")), **side}
+            return {**_media(part, _side(part, ids, "payload")), **side}
         case OpaquePart():
             # A signature with nothing to sign is refused.
-            return side if ours and set(side) - {SIGNATURE} else None
+            return side if set(side) - {SIGNATURE} else None
         case _:
             assert_never(part)
 
 
-def _function_call(call: ToolCall, ours: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {"id": call.wire_id} if ours and call.wire_id else {}
-    said |= {"name": call.name, "args": dict(call.arguments or {}), **_side(call.provider_data, ours, "payload")}
-    return {"functionCall": said, **_side(call.provider_data, ours)}
+def _side(part: AssistantPart, ids: Ids, key: str = "part") -> dict[str, Any]:
+    """Return what stood beside the payload of a part (key "part"), or in it beyond what we read ("payload")."""
+    found = ids.ours(part.provider_data).get(key)
+    return dict(found) if isinstance(found, Mapping) else {}
 
 
-def _function_response(message: ToolMessage, call: _Call) -> dict[str, Any]:
-    said: dict[str, Any] = {"id": call.wire_id} if call.wire_id else {}
-    return {"functionResponse": {**said, "name": call.name, "response": _response(message)}}
+def _function_call(call: ToolCall, ids: Ids) -> dict[str, Any]:
+    wire_id = _wire_id(call, ids)
+    said: dict[str, Any] = {"id": wire_id} if wire_id else {}
+    said |= {"name": call.name, "args": dict(call.arguments or {}), **_side(call, ids, "payload")}
+    return {"functionCall": said, **_side(call, ids)}
+
+
+def _wire_id(call: ToolCall, ids: Ids) -> str | None:
+    return call.wire_id if ids.is_ours(call.provider_data) else None
+
+
+def _function_response(message: ToolMessage, call: object) -> dict[str, Any]:
+    """Return a result. call: A _Called; anything else for a result of no call that is there."""
+    name, wire_id = (call.name, call.wire_id) if isinstance(call, _Called) else (message.name, None)
+    said: dict[str, Any] = {"id": wire_id} if wire_id else {}
+    return {"functionResponse": {**said, "name": name, "response": _response(message)}}
 
 
 def _response(message: ToolMessage) -> dict[str, Any]:
@@ -236,14 +226,6 @@ def _holds_reference(value: object) -> bool:
         elif isinstance(item, list):
             waiting += item
     return False
-
-
-def _user_parts(message: UserMessage | SystemMessage) -> list[dict[str, Any]]:
-    if type(message) is SystemMessage:  # after the beginning there is no place for one
-        return [{"text": f"<system>\n{message.content}\n</system>"}] if message.content else []
-    assert type(message) is UserMessage
-    media = [_media(part, {}) for part in message.media]
-    return [{"text": message.content}, *media] if message.content or not media else media
 
 
 def _media(part: MediaPart, rest: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-BATCH = 100
-"""Most texts in one batchEmbedContents request; the service refuses more."""
+from flexchat.provider import Batches, Embeddings, Usage, known_count
+
+BATCHES = Batches(most_texts=100, most_tokens=math.inf)
+"""What batchEmbedContents takes; the service refuses more."""
+ONE_BY_ONE = Batches(most_texts=1, most_tokens=math.inf)
 
 _TASKS = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 
@@ -28,22 +31,18 @@ def embed_request(
     return request
 
 
-def read_embeddings(body: object) -> tuple[tuple[float, ...], ...]:
-    """Return the vectors of an answer, whole or single.
+def read_embeddings(body: object) -> Embeddings:
+    """Read an answer, for several texts or for one.
 
     Raises:
         ValueError: It holds something else.
     """
-    found = body.get("embeddings", body.get("embedding")) if isinstance(body, dict) else None
+    table = body if isinstance(body, dict) else {}
+    found = table.get("embeddings", table.get("embedding"))
     items = found if isinstance(found, list) else [found]
-    return tuple(_vector(item) for item in items)
-
-
-def tokens_of(body: object) -> int | None:
-    """Return how many tokens an answer says were read."""
-    usage = body.get("usageMetadata") if isinstance(body, dict) else None
-    count = usage.get("promptTokenCount") if isinstance(usage, dict) else None
-    return count if type(count) is int else None
+    tokens = known_count(table.get("usageMetadata"), "promptTokenCount")
+    usage = Usage(input_tokens=tokens) if tokens is not None else None
+    return Embeddings(vectors=tuple(_vector(item) for item in items), usage=usage)
 
 
 def normalised(vector: Sequence[float]) -> tuple[float, ...]:

@@ -28,19 +28,16 @@ _REASONS = {
 }
 FAULTS = ("PUP_LIMITED_DISABLED", "MISSING_THOUGHT_SIGNATURE")
 """What tells of a fault, not of an answer."""
-# These say more than "there are calls", which Gemini marks with STOP.
-_STRONGER = ("length", "content_filter", "malformed_tool_call")
 _LONGEST_TEXT = 500
 
 
-def finish_reason(raw: str | None, *, has_calls: bool) -> str | None:
-    """Return our word for Gemini's; None for none. The service's list grows: a new one is "unknown"."""
-    reason = _REASONS.get(raw, "unknown") if raw else None
-    return "tool_calls" if has_calls and reason not in _STRONGER else reason
+def finish_reason(raw: str) -> str:
+    """Return our word for Gemini's. The service's list grows: a new one is "unknown"."""
+    return _REASONS.get(raw, "unknown")
 
 
 def why_it_ended(finish: str | None, raw: str | None, blocked: str | None, message: str, *, is_empty: bool) -> str:
-    """Return a warning about every end that is not an ordinary one; an empty text for the others.
+    """Return a warning about every end that is told and not an ordinary one; an empty text for the others.
 
     Args:
         finish, raw: The reason in our word and in Gemini's.
@@ -51,8 +48,6 @@ def why_it_ended(finish: str | None, raw: str | None, blocked: str | None, messa
     why = f": {message[:_LONGEST_TEXT]}" if message else ""
     if blocked:
         return f"the service blocked the prompt ({blocked}){why}"
-    if finish is None:
-        return "the answer ended without a finish reason; it may be incomplete"
     if finish == "malformed_tool_call":
         return f"the service could not use the tool call the model wrote ({raw}){why}"
     if finish in ("content_filter", "error", "unknown"):

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flexchat.provider import ChatOptions, Message, ProviderRequestError, ResponseFormat, rewrite, to_bytes
+from flexchat.provider import (
+    Body,
+    ChatOptions,
+    Message,
+    PerTools,
+    ProviderRequestError,
+    ResponseFormat,
+    WireTools,
+    leading_instructions,
+    rewrite,
+    said,
+)
 
-from .contents import ContentsWriter, leading_instructions
+from .contents import ContentsWriter
 from .dialects import JSON_SCHEMA, PARAMETERS
 from .thinking import thinking_config
-from .tools import WireTools, wire_tools
+from .tools import OfferedTools, offered_tools
 from .traits import ModelTraits, traits_of
 
 # What a cache of the service already holds, and refuses to be sent beside it.
@@ -42,80 +53,58 @@ class RequestWriter:
         self._contents = ContentsWriter(origin)
         self._safety_settings = [*safety_settings]
         self._extra = dict(extra or {})
-        self._tools: dict[tuple[int, tuple[str, ...], bool], tuple[object, WireTools]] = {}
+        self._tools = PerTools(offered_tools)
+        self._tools_array = WireTools()
 
-    def body(self, messages: Sequence[Message], model: str, options: ChatOptions) -> tuple[bytes, tuple[str, ...]]:
-        """Return the body and what could not be honoured, one sentence each.
+    def body(self, messages: Sequence[Message], model: str, options: ChatOptions) -> Body:
+        """Return the body of a request.
 
         Raises:
             ProviderRequestError: Something in it cannot be said in this dialect.
         """
-        try:
-            count, instructions = leading_instructions(messages)
-            fields, warnings = self._fields(instructions, model, options)
-            if "contents" in fields:
-                return to_bytes(fields), warnings
-            contents = self._contents.contents(messages[count:], signatures=traits_of(model).signatures)
-            rest = to_bytes(fields)
-            return b'{"contents":' + contents + (b"," if len(rest) > 2 else b"") + rest[1:], warnings
-        except (TypeError, ValueError, RecursionError) as error:
-            text = f"the request cannot be written as JSON: {error}"
-            raise ProviderRequestError(text, provider="gemini", model=model) from error
-
-    def _fields(self, instructions: str, model: str, options: ChatOptions) -> tuple[dict[str, Any], tuple[str, ...]]:
         traits = traits_of(model)
         warnings: list[str] = []
+        spliced: dict[str, bytes] = {}
         fields: dict[str, Any] = {}
+        count, instructions = leading_instructions(messages)
         if instructions:
             fields["systemInstruction"] = {"parts": [{"text": instructions}]}
-        tools = self._wire_tools(options)
-        is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
-        if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
-            names = ", ".join(options.allowed_tools)
-            raise ProviderRequestError(f"none of the allowed tools is offered: {names}", provider="gemini", model=model)
+        # "required" limits the choice by name; for "auto" only the declarations themselves can be fewer.
+        only = options.allowed_tools if options.tool_choice == "auto" else ()
+        tools = self._tools.of(options.tools, only, self.as_parameters)
+        _check_allowed(tools, options)
         if tools.objects:
-            fields["tools"] = tools.objects
-        if tools.names:
-            calling = _calling_config(tools, model, options, traits, warnings)
-            if calling:
-                fields["toolConfig"] = {"functionCallingConfig": calling}
-        generation = self._generation_config(tools, model, options, traits, warnings)
-        if generation:
+            spliced["tools"] = self._tools_array.array(tools.objects)
+        if tools.names and (calling := _calling_config(tools, model, options, traits, warnings)):
+            fields["toolConfig"] = {"functionCallingConfig": calling}
+        if generation := self._generation_config(tools, model, options, traits, warnings):
             fields["generationConfig"] = generation
         if self._safety_settings:
             fields["safetySettings"] = self._safety_settings
         for extra in (self._extra, options.extra):
             fields = _merged(fields, extra)
         if fields.get("cachedContent"):
-            held = [name for name in _HELD_BY_CACHE if fields.pop(name, None) is not None]
+            held = [name for name in _HELD_BY_CACHE if fields.get(name, spliced.get(name)) is not None]
+            for name in _HELD_BY_CACHE:
+                fields.pop(name, None)
+                spliced.pop(name, None)
             if held:
                 warnings.append(f"cachedContent brings its own {', '.join(held)}: left out of the request")
-        return fields, tuple(warnings)
-
-    def _wire_tools(self, options: ChatOptions) -> WireTools:
-        # "required" limits the choice by name; for "auto" only the declarations themselves can be fewer.
-        only = options.allowed_tools if options.tool_choice == "auto" else ()
-        key = (id(options.tools), only, self.as_parameters)
-        found = self._tools.get(key)
-        if found is None or found[0] is not options.tools:
-            if len(self._tools) >= 16:
-                self._tools.clear()
-            # The tuple is held, so that its id cannot come to belong to another.
-            made = wire_tools(options.tools, only=only, as_parameters=self.as_parameters)
-            found = self._tools[key] = (options.tools, made)
-        return found[1]
+        if "contents" not in fields:
+            spliced["contents"] = self._contents.contents(messages[count:], signatures=traits.signatures)
+        return Body.of(fields, spliced, warnings)
 
     def _generation_config(
-        self, tools: WireTools, model: str, options: ChatOptions, traits: ModelTraits, warnings: list[str]
+        self, tools: OfferedTools, model: str, options: ChatOptions, traits: ModelTraits, warnings: list[str]
     ) -> dict[str, Any]:
-        set_ = {
-            "maxOutputTokens": options.max_tokens,
-            "temperature": options.temperature,
-            "topP": options.top_p,
-            "stopSequences": options.stop or None,
-            "seed": options.seed,
-        }
-        config: dict[str, Any] = {name: value for name, value in set_.items() if value is not None}
+        config = said(
+            options,
+            max_tokens="maxOutputTokens",
+            temperature="temperature",
+            top_p="topP",
+            stop="stopSequences",
+            seed="seed",
+        )
         if options.response_format is not None:
             if tools.names and not traits.combines:
                 warnings.append(f"{model} takes no response format beside tools: the format is left out")
@@ -141,8 +130,14 @@ class RequestWriter:
         return config
 
 
+def _check_allowed(tools: OfferedTools, options: ChatOptions) -> None:
+    is_limited = options.tools and options.allowed_tools and options.tool_choice != "none"
+    if is_limited and set(tools.names).isdisjoint(options.allowed_tools):
+        raise ProviderRequestError(f"none of the allowed tools is offered: {', '.join(options.allowed_tools)}")
+
+
 def _calling_config(
-    tools: WireTools, model: str, options: ChatOptions, traits: ModelTraits, warnings: list[str]
+    tools: OfferedTools, model: str, options: ChatOptions, traits: ModelTraits, warnings: list[str]
 ) -> dict[str, Any]:
     if options.parallel_tool_calls is False and options.tool_choice != "none":
         warnings.append("Gemini cannot be kept from calling several tools in one answer")

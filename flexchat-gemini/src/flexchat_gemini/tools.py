@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -33,7 +33,7 @@ def encode_tools_as_parameters(tools: Sequence[ToolDefinition]) -> list[dict[str
 
 
 @attrs.frozen(kw_only=True)
-class WireTools:
+class OfferedTools:
     """The ``tools`` of a request.
 
     Attributes:
@@ -47,9 +47,9 @@ class WireTools:
     strict: bool
 
 
-def wire_tools(
-    tools: Sequence[Mapping[str, Any]], *, only: Collection[str] = (), as_parameters: bool = False
-) -> WireTools:
+def offered_tools(
+    tools: Sequence[Mapping[str, Any]], only: Sequence[str] = (), as_parameters: bool = False
+) -> OfferedTools:
     """Merge tools into one object: several with a declaration each fail silently on 2.5 models, which see only one.
 
     Takes this package's wrappers, OpenAI's form, and flat ``{name, description, parameters}`` (C2).
@@ -69,7 +69,8 @@ def wire_tools(
         strict = strict or (is_strict and bool(kept))
         declarations += [_as_parameters(f) if as_parameters else dict(f) for f in kept]
     merged: tuple[Mapping[str, Any], ...] = ({"functionDeclarations": declarations},) if declarations else ()
-    return WireTools(objects=(*natives, *merged), names=tuple(str(d.get("name")) for d in declarations), strict=strict)
+    names = tuple(str(declaration.get("name")) for declaration in declarations)
+    return OfferedTools(objects=(*natives, *merged), names=names, strict=strict)
 
 
 def _wrapper(tool: ToolDefinition, field: str, dialect: SchemaDialect) -> dict[str, Any]:

@@ -207,18 +207,24 @@ class PerTools(Generic[T]):
         self._made: dict[tuple[Hashable, ...], tuple[Sequence[Mapping[str, Any]], T]] = {}
 
     def of(self, tools: Sequence[Mapping[str, Any]], *more: Hashable) -> T:
-        """Return what is made of these tools. Raises as ``make``.
+        """Return what is made of these tools.
 
         Args:
             more: What else it depends on; handed to ``make``.
+
+        Raises:
+            ProviderRequestError: They cannot be said.
         """
         key = (id(tools), *more)
         found = self._made.get(key)
         if found is None or found[0] is not tools:
             if len(self._made) >= 16:
                 self._made.clear()
-            # The tuple is held, so that its id cannot come to belong to another.
-            found = self._made[key] = (tools, self._make(tools, *more))
+            try:
+                # The tuple is held, so that its id cannot come to belong to another.
+                found = self._made[key] = (tools, self._make(tools, *more))
+            except (TypeError, ValueError, RecursionError) as error:
+                raise not_json(error) from error
         return found[1]
 
 
@@ -234,19 +240,11 @@ class WireTools:
         self._arrays = PerTools(self._encoded)
 
     def array(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> bytes:
-        """Return the tools of those names, None for all, as JSON.
-
-        Raises:
-            ProviderRequestError: They cannot be said.
-        """
+        """Return the tools of those names, None for all, as JSON. Raises as PerTools.of."""
         return self._arrays.of(tools, names)
 
     def _encoded(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None) -> bytes:
-        shown = tools if names is None else [tool for tool in tools if self._name_of(tool) in names]
-        try:
-            return to_bytes(shown)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise not_json(error) from error
+        return to_bytes(tools if names is None else [tool for tool in tools if self._name_of(tool) in names])
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:
