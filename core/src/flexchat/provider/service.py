@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -61,8 +60,7 @@ class Service:
         config: Address, timeouts and headers; ``base_url`` is its own field.
         refusals: What its refusals mean.
         keys: Each in its header; None for one that is not set.
-        key_needed_at: Hosts that take no request without a key (a star stands for anything; the first that fits
-            counts), and the variable that usually holds it.
+        key_needed_at: Hosts that take no request without a key, and the variable that usually holds it.
         framing: How it cuts a stream.
         headers: Sent with every request; extra_headers of the config win.
         base_url: Where all paths start; None for the config's.
@@ -105,8 +103,7 @@ class Service:
         self._refusals, self._framing = refusals, framing
         self._variable: str | None = None
         if not any(key.header in sent for key in keys):
-            needed = (key_needed_at or {}).items()
-            self._variable = next((variable for host, variable in needed if fnmatchcase(self.host, host)), None)
+            self._variable = (key_needed_at or {}).get(self.host)
 
     async def answer(
         self, path: str, body: Body | Write, answer: Answer, *, model: str, timeout_s: float | None = None
