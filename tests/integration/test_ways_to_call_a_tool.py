@@ -9,10 +9,9 @@ from typing import get_args
 import httpx
 import pytest
 from flexchat import FlexChat, SyncFlexChat, ToolResult, tool
-from flexchat.calls.steps import STEPS
 from flexchat.cli.main import main
 from flexchat.plugin import ToolContext, hookimpl
-from flexchat.plugin.call import PLACES, Call, Origin
+from flexchat.plugin.call import PLACES, Call, Origin, PluginStep
 from flexchat.plugin.host import PluginHost
 from flexchat_langchain.client import LangChainClient
 from flexchat_langchain.model import FlexChatModel
@@ -169,7 +168,7 @@ async def a_client_of_langchain(host):
 
 async def the_command_line(host):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flexchat.cli.opening.installed_plugins", lambda blocked: host)
+        patch.setattr("flexchat.cli.opening.installed_plugins", lambda *_: host)
         await asyncio.to_thread(main, ["tools", "call", "calculator", json.dumps(EXPRESSION)])
 
 
@@ -246,6 +245,11 @@ def test_a_tool_is_run_in_one_place(calls_in_the_code):
     assert found == ["core/src/flexchat/calls/steps.py"]
 
 
-def test_the_list_is_in_order():
-    """The steps of core stand in the order of the places, each at its own."""
-    assert [step.place for step in STEPS] == [place for place in PLACES if place in {s.place for s in STEPS}]
+def test_the_list_is_in_order(watched):
+    """The steps of core and of plugins stand in the order of the places; each place has one at least."""
+    _, host = watched
+    chat = chat_of(host, says("ok"))
+    steps = [step.step if isinstance(step, PluginStep) else step for step in chat.tools.calls.steps]
+    places = [step.place for step in steps]
+    assert places == sorted(places, key=PLACES.index)
+    assert set(places) == set(PLACES)

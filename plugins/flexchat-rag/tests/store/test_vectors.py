@@ -1,7 +1,7 @@
 """Vectors of length 1."""
 
 import pytest
-from flexchat.plugin import RetrievalError
+from flexchat.store import RetrievalError
 from flexchat_rag.store.vectors import unit_vectors
 from hypothesis import assume, given
 from hypothesis import strategies as st
