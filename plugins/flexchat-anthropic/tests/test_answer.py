@@ -346,6 +346,17 @@ def test_input_of_a_service_tool_that_cannot_be_read_is_told() -> None:
     assert any("web_search" in warning for warning in result.warnings)
 
 
+def test_a_service_tool_without_input_is_no_trouble() -> None:
+    """The service begins each input with an empty piece."""
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+    result = streamed(start(0, search), delta(0, "input_json_delta", partial_json=""), stop(0))
+
+    (part,) = result.message.parts
+    assert isinstance(part, OpaquePart)
+    assert part.provider_data.data == {"block": search}
+    assert not any("web_search" in warning for warning in result.warnings)
+
+
 def test_citations_stand_at_their_text() -> None:
     """From a whole answer, and one by one."""
     cited = {"type": "web_search_result_location", "url": "u"}

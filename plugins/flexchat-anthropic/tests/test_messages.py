@@ -193,6 +193,8 @@ def test_an_id_is_used_once_in_a_conversation() -> None:
     results = [block for m in sent if m["role"] == "user" for block in m["content"] if block["type"] == "tool_result"]
     assert len(set(uses)) == 5
     assert uses[:3] == ["toolu_1", second.id, "toolu_1_2"]
+    (one_message,) = [m for m in written(HI, said(*[call(id="x")] * 3)) if m["role"] == "assistant"]
+    assert [block["id"] for block in one_message["content"]] == ["x", "x_2", "x_3"]
     assert [(r["tool_use_id"], r["content"]) for r in results] == [*zip(uses, "123", strict=False)]
 
 
@@ -348,5 +350,7 @@ def test_tampered_data_raises_nothing() -> None:
             provider_data=tampered,
         )
         assert written(HI, message)
+    typeless = OpaquePart(kind="k", provider_data=data({"text": "x"}))
+    assert written(HI, said(typeless))[1]["content"] == [{"text": "x"}]
     endless = attrs.evolve(call(), arguments={"n": float("inf")})
     assert written(HI, said(endless))[1]["content"][0]["input"] == {"n": None}

@@ -152,8 +152,8 @@ class History:
         key = self._key
         entries: list[Entry] = []
         calls: dict[str, Hashable] = {}
+        told: list[Hashable] = []
         used: set[Hashable] = set()
-        count = 0
         for message in messages:
             entry: Entry | None = message.memo.get(key)
             if type(message) is ToolMessage:
@@ -163,14 +163,15 @@ class History:
             elif entry is None:
                 entry = message.memo[key] = self._encoded(message, self._ids())
             if type(message) is AssistantMessage and (ids := entry[1]):
-                if renaming and not used.isdisjoint(ids.values()):
-                    entry = self._renamed(message, used)
-                    ids = entry[1]
+                if renaming:
+                    if not used.isdisjoint(ids.values()):
+                        entry = self._renamed(message, used)
+                        ids = entry[1]
+                    used.update(ids.values())
                 calls.update(ids)
-                used.update(ids.values())
-                count += len(ids)
+                told += ids.values()
             entries.append(entry)
-        if not renaming and len(used) < count:
+        if not renaming and len(set(told)) < len(told):
             return self.entries(messages, renaming=True)
         return entries
 
