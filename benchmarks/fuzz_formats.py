@@ -21,10 +21,9 @@ from flexchat_anthropic.answer import MessagesAnswer
 from flexchat_anthropic.conformance import AnthropicConformance
 from flexchat_gemini.answer import FRAMING, GeminiAnswer
 from flexchat_gemini.conformance import GeminiConformance
-from flexchat_ollama.chat_answer import AnswerDraft as OllamaDraft
-from flexchat_ollama.chat_stream import ChatStream as OllamaStream
-from flexchat_ollama.chat_stream import whole_answer as whole_ollama_answer
+from flexchat_ollama.chat_answer import ChatAnswer
 from flexchat_ollama.conformance import OllamaConformance
+from flexchat_ollama.provider import LINES
 from flexchat_openai.chat_stream import ChatStream
 from flexchat_openai.conformance import ChatCompletionsConformance, ResponsesConformance
 from flexchat_openai.responses_stream import ResponsesStream
@@ -210,18 +209,10 @@ RESPONSES = WireFormat(
 )
 
 
-def _read_ollama(body: bytes, streamed: bool) -> list[ChatEvent]:
-    draft = OllamaDraft(HERE)
-    if not streamed:
-        return [*whole_ollama_answer(body, draft, _failed, ProviderProtocolError)]
-    stream = OllamaStream(draft, _failed, ProviderProtocolError)
-    return [*stream.feed(body), *stream.end()]
-
-
 OLLAMA = WireFormat(
     name="ollama",
     recordings="ollama/ollama-*.json",
-    reading=_read_ollama,
+    reading=_through(lambda: AnswerReader(ChatAnswer(HERE), _failed, ProviderProtocolError, LINES)),
     kits=[OllamaConformance()],
     carriers=("message.content", "message.tool_calls[].function.name", "message.tool_calls[].function.arguments"),
     free=("message.tool_calls[].function.arguments",),

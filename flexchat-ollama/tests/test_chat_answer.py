@@ -8,6 +8,7 @@ import pytest
 from flexchat.plugin import ChatResult, ToolCall
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     ChatEvent,
     ProviderError,
     ProviderProtocolError,
@@ -20,8 +21,8 @@ from flexchat.provider import (
     ToolCallStart,
     Usage,
 )
-from flexchat_ollama.chat_answer import AnswerDraft
-from flexchat_ollama.chat_stream import ChatStream, whole_answer
+from flexchat_ollama.chat_answer import ChatAnswer
+from flexchat_ollama.provider import LINES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,15 +46,18 @@ def lines(*chunks: object) -> bytes:
     return b"".join(json.dumps(chunk).encode() + b"\n" for chunk in chunks)
 
 
+def reader(tools: tuple[str, ...]) -> AnswerReader:
+    return AnswerReader(ChatAnswer(HERE, text_tools=frozenset(tools)), failed, ProviderProtocolError, LINES)
+
+
 def streamed(*pieces: bytes, tools: tuple[str, ...] = ()) -> list[ChatEvent]:
-    stream = ChatStream(AnswerDraft(HERE, text_tools=frozenset(tools)), failed, ProviderProtocolError)
+    stream = reader(tools)
     return [event for piece in pieces for event in stream.feed(piece)] + [*stream.end()]
 
 
 def whole(body: object, tools: tuple[str, ...] = ()) -> ChatResult:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    events = whole_answer(data, AnswerDraft(HERE, text_tools=frozenset(tools)), failed, ProviderProtocolError)
-    return result([*events])
+    return result([*reader(tools).whole(data)])
 
 
 def result(events: list[ChatEvent]) -> ChatResult:
@@ -287,7 +291,7 @@ def test_a_whole_answer_may_come_as_the_lines_of_a_stream() -> None:
         (lines(said("Hel")), "without saying that it was done"),
         (lines(said("Hel")) + b'{"message": {"con', "not JSON, or was cut off"),
         (b"not JSON\n", "not JSON"),
-        (b"[1]\n", "no JSON object"),
+        (b"[1]\n", "not a JSON object"),
         (lines(said("H")).replace(b'"H"', b'"\xff"'), "not JSON"),
         (b"[" * 100_000 + b"\n", "not JSON"),
         (b"x" * (9 * 2**20), "longer than 8 MiB"),

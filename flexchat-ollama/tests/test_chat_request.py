@@ -23,7 +23,7 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_ollama.chat_answer import AnswerDraft
+from flexchat_ollama.chat_answer import ChatAnswer
 from flexchat_ollama.chat_request import SCOPE, ChatRequestWriter
 from flexchat_ollama.chat_tools import encode_tools
 from flexchat_ollama.config import OllamaConfig
@@ -57,8 +57,8 @@ def written(
     **config: Any,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     writer = ChatRequestWriter(HERE, OllamaConfig(**config))
-    made = writer.write(messages, model, options or ChatOptions(), facts, stream=stream)
-    return json.loads(made.body), made.warnings
+    body, _ = writer.write(messages, model, options or ChatOptions(), facts, stream=stream)
+    return json.loads(body.content), body.warnings
 
 
 def test_a_plain_request() -> None:
@@ -229,9 +229,9 @@ def test_a_tuple_of_tools_is_encoded_once() -> None:
     """Every request of a turn hands over the same tuple; another one with other tools is not mistaken for it."""
     writer = ChatRequestWriter(HERE, OllamaConfig())
     for tools in (TOOLS, TOOLS, (TOOLS[1],)):
-        made = writer.write(HI, "m", ChatOptions(tools=tools), UNKNOWN, stream=False)
-        assert json.loads(made.body)["tools"] == list(tools)
-    assert len(writer._tools) == 2
+        body, _ = writer.write(HI, "m", ChatOptions(tools=tools), UNKNOWN, stream=False)
+        assert json.loads(body.content)["tools"] == list(tools)
+    assert writer._tools.array(TOOLS) is writer._tools.array(TOOLS)
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -473,8 +473,8 @@ def wire_messages(draw: st.DrawFn) -> dict[str, Any]:
 @given(wire_messages())
 def test_wire_to_neutral_to_wire_is_the_same_json(message: dict[str, Any]) -> None:
     """Law: what a server said goes back to it as it said it; true is not 1, and 1 not 1.0."""
-    draft = AnswerDraft(HERE)
-    end = [*draft.take({"message": message, "done": True, "done_reason": "stop"}), *draft.end()][-1]
+    answer = ChatAnswer(HERE)
+    end = [*answer.take({"message": message, "done": True, "done_reason": "stop"}), *answer.end()][-1]
     assert isinstance(end, AnswerEnd)
     again = ChatRequestWriter(HERE, OllamaConfig()).messages((end.result.message,))
 

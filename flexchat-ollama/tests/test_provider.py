@@ -34,10 +34,11 @@ from flexchat.provider import (
 )
 from flexchat_ollama.config import OllamaConfig
 from flexchat_ollama.dialects import TOOLS
-from flexchat_ollama.embeddings import BATCH
+from flexchat_ollama.embeddings import BATCHES
 from flexchat_ollama.plugin import create, flexchat_register_providers
 from flexchat_ollama.provider import OllamaProvider
 
+BATCH = BATCHES.most_texts
 KEY = "0123456789abcdef0123456789abcdef.canary"
 MESSAGES = (SystemMessage(content="s"), UserMessage(content="hi"))
 TOOL = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}

@@ -15,6 +15,7 @@ import pytest
 from flexchat.plugin import ChatResult, Implementation, ToolDefinition
 from flexchat.provider import (
     AnswerEnd,
+    AnswerReader,
     AssistantMessage,
     ChatOptions,
     Message,
@@ -30,11 +31,10 @@ from flexchat.provider import (
     ToolMessage,
     UserMessage,
 )
-from flexchat_ollama.chat_answer import AnswerDraft
-from flexchat_ollama.chat_stream import ChatStream
+from flexchat_ollama.chat_answer import ChatAnswer
 from flexchat_ollama.chat_tools import encode_tools
 from flexchat_ollama.config import OllamaConfig
-from flexchat_ollama.provider import OllamaProvider
+from flexchat_ollama.provider import LINES, OllamaProvider
 
 HERE = "http://here.example"
 HI = (UserMessage(content="hi"),)
@@ -169,7 +169,7 @@ def neutral(body: dict[str, Any]) -> tuple[tuple[Message, ...], str, ChatOptions
         elif message["role"] == "tool":
             messages.append(ToolMessage(tool_call_id=unanswered.pop(0), name="", content=message["content"]))
         else:
-            draft = AnswerDraft(HERE)
+            draft = ChatAnswer(HERE)
             end = [*draft.take({"message": message, "done": True, "done_reason": "stop"}), *draft.end()][-1]
             assert isinstance(end, AnswerEnd)
             messages.append(end.result.message)
@@ -247,7 +247,7 @@ def replayed(exchange: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome(*pieces: bytes) -> str:
-    stream = ChatStream(AnswerDraft(HERE), lambda body: ProviderError(str(body)), ProviderProtocolError)
+    stream = AnswerReader(ChatAnswer(HERE), lambda body: ProviderError(str(body)), ProviderProtocolError, LINES)
     events: list[object] = []
     try:
         for piece in pieces:

@@ -1,5 +1,6 @@
 """Bytes to events: every framing, whole answers, what is reported and what is cut off."""
 
+import attrs
 import pytest
 from flexchat.provider import (
     NDJSON,
@@ -92,6 +93,30 @@ def test_every_framing_however_it_is_cut(framing, stream):
     """In one piece, and in single bytes; the last is a server that does not stream."""
     assert read(framing, stream) == "ab"
     assert read(framing, *[stream[at : at + 1] for at in range(len(stream))]) == "ab"
+
+
+def whole(framing, body):
+    return [*reader(framing).whole(body)][-1].result.content
+
+
+LINES = b'{"word": "a"}\n{"word": "b"}\n{"end": 1}\n'
+
+
+def test_a_whole_answer_may_come_in_lines():
+    """Of a service that streams lines, unasked; of another that is no answer."""
+    assert whole(NDJSON, LINES) == whole(NDJSON, b'{"words": ["a",\n "b"]}\n') == "ab"
+    with pytest.raises(ProviderProtocolError, match="not JSON"):
+        whole(SSE, LINES)
+
+
+def test_one_line_that_is_not_the_last_is_half_an_answer():
+    """Where the service says so; the same on no line of its own is an answer."""
+    says = attrs.evolve(NDJSON, more_follows=lambda line: "word" in line)
+    body = b'{"word": "a", "words": ["a"]}'
+
+    assert whole(says, body) == whole(NDJSON, body + b"\n") == "a"
+    with pytest.raises(ProviderProtocolError, match="broke off"):
+        whole(says, body + b"\n")
 
 
 def test_what_follows_the_end_is_not_read():

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable
 
 import attrs
-from flexchat.provider import (
-    HttpClient,
-    ProviderConnectionError,
-    ProviderError,
-    ProviderTimeoutError,
-    TimeLeft,
-    from_bytes,
-    refusal_data,
-    to_bytes,
-)
+from flexchat.provider import ProviderConnectionError, ProviderError, ProviderTimeoutError, Service, TimeLeft
 
 from .models import UNKNOWN, ModelFacts, read_show, read_tags
 
@@ -27,14 +17,10 @@ _MOST_NAMED = 5
 
 
 class Catalogue:
-    """The models of one server.
+    """The models of one server."""
 
-    Args:
-        failure: Makes the error for a refusal, from status, headers, model and body.
-    """
-
-    def __init__(self, http: HttpClient, failure: Callable[..., ProviderError]) -> None:
-        self._http, self._failure = http, failure
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self._facts: dict[str, ModelFacts] = {}
         self._asking: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
@@ -62,13 +48,7 @@ class Catalogue:
             ProviderError: It does not tell even their names.
         """
         left = left or TimeLeft(None)
-        answer = await self._http.get("/api/tags", timeout_s=left())
-        if answer.status >= 400:
-            raise self._failure(answer.status, answer.headers, None, refusal_data(answer.body))
-        try:
-            found = read_tags(from_bytes(answer.body))
-        except ValueError as error:
-            raise self._http.unreadable("sent a list of models that cannot be read: is base_url right?") from error
+        found = await self._service.get("/api/tags", read_tags, what="a list of models", timeout_s=left())
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def complete(name: str, facts: ModelFacts) -> ModelFacts:
@@ -98,16 +78,13 @@ class Catalogue:
 
     async def _shown(self, model: str, left: TimeLeft) -> ModelFacts | None:
         """Ask for a model; None if the server may tell another time."""
-        body = to_bytes({"model": model})
+        fields, patience_s = {"model": model}, left(_PATIENCE_S)
         try:
-            answer = await self._http.post("/api/show", body, timeout_s=left(_PATIENCE_S))
-            if answer.status == 404:
-                return None  # it may be fetched in a moment
-            return read_show(from_bytes(answer.body)) if answer.status < 400 else UNKNOWN
+            return await self._service.post(
+                "/api/show", fields, read_show, what="what a model can do", model=model, timeout_s=patience_s
+            )
         except ProviderError as error:
             is_gone = isinstance(error, ProviderConnectionError | ProviderTimeoutError) and error.status is None
             if is_gone and error.retryable:
                 raise
-            return UNKNOWN
-        except ValueError:
-            return UNKNOWN
+            return None if error.status == 404 else UNKNOWN  # it may be fetched in a moment

@@ -1,8 +1,8 @@
-"""A ``/api/chat`` answer as a ChatResult. The same draft takes whole answers and streamed ones."""
+"""A ``/api/chat`` answer, whole or in lines, as events and a ChatResult."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flexchat.plugin import ChatResult, ToolCall
@@ -11,14 +11,18 @@ from flexchat.provider import (
     AssistantMessage,
     ChatEvent,
     ProviderData,
+    ProviderError,
     ReasoningDelta,
     ReasoningPart,
+    Reported,
     TextDelta,
     TextPart,
     ToolCallDelta,
     ToolCallEnd,
     ToolCallStart,
+    Unreadable,
     Usage,
+    WireIds,
     WrongShape,
     finite,
     known_count,
@@ -32,57 +36,78 @@ from flexchat.provider import (
 )
 
 from .chat_request import SCOPE
+from .context_window import measured_warning
+from .errors import malformed_call
 from .text_calls import MARKS, read_text_calls
 
 MALFORMED = "malformed_tool_call"
 """The finish reason of an answer whose call the server could not read."""
 
 
-class AnswerDraft:
-    """An answer on its way. Parts stand in the order in which they began.
+_UNFINISHED = "ended its answer without saying that it was done: it is incomplete"
+
+
+class ChatAnswer:
+    """Reads one answer: an Answer of the kit. Parts stand in the order in which they began.
 
     Args:
         mask: Takes keys out of a text.
-        text_tools: Names of the tools whose calls are also looked for in the text. Text that may be one is held back.
 
     Attributes:
-        has_begun: Something of an answer has come.
-        is_done: The server has said that nothing follows.
+        text_tools: Names of the tools whose calls are also looked for in the text. Text that may be one is held back.
+        num_ctx: How many tokens the request lets the model read; None if that is the server's choice.
     """
 
     def __init__(
         self, origin: str, *, mask: Callable[[str], str] = str, text_tools: frozenset[str] = frozenset()
     ) -> None:
         self._origin, self._mask = origin, mask
-        self._text_tools = text_tools
+        self.text_tools = text_tools
+        self.num_ctx: int | None = None
         self._order: list[str | ToolCall] = []
         self._text: list[str] = []
         self._held: list[str] = []
         self._is_holding = False
         self._reasoning: list[str] = []
         self._text_at = self._reasoning_at = -1
-        self._ids: set[str] = set()
+        self._ids = WireIds()
         self._usage: Mapping[str, Any] = {}
         self._warnings: list[str] = []
         self._model: str | None = None
         self._raw_finish: str | None = None
         self._finish: str | None = None
-        self.has_begun = False
-        self.is_done = False
+        self._has_begun = self.is_over = False
 
-    def take(self, chunk: Mapping[str, Any], *, whole: bool = False) -> Iterator[ChatEvent]:
-        """Take an answer or a piece of one, and yield what it adds.
+    def take(self, chunk: Mapping[str, Any], name: str = "") -> Iterable[ChatEvent]:
+        """Return what a line adds."""
+        if chunk.get("error"):
+            raise Reported(chunk)
+        return self._take(chunk)
 
-        Args:
-            whole: It is all of the answer: it ends here, whatever the server says.
+    def whole(self, answer: Any) -> Iterator[ChatEvent]:
+        """Yield the events of an answer that came whole. One that is not done was ended by a limit."""
+        if isinstance(answer, dict) and answer.get("error"):
+            raise Reported(answer)
+        if not isinstance(answer, dict) or answer.get("message") is None:
+            raise Unreadable("sent JSON that is not a chat answer: is base_url right? It ends before /api")
+        yield from self._take(answer, is_all=True)
+        yield from self.end()
 
-        Raises:
-            WrongShape: Something of a wrong type stands where text or calls may stand.
-        """
+    def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
+        """Return the end of the answer that an error is in truth; None for an error."""
+        why = malformed_call(body)
+        if why is None:
+            return None
+        self.is_over = True
+        self._finish = self._raw_finish = MALFORMED
+        self._warn(f"the server could not use the tool call the model wrote: {self._mask(why)}")
+        return self.end()
+
+    def _take(self, chunk: Mapping[str, Any], *, is_all: bool = False) -> Iterator[ChatEvent]:
         message = object_in(chunk, "message", needed=True)
         is_last = _is_last(chunk)
         if message is not None:
-            self.has_begun = True
+            self._has_begun = True
             thought, calls = message.get("thinking"), list_in(message, "tool_calls", "message", needed=True)
             if isinstance(thought, str):
                 if thought:
@@ -96,27 +121,26 @@ class AnswerDraft:
             if message.get("images"):
                 self._warn("the answer contains pictures, which are left out")
         self._model = self._model or known_text(chunk.get("model"))
-        if is_last or whole:
-            self.has_begun = self.is_done = True
+        if is_last or is_all:
+            self.is_over = True
             self._take_end(chunk, "stop" if is_last or chunk.get("done") is not False else "length")
-
-    def fail(self, why: str) -> None:
-        """End the answer because the server could not read a tool call in it."""
-        self.is_done = True
-        self._finish = self._raw_finish = MALFORMED
-        self._warn(f"the server could not use the tool call the model wrote: {self._mask(why)}")
 
     def end(self) -> Iterator[ChatEvent]:
         """Yield what was held back and, last, AnswerEnd with the result."""
+        if not self.is_over and not self._has_begun:
+            raise Unreadable("ended its stream before it had said anything: is base_url right?")
+        if not self.is_over:
+            raise Unreadable(_UNFINISHED, cut_off=True)
         yield from self._release()
-        if self._finish is None:
-            self._warn("the answer ended without a finish reason; it may be incomplete")
+        finish, usage = self._finish_reason(), usage_of(self._usage)
+        if late := measured_warning(usage.input_tokens if usage is not None else None, self.num_ctx):
+            self._warn(late)
         yield AnswerEnd(
             ChatResult(
                 message=AssistantMessage(parts=tuple(map(self._part, self._order))),
-                finish_reason=self._finish_reason(),
+                finish_reason=finish,
                 raw_finish=self._raw_finish,
-                usage=usage_of(self._usage),
+                usage=usage,
                 model=self._model,
                 warnings=tuple(self._warnings),
             )
@@ -161,7 +185,7 @@ class AnswerDraft:
         return TextDelta(self._text_at, text)
 
     def _add_content(self, text: str) -> Iterator[ChatEvent]:
-        if not self._text_tools:
+        if not self.text_tools:
             yield self._add_text(text)
             return
         mark = None if self._is_holding else MARKS.search(text)
@@ -177,7 +201,7 @@ class AnswerDraft:
 
     def _add_calls(self, calls: list[Any]) -> Iterator[ChatEvent]:
         yield from self._flush()
-        self._text_tools = frozenset()  # a server that reads the model's calls has read all of them
+        self.text_tools = frozenset()  # a server that reads the model's calls has read all of them
         for path, item in objects_of(calls, "message.tool_calls"):
             function = object_in(item, "function", path, needed=True) or {}
             if not isinstance(function.get("name"), str):
@@ -196,26 +220,18 @@ class AnswerDraft:
         beside = {key: value for key, value in item.items() if key not in ("id", "function")}
         within = {key: value for key, value in function.items() if key not in ("name", "arguments")}
         data = {**beside, "function": within} if within else beside
-        rest: dict[str, Any] = {"wire_id": self._wire_id(item), "provider_data": self._ours(data)}
+        rest: dict[str, Any] = {"wire_id": self._ids.take(item.get("id")), "provider_data": self._ours(data)}
         name, arguments = function["name"], function.get("arguments")
         if isinstance(arguments, str):  # as other servers send them
             return ToolCall.from_text(name, arguments, **rest)
         return ToolCall.from_object(name, object_in(function, "arguments", path), **rest)
-
-    def _wire_id(self, item: Mapping[str, Any]) -> str | None:
-        """Return a call's id; None for one that is missing, or that another call of this answer has as well."""
-        found = known_text(item.get("id"))
-        if found is None or found in self._ids:
-            return None
-        self._ids.add(found)
-        return found
 
     def _release(self) -> Iterator[ChatEvent]:
         """Yield the calls in the text that was held back, or the text."""
         if not self._held:
             return
         before = "".join(self._text)
-        calls, rest = read_text_calls(before + "".join(self._held), self._text_tools, len(before))
+        calls, rest = read_text_calls(before + "".join(self._held), self.text_tools, len(before))
         self._held = [rest] if rest else []
         yield from self._flush()
         for found in calls:

@@ -5,14 +5,16 @@ Ollama leaves out the oldest messages that do not fit, and does not say so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from flexchat.provider import Message, UserMessage
+
 from .models import ModelFacts
 
-BYTES_PER_TOKEN = 3.5
-"""An estimate, on the safe side: English has about 4 to 4.5 bytes a token, JSON and code about 3.5."""
-
-TOKENS_PER_MEDIUM = 768
-"""What the server counts for an image. Source: server/prompt.go, imageNumTokens."""
-
+# An estimate, on the safe side: English has about 4 to 4.5 bytes a token, JSON and code about 3.5.
+_BYTES_PER_TOKEN = 3.5
+# What the server counts for an image. Source: server/prompt.go, imageNumTokens.
+_TOKENS_PER_MEDIUM = 768
 _FULL = 0.9
 
 
@@ -30,6 +32,17 @@ def chosen_num_ctx(setting: int | None, limit: int, facts: ModelFacts) -> int | 
     if facts.is_remote:
         return None
     return facts.num_ctx or min(facts.context_length or limit, limit)
+
+
+def estimated_tokens(size: int, messages: Sequence[Message]) -> float:
+    """Return about how many tokens a request has.
+
+    Args:
+        size: Bytes of its messages and tools.
+    """
+    media = [part for message in messages if type(message) is UserMessage for part in message.media]
+    in_base64 = sum([4 * len(part.data or b"") / 3 for part in media])
+    return (size - in_base64) / _BYTES_PER_TOKEN + _TOKENS_PER_MEDIUM * len(media)
 
 
 def estimate_warning(tokens: float, num_ctx: int | None) -> str | None:

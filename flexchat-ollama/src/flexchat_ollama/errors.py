@@ -40,6 +40,7 @@ _UNREADABLE_MEDIA = (
     "invalid image",
     "missing data required for image input",
 )
+_NO_TOOLS = "does not support tools"
 _OPTION = re.compile(r'option "([^"]*)"')
 _SIGN_IN = "api_key must be a key of ollama.com; for cloud models of your own server, run `ollama signin` there"
 _START = "`ollama serve` or its app starts it"
@@ -50,7 +51,7 @@ _ROWS = (
     Row("too_long", says=_TOO_LONG),
     Row(
         "unsupported",
-        says=("does not support tools",),
+        says=(_NO_TOOLS,),
         text="{model} cannot call tools: choose a model that can",
         known={"kind": "unsupported_tools"},
     ),
@@ -96,6 +97,11 @@ def malformed_call(body: object) -> str | None:
     return " ".join(text.split())[:300] if _MALFORMED.search(text.lower()) else None
 
 
+def refuses_tools(body: object) -> bool:
+    """Say whether a refusal is one of tools, which the model cannot call."""
+    return read_report(body).says(_NO_TOOLS)
+
+
 def _read(body: object) -> Report:
     """Read a body: its text alone counts, and names the option that is wrong."""
     report = read_report(body)
@@ -134,6 +140,8 @@ def lacks_capability(model: str, capability: str) -> ProviderRequestError:
 def explained(error: ProviderError, origin: str) -> None:
     """Say of an error that no answer came at all that the server may not be running."""
     if not isinstance(error, ProviderConnectionError) or error.status is not None or not error.retryable:
+        return
+    if _START in str(error):
         return
     what = "" if _was_refused(error) else f"{error}; "
     error.args = (f"{what}is Ollama running at {origin}? {_START}",)

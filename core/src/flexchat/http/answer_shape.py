@@ -21,7 +21,7 @@ _NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false",
 class WrongShape(ValueError):
     """An answer cannot be read, as something in it has a wrong type. Its text: ``choices[0].delta: expected …, got …``.
 
-    Whoever reads the bytes (``AnswerStream``, or a provider) makes it a ProviderProtocolError, see ``wrong_shape``.
+    Whoever reads the bytes (``AnswerReader``, or a provider) makes it a ProviderProtocolError.
     """
 
     def __init__(self, path: str, expected: str, value: object) -> None:

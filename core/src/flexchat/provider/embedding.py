@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import attrs
@@ -14,9 +15,8 @@ from ..http.wire_json import utf8
 # For an estimate that is rather too high: English has four letters a token, other scripts up to a token for each
 # letter, of two or three bytes.
 _BYTES_PER_TOKEN = 2.5
-# What HttpClient reads of one answer, and what a number takes of that when it is written out in full.
+# What HttpClient reads of one answer.
 _MOST_BYTES = 16 * 2**20
-_BYTES_PER_NUMBER = 24
 _LONGEST_VECTOR = 4096
 
 
@@ -27,10 +27,12 @@ class Batches:
     Attributes:
         most_texts: How many texts.
         most_tokens: How many tokens in all; estimated.
+        bytes_per_number: What a number of a vector takes in the answer, on average at most.
     """
 
     most_texts: int
-    most_tokens: float
+    most_tokens: float = math.inf
+    bytes_per_number: int = 24
 
     async def embed(
         self,
@@ -75,7 +77,7 @@ class Batches:
         for text in texts:
             cost = len(utf8(text)) / _BYTES_PER_TOKEN + 1
             length = len(vectors[0]) if vectors else dimensions or _LONGEST_VECTOR
-            readable = max(1, _MOST_BYTES // (_BYTES_PER_NUMBER * max(length, 1)))
+            readable = max(1, _MOST_BYTES // (self.bytes_per_number * max(length, 1)))
             if batch and (len(batch) >= min(self.most_texts, readable) or tokens + cost > self.most_tokens):
                 yield batch
                 batch, tokens = [], 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -51,12 +51,17 @@ class Framing:
         done: The frame, not JSON, that ends a stream; b"" where [DONE] is a proxy's and says nothing.
         tells_whole: A stream that begins with a brace or a bracket is a whole answer: no frame begins so.
         values: What a frame may hold.
+        frame: What a frame is called in errors, with its article.
+        more_follows: Says of a line whether it is not the last; None for any other framing. A whole answer may come in
+            lines, too.
     """
 
     decoder: Callable[[], Decoder]
     done: bytes = b""
     tells_whole: bool = True
     values: tuple[type, ...] = (dict,)
+    frame: str = "an event"
+    more_follows: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 SSE = Framing(decoder=SseDecoder)
@@ -65,7 +70,7 @@ SSE = Framing(decoder=SseDecoder)
 SSE_DONE = Framing(decoder=SseDecoder, done=b"[DONE]")
 """Server-sent events that end in ``[DONE]``, as OpenAI's do."""
 
-NDJSON = Framing(decoder=_Lines, tells_whole=False)
+NDJSON = Framing(decoder=_Lines, tells_whole=False, frame="a line", more_follows=lambda line: False)
 """A JSON value a line, as Ollama's."""
 
 
@@ -176,7 +181,7 @@ class AnswerReader:
         try:
             yield from self._characters.joined(events)
         except Reported as report:
-            yield from self.refused(report.body, self._failed(report.body))
+            yield from self._characters.joined(self.refused(report.body, self._failed(report.body)))
         except WrongShape as error:
             raise self._broken(f"sent an answer that cannot be read: {error}", cut_off=True) from error
         except Unreadable as error:
@@ -218,13 +223,21 @@ class AnswerReader:
             yield from answer.end()
 
     def _at_once(self, body: bytes) -> Iterator[ChatEvent]:
+        more_follows = self._framing.more_follows
         try:
             value = from_bytes(body)
         except ValueError as error:
-            is_begun = body.lstrip().startswith((b"{", b"["))
-            text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
-            raise Unreadable(text, cut_off=is_begun) from error
-        yield from self._answer.whole(value)
+            if more_follows is None or b"\n" not in body.strip():
+                is_begun = body.lstrip().startswith((b"{", b"["))
+                text = f"sent an answer that is not JSON, or was cut off: {error}; is base_url right?"
+                raise Unreadable(text, cut_off=is_begun) from error
+        else:
+            is_line = more_follows is not None and body.endswith(b"\n") and isinstance(value, dict)
+            if not is_line or not more_follows(value):  # type: ignore[misc]  # a line has it
+                yield from self._answer.whole(value)
+                return
+        yield from self._fed(body)  # a server that streams unasked
+        yield from self._left()
 
     def _decoded(self, data: bytes) -> Any:
         """Return a frame's JSON; None for the one that ends the stream, and for one without data."""
@@ -236,8 +249,8 @@ class AnswerReader:
             if (mark := data.strip()) in (self._framing.done, b"[DONE]"):
                 self._answer.is_over = mark == self._framing.done
                 return None
-            text = f"sent a stream with an event that is not JSON, or was cut off: {error}"
+            text = f"sent a stream with {self._framing.frame} that is not JSON, or was cut off: {error}"
             raise Unreadable(text, cut_off=True) from error
         if not isinstance(value, self._framing.values):
-            raise Unreadable("sent a stream with an event that is not a JSON object")
+            raise Unreadable(f"sent a stream with {self._framing.frame} that is not a JSON object")
         return value

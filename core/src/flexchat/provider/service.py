@@ -18,7 +18,7 @@ from ..http.settings import HttpSettings
 from ..http.time_left import TimeLeft
 from ..http.wire_json import from_bytes
 from .body import Body
-from .reading import SSE, Answer, AnswerReader, Framing
+from .reading import SSE, Answer, AnswerReader, Framing, Reported
 from .refusals import Refusals
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Service:
         key_needed_at: Hosts that take no request without a key, and the variable that usually holds it.
         framing: How it cuts a stream.
         headers: Sent with every request; extra_headers of the config win.
+        explain: Says more in an error of the service at an endpoint, in place: how to start a server that is away. It
+            may see an error twice.
         base_url: Where all paths start; None for the config's.
         transport: None for real connections; httpx.MockTransport and its like in tests.
 
@@ -83,6 +85,7 @@ class Service:
         key_needed_at: Mapping[str, str] | None = None,
         framing: Framing = SSE,
         headers: Mapping[str, str] | None = None,
+        explain: Callable[[ProviderError, str], None] | None = None,
         base_url: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -100,7 +103,7 @@ class Service:
         )
         self.host, self.endpoint, self.mask = self.http.host, self.http.origin, self.http.mask
         self.unreadable, self.aclose = self.http.unreadable, self.http.aclose
-        self._refusals, self._framing = refusals, framing
+        self._refusals, self._framing, self._explain = refusals, framing, explain
         self._variable: str | None = None
         if not any(key.header in sent for key in keys):
             self._variable = (key_needed_at or {}).get(self.host)
@@ -132,7 +135,7 @@ class Service:
                     events = reader.whole(came.body)
                 return result_of(events).warned(sent.warnings)
         except ProviderError as error:
-            error.provider, error.model = error.provider or self.provider, model
+            self._tell(error, model)
             raise
         raise AssertionError("the first request has a body")
 
@@ -169,7 +172,7 @@ class Service:
                     yield event
                 return
         except ProviderError as error:
-            error.provider, error.model = error.provider or self.provider, model
+            self._tell(error, model)
             raise
 
     async def get(
@@ -184,13 +187,14 @@ class Service:
         """Ask for a path and return what is read in the JSON that comes.
 
         Args:
-            read: Reads it; raises WrongShape, or another ValueError, where it cannot.
+            read: Reads it; raises WrongShape, or another ValueError, where it cannot, and Reported for an error that is
+                reported with status 200.
             what: What is asked for, for the error: "a list of models".
 
         Raises:
             ProviderError: It does not come, or cannot be read.
         """
-        return await self._asked("GET", path, b"", read, what, model, timeout_s)
+        return await self._asked("GET", path, None, read, what, model, timeout_s)
 
     async def post(
         self,
@@ -203,7 +207,7 @@ class Service:
         timeout_s: float | None = None,
     ) -> T:
         """Send fields to a path and return what is read in the JSON that comes. As get."""
-        return await self._asked("POST", path, Body.of(fields).content, read, what, model, timeout_s)
+        return await self._asked("POST", path, fields, read, what, model, timeout_s)
 
     def check_key(self) -> None:
         """Check that there is a key where one is needed.
@@ -222,7 +226,7 @@ class Service:
         self,
         method: str,
         path: str,
-        content: bytes,
+        fields: Mapping[str, Any] | None,
         read: Callable[[Any], T],
         what: str,
         model: str | None,
@@ -230,6 +234,7 @@ class Service:
     ) -> T:
         try:
             self.check_key()
+            content = b"" if fields is None else Body.of(fields).content
             came = await self.http.send(method, path, content, timeout_s=timeout_s)
             if came.status >= 400:
                 raise self._failed(refusal_data(came.body), came.status, came.headers, path, model)
@@ -242,13 +247,22 @@ class Service:
                 raise self.unreadable(text) from error
             try:
                 return read(value)
+            except Reported as report:
+                raise self._failed(report.body, None, came.headers, path, model) from None
             except ValueError as error:
                 made = self.unreadable(f"sent {what} that cannot be read: {error}; is base_url right?")
                 made.retryable = isinstance(error, WrongShape)
                 raise made from error
         except ProviderError as error:
-            error.provider, error.model = error.provider or self.provider, model
+            self._tell(error, model)
             raise
+
+    def _tell(self, error: ProviderError, model: str | None) -> None:
+        """Say in an error what it is about."""
+        error.model = model
+        error.provider = error.provider or self.provider
+        if self._explain is not None:
+            self._explain(error, self.endpoint)
 
     def _reader(self, answer: Answer, came: HttpAnswer | HttpStream, path: str, model: str) -> AnswerReader:
         def failed(body: object) -> ProviderError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flexchat.http.answer_stream import wrong_shape
 from flexchat.provider import (
     ContentFilterError,
     ContextLengthError,
@@ -82,9 +81,8 @@ def provider_error(error: Exception, *, service: str, model: str | None, mask: C
         mask: Takes keys out of a text.
     """
     if isinstance(error, WrongShape):
-        made = wrong_shape(error, lambda what: ProviderProtocolError(f"{service} {what}", provider="langchain"))
-        made.model = model
-        return made
+        text = f"{service} sent an answer that cannot be read: {error}"
+        return ProviderProtocolError(text, provider="langchain", model=model, retryable=True)
     response = getattr(error, "response", None)
     status = _status(error) or _status(response)
     headers = _headers(response)
