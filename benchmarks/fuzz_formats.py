@@ -150,7 +150,7 @@ def _failed(report: object) -> ProviderOverloadedError:
 
 
 def _through(stream: Callable[[], Any]) -> Callable[[bytes, bool], list[ChatEvent]]:
-    """Return how a reader of bytes (an AnswerStream and its like) reads an answer."""
+    """Return how a reader of bytes reads an answer."""
 
     def reading(body: bytes, streamed: bool) -> list[ChatEvent]:
         reader = stream()

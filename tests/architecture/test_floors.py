@@ -77,8 +77,6 @@ HOMES = {
     ),
 }
 DOORS = ("flexchat", "flexchat.plugin", "flexchat.provider", "flexchat.store", "flexchat.host")
-NOT_YET = ("flexchat.http.answer_stream", "flexchat.http.retry_after")
-"""What providers that do not stand on the kit yet import besides."""
 PACKAGES = {p.name: p for p in [*ROOT.glob("plugins/*/src/*"), *ROOT.glob("flexchat-*/src/*")] if p.is_dir()}
 
 
@@ -133,7 +131,7 @@ def test_a_package_of_ours_uses_the_doors_and_no_other_package(package):
             first = name.split(".")[0]
             kit = ("flexchat_testing",) if path.name == "conformance.py" else ()
             assert first in (package, *kit) or not first.startswith("flexchat_"), f"{path.name} imports {name}"
-            assert first != "flexchat" or name in (*DOORS, *NOT_YET), f"{path.name} imports {name}"
+            assert first != "flexchat" or name in DOORS, f"{path.name} imports {name}"
 
 
 @pytest.mark.parametrize("path", [p for f in (CORE, *PACKAGES.values()) for p in modules(f)], ids=str)

@@ -5,7 +5,6 @@ connections.py   the default transport: httpx's transport protocol over aiohttp'
 trouble.py       what a broken connection means
 deadline.py      connect, first byte, idle, total: one timer a request
 sse.py           bytes to server-sent events
-answer_stream.py an answer's bytes as events, streamed or whole
 answer_shape.py  what is an error in an answer, and what counts as absent
 ndjson.py        bytes to lines of JSON
 retry_after.py   what a service says about asking again
