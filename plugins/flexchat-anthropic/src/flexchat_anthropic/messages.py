@@ -142,10 +142,9 @@ class MessagesWriter:
         refused: set[str] = set()
         is_paused = False
         for message in messages:
-            kind = type(message)
-            if kind is ToolMessage and refused and message.tool_call_id in refused:  # type: ignore[union-attr]
+            if type(message) is ToolMessage and message.tool_call_id in refused:
                 continue
-            if kind is UserMessage:
+            if type(message) is UserMessage:
                 is_paused = False
             elif type(message) is AssistantMessage:
                 stop = _of_message(message, self._origin).get("stop_reason")
