@@ -15,6 +15,7 @@ from typing import Any, Literal, TextIO
 from ..errors import FlexChatError
 
 Style = Literal["plain", "dim", "bold", "red"]
+"""How a text looks on a terminal."""
 
 _ERASE = "\r\x1b[K"
 _CODES = {"dim": "2", "bold": "1", "red": "31"}

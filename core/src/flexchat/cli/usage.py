@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ..errors import FlexChatError
 
-OK, FAILED, UNUSABLE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+OK = 0
+"""Exit status of a command that did its work."""
+FAILED = 1
+"""Exit status: what the user wrote was used, and something failed."""
+UNUSABLE = 2
+"""Exit status: what the user wrote cannot be used (names, options, the configuration)."""
+INTERRUPTED = 130
+"""Exit status: the user pressed Ctrl-C."""
+PIPE_CLOSED = 141
+"""Exit status: whoever read the output has left."""
 
 
 class UsageError(FlexChatError):

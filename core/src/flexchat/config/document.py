@@ -19,6 +19,7 @@ from .positions import KeyPath, locate_json, locate_toml
 from .wording import printable, spoken_kind, spoken_path, spoken_value
 
 MAX_BYTES = 8 * 1024 * 1024
+"""The largest configuration file that is read."""
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 _TOO_LONG_A_NUMBER = "a number is too long to be read"

@@ -21,6 +21,7 @@ LONGEST_PATTERN = 10_000
 """Characters of a pattern: one of a million takes seconds to compile."""
 
 MISSING = "rules with _regexp need their engine: pip install 'flexchat-core[regex]'"
+"""What is said where the engine of regular expressions is not installed."""
 
 FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
 """Those of the original, and what they mean here."""

@@ -15,6 +15,7 @@ import attrs
 from ..errors import FilterError, did_you_mean
 
 Where = Mapping[str, Any]
+"""A metadata filter, as a caller writes it: ``{"year": {"$gte": 2024}}``."""
 Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"]
 
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
@@ -50,6 +51,7 @@ class AnyOf:
 
 
 Condition = Compare | AllOf | AnyOf
+"""A metadata filter, as read_filter returns it."""
 
 
 def read_filter(where: Where | None) -> AllOf:

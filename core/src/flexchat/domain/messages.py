@@ -214,6 +214,7 @@ def _json_type(value: object) -> str:
 
 
 AssistantPart = TextPart | ReasoningPart | RefusalPart | MediaPart | ToolCall | OpaquePart
+"""A part of a model's answer."""
 
 # Messages carry a memo: what a dialect made of them, so that a long history is encoded once and not once a request.
 # It is no part of a message's value (not compared, not shown), and dies with it.
@@ -282,3 +283,4 @@ class ToolMessage:
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+"""A message of a conversation."""

@@ -8,6 +8,7 @@ from .wire_json import from_bytes
 
 LONGEST_TEXT = 500
 LONGEST_CODE = 200
+"""Characters of a service's error code that are kept."""
 
 
 def refusal_data(body: bytes) -> object:

@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     from .hooks import AppInfo, ModelRequest
 
 hookspec = pluggy.HookspecMarker("flexchat")
+"""Marks a hook that plugins may implement: for a package that defines hooks of its own."""
 hookimpl = pluggy.HookimplMarker("flexchat")
+"""Marks a function or method as a plugin's implementation of a hook."""
 
 
 @hookspec

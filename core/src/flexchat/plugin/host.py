@@ -39,6 +39,7 @@ API_VERSION = (0, 1)
 """The plugin surface this FlexChat offers; a plugin may name the one it was written for in FLEXCHAT_API."""
 
 ENTRY_POINT_GROUP = "flexchat"
+"""Entry points of plugins."""
 
 GATES_GROUP = "flexchat.gates"
 """Entry points of plugins without which nothing may start: what they forbid would happen."""

@@ -33,6 +33,7 @@ from .unfinished import without_calls
 log = logging.getLogger(__name__)
 
 TOO_MANY_CALLS = "I reached the maximum number of tool calls. Please try rephrasing your request."
+"""The answer of a turn that reached its limit of tool calls."""
 NO_ANSWER = "I encountered an issue processing your request."
 
 
