@@ -50,28 +50,6 @@ def test_arguments_in_pieces_of_two_calls():
     assert end.result.raw_finish == "stop"
 
 
-def test_a_call_may_end_before_the_answer_does():
-    """As its pieces say, or as whoever put them together says; it keeps its id and its data."""
-    parts = AnswerParts("s", "o")
-    for key, name in enumerate("fgh"):
-        parts.begin_call(key, name, wire_id=name, data={"n": key})
-    parts.arguments(0, "{}")
-    ended_here = [parts.end_call(0), parts.end_call(1, ToolCall(name="g", arguments=None, error="why"))]
-    parts.arguments(2, '{"b": 2}')
-
-    assert not parts.has_call(0)
-    calls = ended(parts).message.tool_calls
-
-    assert [event.index for event in ended_here] == [0, 1]
-    assert [event.call for event in ended_here] == list(calls[:2])
-    assert [(call.arguments, call.error, call.wire_id) for call in calls] == [
-        ({}, None, "f"),
-        (None, "why", "g"),
-        ({"b": 2}, None, "h"),
-    ]
-    assert [call.provider_data.data for call in calls] == [{"n": 0}, {"n": 1}, {"n": 2}]
-
-
 def test_a_part_that_is_closed_takes_no_more():
     """So that a signature stays with exactly its text; sources stand with the last text that says something."""
     parts = AnswerParts("s", "o")

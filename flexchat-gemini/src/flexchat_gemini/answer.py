@@ -21,8 +21,12 @@ from flexchat.provider import (
     Reported,
     SseDecoder,
     TextPart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
     Unreadable,
     Usage,
+    WireIds,
     WrongShape,
     finite,
     known_count,
@@ -46,16 +50,21 @@ _KNOWN = ("candidates", "promptFeedback", "usageMetadata", "error")
 _CALL = ("name", "args", "id", "partialArgs", "willContinue")
 # What may stand beside the one payload of a part.
 _BESIDE = ("thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution")
-# What the call that is being written is told by: it is the only one.
-_OPEN = "open"
 
 
 @attrs.define
 class _Calling:
-    """A call that is being written: ``args`` come whole, or in pieces over several parts."""
+    """A call that is being written: ``args`` come whole, or in pieces over several parts.
 
+    Attributes:
+        at: Its place among the parts.
+        rest: The ToolCall's wire_id and provider_data.
+    """
+
+    at: int
     name: str
     args: Mapping[str, Any] | None
+    rest: Mapping[str, Any]
     partial: PartialArgs = attrs.field(factory=PartialArgs)
 
     def made(self, *, is_cut: bool) -> tuple[ToolCall, str]:
@@ -65,10 +74,10 @@ class _Calling:
             text = to_text(finite(args))
         except (ValueError, RecursionError) as error:
             why = "the arguments are nested too deeply" if isinstance(error, RecursionError) else str(error)
-            return ToolCall(name=self.name, arguments=None, error=why), ""
+            return ToolCall(name=self.name, arguments=None, error=why, **self.rest), ""
         if is_cut:
-            return ToolCall.from_text(self.name, text, truncated=True), text
-        return ToolCall.from_object(self.name, args), text
+            return ToolCall.from_text(self.name, text, truncated=True, **self.rest), text
+        return ToolCall.from_object(self.name, args, **self.rest), text
 
 
 class GeminiAnswer:
@@ -83,6 +92,7 @@ class GeminiAnswer:
     def __init__(self, origin: str) -> None:
         self._parts = AnswerParts(SCOPE, origin)
         self._calling: _Calling | None = None
+        self._ids = WireIds()
         self._citations: list[Mapping[str, Any]] = []
         self._usage: dict[str, Any] = {}
         self._block_reason: str | None = None
@@ -226,9 +236,12 @@ class GeminiAnswer:
             if "name" not in call:
                 raise WrongShape(f"{where}.name", "the name of the tool", None)
             yield from self._end_call()
-            calling = self._calling = _Calling(name, object_in(call, "args", where, needed=True))
-            data = {"part": side, "payload": _without(call, *_CALL)}
-            yield self._parts.begin_call(_OPEN, name, wire_id=call.get("id"), data=data)
+            args = object_in(call, "args", where, needed=True)
+            data = self._parts.ours({"part": side, "payload": _without(call, *_CALL)})
+            at = self._parts.add(OpaquePart(kind="functionCall", provider_data=data))  # until the call is whole
+            rest = {"wire_id": self._ids.take(call.get("id")), "provider_data": data}
+            calling = self._calling = _Calling(at, name, args, rest)
+            yield ToolCallStart(at, name)
         calling.partial.add(list_in(call, "partialArgs", where), f"{where}.partialArgs")
         if not call.get("willContinue"):
             yield from self._end_call()
@@ -241,8 +254,9 @@ class GeminiAnswer:
         call, text = calling.made(is_cut=is_cut)
         if is_cut and self._raw_finish is None:  # nobody says so
             call = attrs.evolve(call, error=None).if_whole()
-        yield self._parts.arguments(_OPEN, text)
-        yield self._parts.end_call(_OPEN, call)
+        self._parts.replace(calling.at, call)
+        yield ToolCallDelta(calling.at, text)
+        yield ToolCallEnd(calling.at, call)
 
     def _media(self, part: dict[str, Any]) -> MediaPart | None:
         """Return a part's file; None where there is none, or it could not go back exactly as it came."""

@@ -127,21 +127,6 @@ class AnswerParts:
         self._parts[at].pieces.append(piece)  # type: ignore[union-attr]  # what grows
         return ToolCallDelta(at, piece)
 
-    def end_call(self, key: Hashable, call: ToolCall | None = None) -> ToolCallEnd:
-        """Take the end of a call. Without one, a call is complete when the answer is.
-
-        Args:
-            call: The call, of which only the wire id and the data are known here; None if its pieces are all of it.
-        """
-        at = self._open_calls.pop(key)
-        part: _Piecewise = self._parts[at]  # type: ignore[assignment]  # what grows
-        if call is None:
-            call = self._made(part, False)  # type: ignore[assignment]  # a call
-        else:
-            call = attrs.evolve(call, wire_id=part.wire_id, provider_data=self.ours(part.data))
-        self._parts[at] = call  # type: ignore[assignment]
-        return ToolCallEnd(at, call)  # type: ignore[arg-type]
-
     def opaque(self, kind: str, data: Mapping[str, Any]) -> None:
         """Take what only the service understands, and wants back."""
         self.add(OpaquePart(kind=kind, provider_data=self.ours(data)))
