@@ -31,6 +31,7 @@ _STATUS = {
     "PUP_LIMITED_DISABLED": 403,
     "MISSING_THOUGHT_SIGNATURE": 400,
 }
+_REQUEST = (400, 422)
 _KEY_REASONS = ("API_KEY_INVALID", "API_KEY_EXPIRED", "CREDENTIALS_MISSING", "ACCESS_TOKEN_EXPIRED")
 _KEY_TEXTS = ("api key not valid", "api key expired", "api key not found", "api key was reported as leaked")
 _TOO_LONG_TEXTS = ("input token count", "exceeds the maximum number of tokens", "request payload size exceeds")
@@ -61,15 +62,15 @@ _ROWS = (
     ),
     Row("overloaded", status=(499,)),
     Row("timeout", status=(504,)),
-    Row("request", status=(400,), says=_NO_TOOLS_TEXTS, known={"kind": "unsupported_tools"}),
+    Row("request", status=_REQUEST, says=_NO_TOOLS_TEXTS, known={"kind": "unsupported_tools"}),
     Row(
         "request",
-        status=(400,),
+        status=_REQUEST,
         codes=("MISSING_THOUGHT_SIGNATURE",),
         says=_SIGNATURE_TEXTS,
         known={"kind": "thought_signature"},
     ),
-    Row("request", status=(400,), says=_SCHEMA_TEXTS, known={"kind": "invalid_schema"}),
+    Row("request", status=_REQUEST, says=_SCHEMA_TEXTS, known={"kind": "invalid_schema"}),
 )
 
 
