@@ -9,6 +9,7 @@ from flexchat.provider import (
     RefusalPart,
     TextPart,
     ToolCall,
+    ToolCallDelta,
     usage_of,
 )
 
@@ -125,3 +126,40 @@ def test_a_part_that_a_provider_makes_itself_keeps_its_place():
 
     assert (first.text, first.provider_data.origin, first.provider_data.data) == ("a", "o", {"x": 1})
     assert second == TextPart(text="b")
+
+
+def test_a_whole_call_shows_its_arguments_as_the_pieces_of_another_would():
+    """As text; what the service wrote itself stays as it wrote it."""
+    parts = AnswerParts("s", "o")
+
+    assert [event.arguments for event in parts.call("f", {"n": 1}) if type(event) is ToolCallDelta] == ['{"n":1}']
+    assert [event.arguments for event in parts.call("f", "{oops") if type(event) is ToolCallDelta] == ["{oops"]
+
+
+def test_one_text_and_one_thought_where_the_service_has_no_more():
+    """Their pieces come in any order."""
+    parts = AnswerParts("s", "o", joined=True)
+    places = [parts.reasoning("h").index, parts.text("a").index, parts.reasoning("m").index]
+    [*parts.call("f", {})]
+    places.append(parts.text("b").index)
+
+    assert places == [0, 1, 0, 1]
+    assert parts.content == "ab"
+    assert [part.text for part in ended(parts).message.parts[:2]] == ["hm", "ab"]
+
+
+@pytest.mark.parametrize(("data", "goes_back"), [(None, False), ({}, True)])
+def test_a_thought_goes_back_where_the_service_wants_it(data, goes_back):
+    parts = AnswerParts("s", "o")
+    parts.reasoning("h", data)
+
+    assert (ended(parts).message.parts[0].provider_data is not None) == goes_back
+
+
+def test_our_word_for_the_end_where_the_services_does_not_decide():
+    """Nothing is missing then; calls decide as ever."""
+    parts = AnswerParts("s", "o")
+    assert ended(parts, None, finish="stop").warnings == ()
+    assert ended(parts, "length", finish="tool_calls").finish_reason == "tool_calls"
+    [*parts.call("f", {})]
+    assert ended(parts, None, finish="stop").finish_reason == "tool_calls"

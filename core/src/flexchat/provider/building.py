@@ -28,6 +28,7 @@ from ..domain.messages import (
     ToolCall,
 )
 from ..http.answer_shape import WireIds, known_count
+from ..http.wire_json import finite, to_text
 
 # These say more than "there are calls".
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
@@ -40,7 +41,7 @@ class _Piecewise:
     kind: str
     name: str = ""
     wire_id: str | None = None
-    data: Mapping[str, Any] = attrs.field(factory=dict)
+    data: Mapping[str, Any] | None = None
     pieces: list[str] = attrs.field(factory=list)
     citations: tuple[Mapping[str, Any], ...] = ()
 
@@ -54,10 +55,12 @@ class AnswerParts:
 
     Args:
         scope, origin: What of the answer goes back to its service alone carries these: see ProviderData.
+        joined: One text and one thought, also where something else came between their pieces.
     """
 
-    def __init__(self, scope: str, origin: str) -> None:
-        self._scope, self._origin = scope, origin
+    def __init__(self, scope: str, origin: str, *, joined: bool = False) -> None:
+        self._scope, self._origin, self._joined = scope, origin, joined
+        self._at: dict[str, int] = {}
         self._parts: list[_Piecewise | AssistantPart] = []
         self._is_closed = False
         self._open_calls: dict[Hashable, int] = {}
@@ -69,7 +72,7 @@ class AnswerParts:
         return TextDelta(self._grow("text", piece, data), piece)
 
     def reasoning(self, piece: str, data: Mapping[str, Any] | None = None) -> ReasoningDelta:
-        """Take more of a thought; data goes back with it."""
+        """Take more of a thought; data goes back with it, also where it is empty. None: the thought stays here."""
         return ReasoningDelta(self._grow("reasoning", piece, data), piece)
 
     def refusal(self, piece: str) -> None:
@@ -105,9 +108,11 @@ class AnswerParts:
             call = ToolCall.from_text(name, arguments, **known)
         else:
             call = ToolCall.from_object(name, arguments or {}, **known)
-        self._parts.append(call)
-        yield ToolCallStart(len(self._parts) - 1, name)
-        yield ToolCallEnd(len(self._parts) - 1, call)
+        at = self.add(call)
+        yield ToolCallStart(at, name)
+        raw = call.raw_arguments
+        yield ToolCallDelta(at, to_text(finite(call.arguments)) if raw is None else raw)
+        yield ToolCallEnd(at, call)
 
     def begin_call(
         self, key: Hashable, name: str, *, wire_id: object = None, data: Mapping[str, Any] | None = None
@@ -140,6 +145,11 @@ class AnswerParts:
         """Put another part in place of one that was added: what it holds is only known now."""
         self._parts[at] = part
 
+    @property
+    def content(self) -> str:
+        """The text that has come."""
+        return "".join([part.text for part in self._parts if type(part) is _Piecewise and part.kind == "text"])
+
     def ours(self, data: Mapping[str, Any]) -> ProviderData:
         """Return data as what goes back to this service alone."""
         return ProviderData(scope=self._scope, origin=self._origin, data=data)
@@ -153,6 +163,7 @@ class AnswerParts:
         self,
         raw_finish: str | None,
         *,
+        finish: str | None = None,
         words: Mapping[str, str] | None = None,
         usage: Usage | None = None,
         model: str | None = None,
@@ -165,18 +176,20 @@ class AnswerParts:
 
         Args:
             raw_finish: The service's word for why the answer ends; None if it said none.
+            finish: Our word, where the service's does not decide.
             words: What its words mean in ours; one that is not there stays as it is.
             data: What goes back with the whole message.
         """
-        if raw_finish is None:
+        is_unclear = raw_finish is None and finish is None
+        if is_unclear:
             self.warn("the answer ended without a finish reason; it may be incomplete")
-        finish = (words or {}).get(raw_finish or "", raw_finish)
+        finish = finish or (words or {}).get(raw_finish or "", raw_finish)
         calls = [at for at, part in enumerate(self._parts) if type(part) is ToolCall or self._grows(at, "call")]
         if finish not in _STRONGER and calls:
             finish = "tool_calls"
         elif finish not in _STRONGER and self._has("refusal") and not self._has("text"):
             finish = "refusal"
-        is_cut = finish == "length" or raw_finish is None
+        is_cut = finish == "length" or is_unclear
         parts = [self._made(part, is_cut and [at] == calls[-1:]) for at, part in enumerate(self._parts)]
         for at in calls:
             if self._grows(at, "call"):
@@ -196,15 +209,17 @@ class AnswerParts:
 
     def _grow(self, kind: str, piece: str, data: Mapping[str, Any] | None) -> int:
         """Add to the last part, if it is of that kind and grows, else to a new one; return its index."""
-        part = self._parts[-1] if self._parts else None
+        at = self._at.get(kind, -1) if self._joined else len(self._parts) - 1
+        part = self._parts[at] if at >= 0 else None
         if type(part) is not _Piecewise or part.kind != kind or self._is_closed:
             part = _Piecewise(kind)
+            at = self._at[kind] = len(self._parts)
             self._parts.append(part)
             self._is_closed = False
         part.pieces.append(piece)
-        if data:
-            part.data = {**part.data, **data}
-        return len(self._parts) - 1
+        if data is not None and part.data != data:
+            part.data = {**(part.data or {}), **data}
+        return at
 
     def _grows(self, at: int, kind: str) -> bool:
         part = self._parts[at]
@@ -218,14 +233,14 @@ class AnswerParts:
             return part  # type: ignore[return-value]  # what does not grow
         match part.kind:
             case "text":
-                ours = self.ours(part.data) if part.data else None
+                ours = None if part.data is None else self.ours(part.data)
                 return TextPart(text=part.text, citations=part.citations, provider_data=ours)
             case "refusal":
                 return RefusalPart(text=part.text, provider_data=self.ours({}))
             case "reasoning":
-                ours = self.ours(part.data) if part.data else None
+                ours = None if part.data is None else self.ours(part.data)
                 return ReasoningPart(text=part.text, redacted=not part.text, provider_data=ours)
-        known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self.ours(part.data)}
+        known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self.ours(part.data or {})}
         call = ToolCall.from_text(part.name, part.text, **known)
         # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
         if is_cut and (call.arguments is None or not part.text.strip()):
