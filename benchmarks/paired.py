@@ -209,7 +209,11 @@ async def growth(kind, server):
 async def in_memory():
     """CPU µs of a turn whose model is a script: without a network, and with one tool, or none, or streamed."""
     from flexchat import FlexChat, tool
-    from flexchat_testing import ScriptedProvider, calls, says
+
+    try:
+        from flexchat_testing import ScriptedProvider, calls, says
+    except ImportError:  # a checkout from before it was a package of its own
+        from flexchat.testing import ScriptedProvider, calls, says
 
     def chat(*replies):
         config = {
@@ -262,9 +266,11 @@ def measure(what, tree, server):
     """Run a scenario in a process that imports a checkout; return what it says, and the process's own times."""
     folders = [tree / "core" / "src", *tree.glob("flexchat-*/src"), *tree.glob("plugins/*/src")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders)), "PYTHONHASHSEED": "0"}
+    own = tree / ".venv" / "bin" / "python"
+    python = str(own) if own.exists() else sys.executable  # the plugins it finds are those of its environment
     began = time.perf_counter()
     child = subprocess.Popen(
-        [sys.executable, __file__, "--work", what, "--server", server], env=env, stdout=subprocess.PIPE, text=True
+        [python, __file__, "--work", what, "--server", server], env=env, stdout=subprocess.PIPE, text=True
     )
     said = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
