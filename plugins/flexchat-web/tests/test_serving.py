@@ -149,7 +149,7 @@ async def test_a_watched_file_is_reloaded_when_it_changes(new_app, config_file, 
         with caplog.at_level(logging.WARNING, "flexchat_web.serving"):
             config_file.write_text("broken [")
             await until(lambda: serving.config_problems)
-        assert "old one goes on serving" in caplog.text
+        assert "old one stays in use" in caplog.text
         assert await answer_of(serving) == "watched"
         config_file.unlink()
         await asyncio.sleep(0.05)

@@ -56,7 +56,7 @@ def create_app(
     if source is None:
         source = find_config()
         if source is None:
-            raise ConfigError([Problem(path="", text="there is no flexchat.toml here; name a configuration's file")])
+            raise ConfigError([Problem(path="", text="there is no flexchat.toml here; name a configuration file")])
     if isinstance(source, str):
         source = Path(source)
     return WebApp(Serving(source, plugins or installed_plugins(), settings or Settings()), watch=watch)
@@ -175,7 +175,7 @@ class WebApp:
         if operation.edits and not settings.edit:
             raise ApiError(
                 403,
-                "the configuration cannot be changed through this server; flexchat serve --edit lets it",
+                "the configuration cannot be changed through this server; flexchat serve --edit allows it",
                 kind="edit",
             )
         headers = headers_of(scope)
@@ -200,7 +200,7 @@ class WebApp:
 
     async def _page(self, path: str, scope: Scope, receive: Any, send: Send) -> None:
         if scope["method"] not in ("GET", "HEAD"):
-            raise ApiError(405, "this path can only be read", headers={"allow": "GET, HEAD"})
+            raise ApiError(405, "this path is read-only", headers={"allow": "GET, HEAD"})
         name = "index.html" if path == "/" else path.removeprefix("/static/")
         if name == "plugins.js":
             await self._tell_pages(send, head_only=scope["method"] == "HEAD")
@@ -263,7 +263,7 @@ class Routes:
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             allow = self.methods(path)
-            raise ApiError(405, f"{method[:20]} is not possible here, only {allow}", headers={"allow": allow})
+            raise ApiError(405, f"{method[:20]} is not allowed here, only {allow}", headers={"allow": allow})
         return route, parameters
 
     def methods(self, path: str) -> str:
@@ -295,7 +295,7 @@ def _regex(path: str) -> str:
 def _last_event_id(headers: Mapping[str, str]) -> int:
     given = headers.get("last-event-id", "").strip() or "0"
     if not (given.isascii() and given.isdigit() and len(given) < 16):
-        raise ApiError(400, "the header Last-Event-ID is the id of an event of this turn: a number")
+        raise ApiError(400, "the Last-Event-ID header must be the id of an event of this turn: a number")
     return int(given)
 
 

@@ -107,7 +107,7 @@ class Bodies:
         flaws = _flaws(_engine(json.dumps(self.schema)), data)
         if flaws:
             said = self.refusal(data) if self.refusal is not None else None
-            raise ApiError(400, said or _summary("the body does not fit", flaws), flaws=flaws)
+            raise ApiError(400, said or _summary("the body does not match the schema", flaws), flaws=flaws)
         return data
 
 
@@ -153,7 +153,7 @@ class Checker:
         for name in given:
             if name not in known:
                 listed = f"known: {', '.join(known)}" if known else "there are none"
-                flaws.append(Problem(path=name[:80], text=f"unknown parameter of the query ({listed})"))
+                flaws.append(Problem(path=name[:80], text=f"unknown query parameter ({listed})"))
             elif len(given[name]) > 1:
                 flaws.append(Problem(path=name, text="given more than once"))
         values: dict[str, Any] = {}
@@ -165,7 +165,7 @@ class Checker:
             elif "default" in schema:
                 values[name] = schema["default"]
         if flaws:
-            raise ApiError(400, _summary("the query does not fit", flaws), flaws=flaws[:MAX_PROBLEMS])
+            raise ApiError(400, _summary("the query does not match the schema", flaws), flaws=flaws[:MAX_PROBLEMS])
         return values
 
 
@@ -210,12 +210,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Refused(f"the key {twice[:80]!r} is written twice in one object")
+        raise _Refused(f"the key {twice[:80]!r} occurs twice in one object")
     return found
 
 
 def _not_finite(name: str) -> Any:
-    raise _Refused(f"{name} is no number in JSON")
+    raise _Refused(f"{name} is not a JSON number")
 
 
 def _integer(digits: str) -> int:
@@ -296,9 +296,9 @@ def _flaws(engine: SchemaEngine, data: Any) -> list[Problem]:
     try:
         errors = engine.errors(data)
     except TooMuchWorkError:
-        return [Problem(path="", text="there are too many values to be checked; send fewer at once")]
+        return [Problem(path="", text="there are too many values to check; send fewer at once")]
     except (RecursionError, ArithmeticError):
-        return [Problem(path="", text="it cannot be checked: nested too deeply, or a number too large")]
+        return [Problem(path="", text="it cannot be checked: it is nested too deeply, or a number is too large")]
     return [
         Problem(path=label(error.absolute_path) if error.absolute_path else "", text=_said(error))
         for error in errors[:MAX_PROBLEMS]

@@ -115,9 +115,9 @@ class Guard:
         if name not in (LOOPBACK if hosts is None else tuple(host.strip("[]").lower() for host in hosts)):
             raise ApiError(
                 421,
-                f"this server does not answer to the name {name!r}; flexchat serve --allow-host NAME lets it"
+                f"this server does not answer to the name {name!r}; flexchat serve --allow-host NAME allows it"
                 if name
-                else "the header Host is missing or is no name",
+                else "the Host header is missing or is not a name",
                 kind="host",
             )
 
@@ -130,7 +130,7 @@ class Guard:
             if not _same_origin(origin, headers.get("host", "")):
                 raise ApiError(
                     403,
-                    "pages of other sites may not call this server; flexchat serve --allow-origin URL lets one",
+                    "pages of other sites may not call this server; flexchat serve --allow-origin URL allows one",
                     kind="origin",
                 )
             return False
@@ -181,7 +181,7 @@ def incident(error: Exception, mask: Callable[[str], str]) -> ApiError:
     number = secrets.token_hex(4)
     log.error("incident %s: %s", number, mask("".join(traceback.format_exception(error)).rstrip()))
     return ApiError(
-        500, f"something went wrong in the server; its log tells more under incident {number}", kind="incident"
+        500, f"something went wrong in the server; its log has the details under incident {number}", kind="incident"
     )
 
 
@@ -214,9 +214,12 @@ def _same_origin(origin: str, host: str) -> bool:
 
 def _refused(given: str) -> ApiError:
     if not given:
-        said, challenge = "this server asks for a token: send the header Authorization: Bearer TOKEN", "Bearer"
+        said, challenge = "this server requires a token: send the header Authorization: Bearer TOKEN", "Bearer"
     else:
-        said, challenge = "this token is not one of the server's: ask who runs it", 'Bearer error="invalid_token"'
+        said, challenge = (
+            "the server does not accept this token: ask whoever runs the server",
+            'Bearer error="invalid_token"',
+        )
     return ApiError(401, said, kind="token", headers={"www-authenticate": challenge})
 
 

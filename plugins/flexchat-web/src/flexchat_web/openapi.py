@@ -53,11 +53,11 @@ OPENAI_ERROR: dict[str, Any] = {
 }
 TAGS = {
     "chat": "Ask the six phases.",
-    "conversations": "What was said, where it is kept.",
-    "tools": "The tools, and models tried with them.",
+    "conversations": "Kept conversations.",
+    "tools": "The tools, and testing models with them.",
     "validation": "Which models really call tools.",
     "configuration": "The configuration's file.",
-    "openai": "OpenAI's own API in front of the six phases.",
+    "openai": "OpenAI's API for this configuration.",
     "server": "The server itself.",
 }
 

@@ -33,7 +33,7 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, (frozenset, set)):
         return sorted(value)
-    raise TypeError(f"{type(value).__name__} is no JSON data")
+    raise TypeError(f"{type(value).__name__} is not JSON data")
 
 
 def _finite(data: Any) -> Any:

@@ -272,13 +272,13 @@ class Serving:
             except ConfigError as error:
                 count = "1 problem" if len(error.problems) == 1 else f"{len(error.problems)} problems"
                 first = self.mask(str(error.problems[0]))
-                log.warning("the changed configuration has %s, the old one goes on serving: %s", count, first)
+                log.warning("the changed configuration has %s, so the old one stays in use: %s", count, first)
             except Exception as error:  # noqa: BLE001  a plugin may raise anything, and the next change is watched for
                 self._seen = seen
                 problem = self.mask(error_name(error))
-                log.error("the changed configuration cannot be used, the old one goes on serving: %s", problem)
+                log.error("the changed configuration cannot be used, so the old one stays in use: %s", problem)
             else:
-                log.warning("the changed configuration serves")
+                log.warning("the changed configuration is in use")
 
     async def aclose(self) -> None:
         """Close everything, also what is still lent."""

@@ -191,7 +191,7 @@ async def test_variables_are_a_field_of_the_body(asking, told):
     found = await client.chat.completions.create(model="flexchat", messages=ROME, extra_body=more)
     assert (told.model.requests[0].messages[0].content, found.flexchat["warnings"]) == ("Serve Ada.", [])
     named = await client.chat.completions.create(model="robot/r1", messages=ROME, extra_body=more)
-    assert "variables are not used" in named.flexchat["warnings"][0]
+    assert "variables are ignored" in named.flexchat["warnings"][0]
     with pytest.raises(openai.BadRequestError, match="'topic' is FlexChat's own variable"):
         await client.chat.completions.create(model="flexchat", messages=ROME, extra_body={"variables": {"topic": "x"}})
 

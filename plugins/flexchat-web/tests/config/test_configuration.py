@@ -155,7 +155,7 @@ async def test_the_environment_is_used_only_where_the_file_uses_it(api, file, ol
     """Flowise and LiteLLM: a posted ${KEY} was sent to a posted address."""
     answer = await put(api, TOML.replace(SECRET, "********").replace(old, new))
     assert answer.status_code == 422
-    assert "--allow-env" in answer.text or "write it again" in answer.text
+    assert "--allow-env" in answer.text or "enter it again" in answer.text
     assert "env-secret-value" not in answer.text
     assert file.read_text() == TOML
 
@@ -432,7 +432,7 @@ async def test_what_serves_in_memory_gives_no_right_to_the_environment(api):
     for name in ("SOME_KEY", "NO_SUCH_KEY"):
         answer = await api.post("/api/config/validate", json={"text": text.replace("SOME_KEY", name)})
         assert answer.status_code == 400
-        assert f"{name} of the environment may not be used here" in answer.text
+        assert f"{name} from the environment may not be used here" in answer.text
 
 
 async def test_a_file_that_is_broken_by_hand_meanwhile_is_shown_and_exported_without_its_secrets(api, file):

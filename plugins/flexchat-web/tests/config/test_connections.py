@@ -150,7 +150,7 @@ async def test_models_are_listed_under_both_names(client, service):
     [
         ("postgresql://u@127.0.0.1:9/db", "PGPASSWORD of the environment would be sent there"),
         ("host=127.0.0.1 port=9 user=u", "PGPASSWORD of the environment would be sent there"),
-        ("postgresql://u@127.0.0.1:9/db?passfile=/home/me/.pgpass", "a file's place cannot be added"),
+        ("postgresql://u@127.0.0.1:9/db?passfile=/home/me/.pgpass", "file paths cannot be added"),
     ],
 )
 async def test_a_posted_database_is_not_sent_the_environments_password(client, monkeypatch, dsn, said):

@@ -31,7 +31,7 @@ from .shapes import (
     taken,
 )
 
-NOT_KEPT = "no conversations are kept; a table [conversations] in the configuration keeps them"
+NOT_KEPT = "conversations are not kept; add a [conversations] table to the configuration to keep them"
 
 # What some system does not take in a file's name, control characters, and what turns the direction of writing.
 _NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
@@ -190,7 +190,7 @@ OPERATIONS = (
         method="GET",
         path="/api/conversations",
         name="list_conversations",
-        summary="List conversations, the last used one first.",
+        summary="List conversations, most recently used first.",
         tag="conversations",
         handle=_list,
         query={
@@ -215,7 +215,7 @@ OPERATIONS = (
         method="PATCH",
         path="/api/conversations/{id}",
         name="rename_conversation",
-        summary="Give a conversation another title.",
+        summary="Rename a conversation.",
         tag="conversations",
         handle=_rename,
         body=taken({"title": {"type": "string", "pattern": "\\S", "maxLength": 200}}),
@@ -236,7 +236,7 @@ OPERATIONS = (
         method="GET",
         path="/api/conversations/{id}/export",
         name="export_conversation",
-        summary="Return a conversation as a file.",
+        summary="Export a conversation as a file.",
         tag="conversations",
         handle=_export,
         query={"format": {"type": "string", "enum": ["markdown", "json"], "default": "markdown"}},

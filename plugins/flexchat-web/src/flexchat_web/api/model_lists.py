@@ -63,7 +63,7 @@ def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
         return next(iter(services)), named
     start = named.replace(":", "/").partition("/")[0]
     raise UnknownNameError(
-        f"no service of the configuration is meant by the model '{named[:200]}'{did_you_mean(start, services)}; write "
+        f"the model '{named[:200]}' names no LLM of the configuration{did_you_mean(start, services)}; write "
         f"LLM/MODEL (services: {', '.join(services) or 'none'})"
     )
 

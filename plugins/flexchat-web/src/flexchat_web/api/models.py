@@ -65,7 +65,7 @@ def operations(facts: Sequence[ModelFact]) -> tuple[Operation, ...]:
             method="GET",
             path="/api/models/list",
             name="list_models",
-            summary="List the models of all LLMs, and those that the configuration names; a minute old at most.",
+            summary="List the models of all LLMs and those named in the configuration; cached for up to a minute.",
             tag="tools",
             handle=_list,
             query={"refresh": {"type": "boolean", "default": False}},

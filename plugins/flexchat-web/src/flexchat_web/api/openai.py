@@ -85,14 +85,16 @@ async def _asked(call: Call) -> AsyncIterator[Asked]:
         "response_format": None if form is None or form["type"] == "text" else form,
         "variables": body.get("variables"),
     }
-    warnings = [f"{name} is not used by this server" for name in _UNREAD if body.get(name)]
+    warnings = [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
     async with call.serving.chat() as chat:
         if body["model"] == PHASES:
             given = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
-            warnings += [f"{name} is not used: the rule that answers decides; name a model to set it" for name in given]
+            warnings += [
+                f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in given
+            ]
         else:
             if body.get("variables"):
-                warnings.append("variables are not used: a model that is named is asked without a prompt of the rules")
+                warnings.append("variables are ignored: when you name a model, no rule's prompt is used")
             chat = chat.with_rule(_rule(call.serving, chat, body))
         yield Asked(chat=chat, request=request, warnings=tuple(warnings))
 
@@ -153,7 +155,7 @@ def _refusal(body: Any) -> str | None:
     if given.get("n") not in (None, 1):
         return "n: this server gives one answer; leave n out"
     if given.get("logprobs"):
-        return "logprobs: this server tells no probabilities; leave logprobs out"
+        return "logprobs: this server does not return probabilities; leave logprobs out"
     return unread_part(given.get("messages"))
 
 
@@ -243,7 +245,7 @@ OPERATIONS = (
         method="POST",
         path="/v1/chat/completions",
         name="create_chat_completion",
-        summary="Answer as OpenAI's API does. Tools run on the server.",
+        summary="Create a chat completion, as OpenAI's API does. Tools run on the server.",
         tag="openai",
         handle=_complete,
         body=_COMPLETIONS,
@@ -270,7 +272,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/models",
         name="list_openai_models",
-        summary="List what may be asked: flexchat (the six phases), and the models that the configuration names.",
+        summary="List the available models: flexchat (the six phases) and those named in the configuration.",
         tag="openai",
         handle=_models,
         answers={200: record({"object": TEXT, "data": listed(_MODEL)})},
@@ -280,7 +282,7 @@ OPERATIONS = (
         method="GET",
         path="/v1/models/{id:path}",
         name="show_openai_model",
-        summary="Return one of them.",
+        summary="Return one model.",
         tag="openai",
         handle=_show_model,
         answers={200: _MODEL},

@@ -11,11 +11,11 @@ from .shapes import TEXT, taken
 async def _sign_in(call: Call) -> Reply:
     given, tokens = call.body["token"].strip(), call.serving.settings.tokens
     if not tokens:
-        raise ApiError(404, "this server asks for no token", kind="no-tokens")
+        raise ApiError(404, "this server does not require a token", kind="no-tokens")
     if tenant_of(given, tokens) is None:
         raise ApiError(
             401,
-            "this token is not one of the server's: look for a missing sign, or ask who runs the server",
+            "the server does not accept this token: check that it is complete, or ask whoever runs the server",
             kind="token",
             headers={"www-authenticate": 'Bearer error="invalid_token"'},
         )
@@ -31,7 +31,7 @@ OPERATIONS = (
         method="POST",
         path="/api/session",
         name="sign_in",
-        summary="Keep a token in the browser's cookie.",
+        summary="Store a token in a browser cookie.",
         tag="server",
         handle=_sign_in,
         body=taken({"token": {**TEXT, "maxLength": 1000}}),
@@ -43,7 +43,7 @@ OPERATIONS = (
         method="DELETE",
         path="/api/session",
         name="sign_out",
-        summary="Forget the token in the browser's cookie.",
+        summary="Delete the token's browser cookie.",
         tag="server",
         handle=_sign_out,
         answers={204: None},

@@ -15,7 +15,7 @@ SWITCH: Schema = {"type": "boolean"}
 TABLE: Schema = {"type": "object"}
 VARIABLES: Schema = {
     "type": ["object", "null"],
-    "description": "What prompts show as {{name}}, beside the profile's fields; before the configuration's variables.",
+    "description": "Values for {{name}} in prompts, besides the profile's fields; they override the configuration's.",
 }
 TEXTS: Schema = {"type": "array", "items": TEXT}
 

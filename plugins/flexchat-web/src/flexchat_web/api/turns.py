@@ -109,7 +109,9 @@ class Turns:
         turn = self._turns.get(id)
         if turn is None or turn.tenant != tenant:
             raise ApiError(
-                404, "no such turn runs here; a kept conversation has those that have ended", kind="unknown-turn"
+                404,
+                "no such turn is running here; finished turns are in their conversation, if it is kept",
+                kind="unknown-turn",
             )
         return turn
 
@@ -235,7 +237,7 @@ OPERATIONS = (
         method="GET",
         path="/chat/api/turns/{id}/events",
         name="join_turn",
-        summary="Listen to a turn: all its events, or those after Last-Event-ID.",
+        summary="Follow a turn: all its events, or those after Last-Event-ID.",
         tag="chat",
         handle=_join,
         answers={200: None, 204: None},
@@ -247,7 +249,7 @@ OPERATIONS = (
         method="POST",
         path="/chat/api/turns/{id}/stop",
         name="stop_turn",
-        summary="Stop a turn; the answer has what there is of it, which is kept.",
+        summary="Stop a turn, and return what there is of it, which is kept.",
         tag="chat",
         handle=_stop,
         answers={200: record({"turn": TURN})},

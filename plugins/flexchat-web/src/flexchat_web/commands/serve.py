@@ -41,22 +41,26 @@ class ListenError(ServeError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what serve takes."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1: this machine only)")
-    parser.add_argument("--port", type=int, default=8000, help="port, 8000; 0 takes any free one")
-    parser.add_argument("--reload", action="store_true", help="read the configuration again when its file changes")
+    parser.add_argument("--port", type=int, default=8000, help="port (default 8000); 0 takes any free one")
+    parser.add_argument("--reload", action="store_true", help="reload the configuration when its file changes")
     parser.add_argument(
         "--token-file",
         metavar="FILE",
-        help="who may use the server: a line TENANT TOKEN each; or one token in the variable FLEXCHAT_TOKEN",
+        help="who may use the server: one line TENANT TOKEN each; or set a single token in the variable FLEXCHAT_TOKEN",
     )
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="answer to this host name, too; repeatable"
+        "--allow-host", metavar="NAME", action="append", default=[], help="also answer to this host name; repeatable"
     )
     parser.add_argument(
-        "--allow-origin", metavar="URL", action="append", default=[], help="let pages of this site call; repeatable"
+        "--allow-origin",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="allow calls from pages of this site; repeatable",
     )
     edit = parser.add_mutually_exclusive_group()
-    edit.add_argument("--read-only", action="store_true", help="the configuration cannot be changed")
-    edit.add_argument("--edit", action="store_true", help="it can be, also by those who are not on this machine")
+    edit.add_argument("--read-only", action="store_true", help="do not let anyone change the configuration")
+    edit.add_argument("--edit", action="store_true", help="let users on other machines change the configuration, too")
     parser.add_argument(
         "--allow-env",
         metavar="NAME",
@@ -69,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=float,
         default=60.0,
-        help="how long an answer goes on when its reader's connection is lost, 60; 0: it ends with it",
+        help="how long an answer continues after its reader's connection is lost (default 60; 0: it ends with it)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
 
@@ -91,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         name = "none, the demo's" if isinstance(source, dict) else str(source.path)
         if isinstance(source, dict):
             args.terminal.say(
-                "no config found: the rehearsal model answers; flexchat init openai writes a config", "dim"
+                "no config found, so the rehearsal model answers; flexchat init openai writes a config", "dim"
             )
             source = {**source, "conversations": {"provider": "sqlite"}}
         app = create_app(source, plugins=plugins, settings=settings, watch=args.reload)
@@ -177,19 +181,19 @@ def _read_tokens(file: Path, terminal: Any) -> dict[str, str]:
         if not words or words[0].startswith("#"):
             continue
         if len(words) != 2:
-            raise ServeError(f"{file}:{number}: a line is TENANT TOKEN, with a space between")
+            raise ServeError(f"{file}:{number}: a line is TENANT TOKEN, separated by a space")
         token = _usable(words[1], f"{file}:{number}")
         if token in tokens:
-            raise ServeError(f"{file}:{number}: this token stands in the file already")
+            raise ServeError(f"{file}:{number}: this token is already in the file")
         tokens[token] = words[0]
     if not tokens:
-        raise ServeError(f"--token-file {file}: there is no token in it; a line is TENANT TOKEN")
+        raise ServeError(f"--token-file {file}: it contains no token; a line is TENANT TOKEN")
     return tokens
 
 
 def _usable(token: str, place: str) -> str:
     if len(token) < SHORTEST_TOKEN or not (token.isascii() and token.isprintable()) or " " in token:
-        raise ServeError(f"{place}: a token has {SHORTEST_TOKEN} ASCII characters or more, and no space")
+        raise ServeError(f"{place}: a token has at least {SHORTEST_TOKEN} ASCII characters and no spaces")
     return token
 
 
@@ -217,10 +221,12 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ListenError(
-                f"port {port} is in use, maybe by another flexchat serve: --port 0 takes any free one"
+                f"port {port} is in use, perhaps by another flexchat serve: --port 0 takes any free one"
             ) from None
         if error.errno == errno.EACCES:
-            raise ListenError(f"port {port} may not be used by you: take one from 1024, --port 8000") from None
+            raise ListenError(
+                f"port {port} is reserved for privileged users: choose one from 1024 up, such as --port 8000"
+            ) from None
         raise ListenError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
     return listening
 

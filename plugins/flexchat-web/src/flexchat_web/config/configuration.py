@@ -168,7 +168,7 @@ async def replace(call: Call) -> Reply:
     if path is None:
         raise ApiError(
             409,
-            "what serves now is in no file, so it cannot be saved: flexchat init writes one",
+            "the current configuration does not come from a file, so it cannot be saved: flexchat init writes one",
             kind="no-file",
         )
     if file.version != call.body["version"]:
@@ -198,14 +198,14 @@ async def reload(call: Call) -> Reply:
         if call.body:
             tables = await asyncio.to_thread(_usable, call, call.body)
             await asyncio.shield(serving.reload(tables))
-            message = "the configuration serves until the server ends or reloads; it is in no file"
+            message = "the configuration is used until the server stops or reloads; it is not saved"
         else:
             await asyncio.shield(serving.reload())
-            message = "the configuration was read again"
+            message = "the configuration was reloaded"
     except ConfigError as error:
         flaws = _masked(serving, error.problems)
         raise ApiError(
-            400, f"{_count(flaws)}; the old one goes on serving", flaws=flaws, kind="config", success=False
+            400, f"{_count(flaws)}; the old one stays in use", flaws=flaws, kind="config", success=False
         ) from None
     return Json({"success": True, "message": message, "status": await _status(serving)})
 
@@ -363,7 +363,7 @@ OPERATIONS = (
         method="GET",
         path="/api/config",
         name="getConfig",
-        summary="The configuration's text, secrets masked.",
+        summary="Return the configuration's text, with secrets masked.",
         tag="configuration",
         handle=show,
         answers={
@@ -375,7 +375,7 @@ OPERATIONS = (
                     "config": TABLES,
                     "version": TEXT,
                     "editable": {"type": "boolean"},
-                    "in_force": {"type": "boolean", "description": "Whether this is what serves now."},
+                    "in_force": {"type": "boolean", "description": "Whether this is the configuration in use."},
                     "problems": FLAWS,
                     "notes": FLAWS,
                 }
@@ -393,7 +393,7 @@ OPERATIONS = (
         method="GET",
         path="/api/config/schema",
         name="getConfigSchema",
-        summary="The JSON Schema of a configuration, with the parts of the installed plugins.",
+        summary="Return the JSON Schema of a configuration, including the installed plugins' parts.",
         tag="configuration",
         handle=schema,
         answers={200: {"type": "object"}},
@@ -402,7 +402,7 @@ OPERATIONS = (
         method="POST",
         path="/api/config/validate",
         name="validateConfig",
-        summary="Whether a configuration could be put in force: everything that is wrong with it, with lines.",
+        summary="Check whether a configuration could be used: everything that is wrong with it, with lines.",
         tag="configuration",
         handle=validate,
         body={
@@ -420,7 +420,7 @@ OPERATIONS = (
         method="POST",
         path="/api/config/edit",
         name="editConfigText",
-        summary="A text with changes at some places; comments and order stay. Writes nothing.",
+        summary="Return a text with some values changed; comments and order stay. Writes nothing.",
         tag="configuration",
         handle=change,
         body={
@@ -447,7 +447,7 @@ OPERATIONS = (
         method="POST",
         path="/api/config/diff",
         name="diffConfig",
-        summary="How a text differs from the file, and which secrets it writes anew.",
+        summary="Show how a text differs from the file, and which secrets it replaces.",
         tag="configuration",
         handle=diff,
         body={**an_object({"text": TEXT}), "examples": [{"text": _EXAMPLE}]},
@@ -459,7 +459,7 @@ OPERATIONS = (
         method="PUT",
         path="/api/config",
         name="putConfig",
-        summary="Save a text and put it in force, or neither. Turns under way end on the old one.",
+        summary="Save a text and start using it, or do neither. Turns in progress finish on the old one.",
         tag="configuration",
         handle=replace,
         body=an_object({"text": TEXT, "version": TEXT}),
@@ -471,7 +471,7 @@ OPERATIONS = (
         method="POST",
         path="/api/config/reload",
         name="reloadConfig",
-        summary="Read the file again; or, with a configuration as the body, serve that one, in memory only.",
+        summary="Reload the file; or, with a configuration as the body, use that one, in memory only.",
         tag="configuration",
         handle=reload,
         body={"type": "object", "examples": [{}]},
@@ -483,7 +483,7 @@ OPERATIONS = (
         method="GET",
         path="/api/config/export",
         name="exportConfig",
-        summary="The configuration as a file, secrets masked.",
+        summary="Export the configuration as a file, with secrets masked.",
         tag="configuration",
         handle=export,
         query={"format": {"type": "string", "enum": ["toml", "json"]}},

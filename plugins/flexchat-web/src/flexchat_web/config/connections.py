@@ -109,7 +109,7 @@ async def _tested(call: Call) -> dict[str, Any]:
     if "name" in body:
         return await _tested_by_name(call, body["name"])
     if not call.may_edit:
-        raise ApiError(403, "only connections of the configuration can be tested through this server", kind="edit")
+        raise ApiError(403, "this server only tests connections that are in the configuration", kind="edit")
     opened = _opened(call, body["type"], body["provider"], body.get("config", {}))
     if body["type"] == "llm":
         count = len(await _models_of(opened))
@@ -128,7 +128,7 @@ async def _tested_by_name(call: Call, name: str) -> dict[str, Any]:
             return {"success": True, "message": f"connected: {_counted(count, 'collection')}", "collections": count}
         if name not in chat.config.llms:
             known = ", ".join([*chat.config.llms, *chat.stores])
-            raise ApiError(404, f"no service of the configuration is called {name[:80]!r} (there is {known})")
+            raise ApiError(404, f"the configuration has no LLM or store called {name[:80]!r} (there is {known})")
         answer = (await chat.list_models())[name]
     if isinstance(answer, FlexChatError):
         raise answer
@@ -219,7 +219,7 @@ def _counted(count: int, what: str) -> str:
 
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
-_CONFIG = {"type": "object", "description": "The settings of the entry, as the configuration has them."}
+_CONFIG = {"type": "object", "description": "The entry's settings, as in the configuration."}
 _ROBOT = {"provider": "rehearsal", "config": {}}
 _LISTED = {
     "type": "array",
@@ -252,7 +252,7 @@ OPERATIONS = (
         method="GET",
         path="/api/connections/providers",
         name="listProviders",
-        summary="The kinds of LLM and document store that are installed.",
+        summary="List the installed kinds of LLM and document store.",
         tag="configuration",
         handle=providers,
         answers={200: an_object({"llm": _LISTED, "rag": _LISTED})},
@@ -261,7 +261,7 @@ OPERATIONS = (
         method="GET",
         path="/api/connections/providers/{name}/schema",
         name="getProviderSchema",
-        summary="The JSON Schema of a kind's settings.",
+        summary="Return the JSON Schema of a kind's settings.",
         tag="configuration",
         handle=provider_schema,
         query={"type": {"type": "string", "enum": ["llm", "rag"], "default": "llm"}},
@@ -271,7 +271,7 @@ OPERATIONS = (
         method="POST",
         path="/api/connections/test",
         name="testConnection",
-        summary="Ask a service for its models or collections: one of the configuration, or one described here.",
+        summary="List the models or collections of an LLM or store, from the configuration or described in the body.",
         tag="configuration",
         handle=test,
         body={
@@ -288,7 +288,7 @@ OPERATIONS = (
         method="POST",
         path="/api/connections/providers/{name}/models",
         name="listProviderModels",
-        summary="The models of a service that is described here.",
+        summary="List the models of an LLM described in the body.",
         tag="configuration",
         handle=provider_models,
         body=an_object({}, {"config": _CONFIG}),

@@ -97,17 +97,17 @@ def _apply(data: Any, place: KeyPath, change: Mapping[str, Any], where: str) -> 
         items = _listed(data, place, where)
         before = change.get("before", len(items))
         if not 0 <= before <= len(items):
-            raise ApiError(422, f"{where}: the list has {len(items)} items, so there is no place {before}")
+            raise ApiError(422, f"{where}: the list has {len(items)} items, so there is no item {before}")
         items.insert(before, copy.deepcopy(change["insert"]))
         return
     container, key = _container(data, place, where), place[-1]
     if "move_to" in change:
         if not isinstance(container, list):
-            raise _nowhere(place, where, "only an item of a list can be moved")
+            raise _nowhere(place, where, "only list items can be moved")
         _index(container, key, place, where)
         if not 0 <= change["move_to"] < len(container):
             raise ApiError(
-                422, f"{where}: the list has {len(container)} items, so there is no place {change['move_to']}"
+                422, f"{where}: the list has {len(container)} items, so there is no item {change['move_to']}"
             )
         container.insert(change["move_to"], container.pop(int(key)))
         return
@@ -145,13 +145,13 @@ def _listed(data: Any, place: KeyPath, where: str) -> Any:
         container[key] = []
     items = container[key]
     if not isinstance(items, list):
-        raise _nowhere(place, where, "this is no list")
+        raise _nowhere(place, where, "this is not a list")
     return items
 
 
 def _index(items: Any, key: Any, place: KeyPath, where: str) -> None:
     if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < len(items):
-        raise _nowhere(place, where, f"the list has {len(items)} items, from 0")
+        raise _nowhere(place, where, f"the list has {len(items)} items, counted from 0")
 
 
 def _nowhere(place: KeyPath, where: str, text: str) -> ApiError:

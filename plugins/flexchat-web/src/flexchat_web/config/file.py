@@ -96,7 +96,7 @@ def save(path: Path, text: str, *, version: str) -> None:
 def changed_meanwhile(name: str) -> ApiError:
     """Return the error for a file that is not what the client saw."""
     return ApiError(
-        409, f"{name} has been changed meanwhile: load it again and repeat your change", kind="config-version"
+        409, f"{name} has changed in the meantime: load it again and repeat your change", kind="config-version"
     )
 
 

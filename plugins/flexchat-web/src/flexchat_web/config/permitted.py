@@ -53,7 +53,7 @@ def _references(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Coll
         if asked and not _stands_there(value, place, posted.data, file):
             yield posted.problem(
                 place,
-                f"{', '.join(asked)} of the environment may not be used here: {_BY_HAND}, or start the server with "
+                f"{', '.join(asked)} from the environment may not be used here: {_BY_HAND}, or start the server with "
                 f"--allow-env {asked[0]}",
             )
 
@@ -121,7 +121,7 @@ def _paths(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]
         if isinstance(value, (dict, list)) and place[:1] != ("validation",):
             continue
         if _names_file(place) and value not in (None, at(file, place)):
-            yield posted.problem(place, f"a file's place cannot be added or changed here: {_BY_HAND}")
+            yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
 
 
 def _databases(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
@@ -135,7 +135,7 @@ def _databases(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Colle
         if place[-1] != "dsn" and not value.startswith(("postgres://", "postgresql://")):
             continue
         if _FILES_OF_LIBPQ.search(value):
-            yield posted.problem(place, f"a file's place cannot be added or changed here: {_BY_HAND}")
+            yield posted.problem(place, f"file paths cannot be added or changed here: {_BY_HAND}")
         for name in _SENT_BY_LIBPQ:
             if name in os.environ and name not in allow_env:
                 yield posted.problem(
