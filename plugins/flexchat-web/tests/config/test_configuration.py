@@ -155,7 +155,7 @@ async def test_the_environment_is_used_only_where_the_file_uses_it(api, file, ol
     """Flowise and LiteLLM: a posted ${KEY} was sent to a posted address."""
     answer = await put(api, TOML.replace(SECRET, "********").replace(old, new))
     assert answer.status_code == 422
-    assert "--allow-env" in answer.text or "enter it again" in answer.text
+    assert "--allow-env" in answer.text or "write it again" in answer.text
     assert "env-secret-value" not in answer.text
     assert file.read_text() == TOML
 

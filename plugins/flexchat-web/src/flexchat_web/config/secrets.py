@@ -129,9 +129,9 @@ def behind_masks(
         if value != MASKED:
             continue
         if place not in secrets and at(file, place) != MASKED:
-            problems.append(posted.problem(place, f"{MASKED} does not match a secret in the file: enter the value"))
+            problems.append(posted.problem(place, f"{MASKED} does not match a secret in the file: write the value"))
         elif not same_target(posted.data, file, place, secrets):
-            text = "the file's secret cannot be combined with other settings than the file has: enter it again"
+            text = "the file's secret cannot be combined with other settings than the file has: write it again"
             problems.append(posted.problem(place, text))
         else:
             values[place] = secrets.get(place, MASKED)
