@@ -275,7 +275,7 @@ REFUSALS = [
     ("bignumber(2)", "big numbers are not supported"),
     ("fraction(1, 3)", "fractions are not supported"),
     ("random()", "random numbers are not supported"),
-    ("import(2)", "no programs"),
+    ("import(2)", "not programs"),
     ("1; 2", "one expression"),
     ("1\n2", "one expression"),
     ("'a'", "text is not supported"),

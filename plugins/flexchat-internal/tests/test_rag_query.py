@@ -110,8 +110,8 @@ async def test_without_a_store_the_error_says_what_to_configure():
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({}, "query must be a text"),
-        ({"query": " "}, "query must be a text"),
+        ({}, "query must be a non-empty text"),
+        ({"query": " "}, "query must be a non-empty text"),
         *(
             ({"query": "x", "max_results": n}, "whole number from 1 to 20")
             for n in (0, 21, 1.5, True, "3", None, float("nan"))

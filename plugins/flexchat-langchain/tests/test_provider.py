@@ -306,8 +306,8 @@ async def test_a_class_without_tools_says_so():
     [
         ("no_such_package_x:Chat", "cannot be imported .*pip install no-such-package-x"),
         ("langchain_ollama:ChatOlama", "langchain_ollama has no ChatOlama"),
-        ("os:system", "is no chat model of LangChain"),
-        ("langchain_core.messages:AIMessage", "is no chat model of LangChain"),
+        ("os:system", "is not a LangChain chat model"),
+        ("langchain_core.messages:AIMessage", "is not a LangChain chat model"),
         ("langchain_core.messages", "must be a module and a class in it"),
         ("../evil:X", "must be a module and a class in it"),
         ("os:system('x')", "must be a module and a class in it"),
@@ -330,7 +330,7 @@ def test_a_misspelt_name_is_told_with_the_right_one():
         with pytest.raises(ValueError, match=words) as caught:
             LangChainProvider(LangChainConfig(class_path=path, settings=settings))
         assert "pip" not in str(caught.value)
-    with pytest.raises(ValueError, match="is no chat model"):
+    with pytest.raises(ValueError, match="is not a LangChain chat model"):
         LangChainProvider(LangChainConfig(class_path="langchain_core.language_models:BaseChatModel"))
 
 

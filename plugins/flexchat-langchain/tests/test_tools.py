@@ -471,7 +471,7 @@ def test_return_direct_is_told(caplog):
 
 
 def test_what_is_no_tool_is_refused():
-    with pytest.raises(ToolDefinitionError, match="is a BaseTool, not function"):
+    with pytest.raises(ToolDefinitionError, match="must be a BaseTool, not function"):
         flexchat_tool(lambda: None)
     with pytest.raises(ToolDefinitionError, match="Tool name 'two words' must be"):
         flexchat_tool(StructuredTool.from_function(lambda: 1, name="two words", description="x"))

@@ -163,8 +163,8 @@ async def test_a_delay_is_waited_for_and_a_timeout_ends_it(monkeypatch):
     ("table", "said"),
     [
         ({}, "needs one of mock_response"),
-        ({"mock_response": 1, "error": "x"}, "mock_response and error exclude"),
-        ({"mock_response": None, "sequence": [{"response": 1}]}, "mock_response and sequence exclude"),
+        ({"mock_response": 1, "error": "x"}, "mock_response and error are mutually exclusive"),
+        ({"mock_response": None, "sequence": [{"response": 1}]}, "mock_response and sequence are mutually exclusive"),
         ({"mock_response": 1, "delay_ms": -1}, "delay_ms must be 0 or more"),
         ({"responses": [{"when": {}, "response": 1, "error": "x"}]}, r"responses\[0\] needs either .* not both"),
         ({"sequence": [{}]}, r"sequence\[0\] needs either response or error"),

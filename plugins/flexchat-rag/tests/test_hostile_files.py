@@ -106,7 +106,7 @@ def test_entities_in_a_word_document_are_not_expanded(tmp_path):
 @pytest.mark.parametrize("content", [b"\x7fELF\x02\x01\x01\0\0", bytes(range(256)) * 40, b"text\x01\x02\x03\x04" * 50])
 def test_a_binary_file_called_text_is_refused(tmp_path, content):
     """It says so, and is not stored as nonsense."""
-    assert refused(tmp_path / "a.txt", content).startswith("is no text")
+    assert refused(tmp_path / "a.txt", content).startswith("is not text")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ async def get_current_datetime(params: Mapping[str, Any], context: ToolContext) 
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):  # the last for a folder such as "Europe"
         near = await asyncio.to_thread(_nearest_zones, name)
         hint = f"; near names: {', '.join(near)}" if near else ""
-        raise ParameterError(f"unknown timezone {name!r}: an IANA name such as Europe/Berlin is needed{hint}") from None
+        raise ParameterError(f"unknown timezone {name!r}: use an IANA name such as Europe/Berlin{hint}") from None
     now = datetime.datetime.now(zone).replace(microsecond=0)
     return {
         "iso": now.isoformat(),

@@ -15,7 +15,7 @@ def _names(reason: str, names: str) -> dict[str, str]:
 _UNITS = "units are not supported: convert with a factor"
 _RADIANS = "units are not supported: angles are in radians, 45 degrees is 45 * pi / 180"
 _MATRICES = "matrices are not supported, only lists of numbers"
-_PROGRAMS = "only arithmetic is supported, no programs"
+_PROGRAMS = "only arithmetic is supported, not programs"
 
 REASONS: Mapping[str, str] = {
     **_names(
@@ -61,5 +61,5 @@ def unknown(name: str, known: Iterable[str]) -> MathError:
         return MathError(f"'{shown}' is not available: {REASONS[name]}")
     folded = {k.casefold(): k for k in known}
     close = difflib.get_close_matches(shown.casefold(), folded, n=1)
-    hint = f"did you mean '{folded[close[0]]}'?" if close else "variables are not supported, put in the number"
+    hint = f"did you mean '{folded[close[0]]}'?" if close else "variables are not supported; put in the number"
     return MathError(f"unknown name '{shown}'", hint=hint)

@@ -34,7 +34,7 @@ def checked_name(name: str) -> str:
     """
     if not _COLLECTION.fullmatch(name):
         raise RetrievalError(
-            f"Chroma takes no collection called {name[:60]!r}: a name has 3 to 512 of a-z A-Z 0-9 . _ - and begins "
+            f"Chroma refuses the collection name {name[:60]!r}: a name has 3 to 512 of a-z A-Z 0-9 . _ - and begins "
             "and ends with a letter or digit"
         )
     return name
@@ -118,7 +118,7 @@ def prepared(document: Document, collection: Collection) -> Document:
     """Return a document as it will come back.
 
     Raises:
-        RetrievalError: Its metadata are no JSON data.
+        RetrievalError: Its metadata are not JSON data.
     """
     text, source = storable(document.text), storable(document.source) if document.source else None
     made = hashlib.sha256(f"{source or ''}\0{text}".encode()).hexdigest()
@@ -155,7 +155,7 @@ def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise RetrievalError(f"the metadata {str(name)[:60]!r} are no JSON data: {error}") from None
+            raise RetrievalError(f"the metadata {str(name)[:60]!r} are not JSON data: {error}") from None
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise RetrievalError(f"the metadata {str(name)[:60]!r}: {value} has more than 64 bits")
         if isinstance(value, str):

@@ -87,7 +87,7 @@ async def _ask(store: Retriever, query: str, collection: str | None, count: int)
 def _query(params: Mapping[str, Any]) -> str:
     query = params.get("query")
     if not isinstance(query, str) or not query.strip():
-        raise RagQueryError("query must be a text that is not empty")
+        raise RagQueryError("query must be a non-empty text")
     return query
 
 

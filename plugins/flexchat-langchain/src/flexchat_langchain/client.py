@@ -113,7 +113,7 @@ class LangChainClient:
         if max_iterations is not None and max_iterations < 1:
             raise ChatRequestError(f"max_iterations must be at least 1, got {max_iterations}")
         if not isinstance(chat_model, BaseChatModel):
-            raise TypeError(f"chat_model is a chat model of LangChain's, not {type(chat_model).__name__}")
+            raise TypeError(f"chat_model must be a LangChain chat model, not {type(chat_model).__name__}")
         self.chat_model = chat_model
         self.tools = _manager(executor)
         self.max_iterations = max_iterations or self.tools.get_max_iterations()
@@ -228,7 +228,9 @@ class LangChainClient:
             messages = repaired(convert_to_messages([*history, *new]))
         except (NotImplementedError, ValueError) as error:
             first_line = str(error).partition("\n")[0]
-            raise ChatRequestError(f"the conversation holds what is no message of LangChain's: {first_line}") from None
+            raise ChatRequestError(
+                f"the conversation contains something other than LangChain messages: {first_line}"
+            ) from None
         if self._prompt and not any(isinstance(known, SystemMessage) for known in messages):
             return [SystemMessage(content=self._prompt), *messages]
         return messages
@@ -339,7 +341,7 @@ class _Dialogue:
         request = await hooks.before_model_request(request)
         if request.model != name:
             raise RequestRefusedError(
-                f"a gate wants another model than {name}, which LangChain's clients cannot change"
+                f"a gate asked for a model other than {name}, which LangChain's clients cannot change"
             )
         if turn.sink.wants(ModelRequestStarted):
             messages, options = request.messages, request.options

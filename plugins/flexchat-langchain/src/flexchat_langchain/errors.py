@@ -111,7 +111,7 @@ _MADE: Mapping[str, _Make] = {
     "auth": lambda who, text, known: ProviderAuthError(
         f"{who}: the service refuses the key, or there is none (settings of this LLM in the config): {text}", **known
     ),
-    "rate": lambda who, text, known: ProviderRateLimitError(f"{who}: the service is asked too often: {text}", **known),
+    "rate": lambda who, text, known: ProviderRateLimitError(f"{who}: too many requests: {text}", **known),
     "quota": lambda who, text, known: ProviderRateLimitError(
         f"{who}: the budget at the service is used up: {text}", kind="quota", **known
     ),
@@ -127,7 +127,7 @@ _MADE: Mapping[str, _Make] = {
         f"{who}: the service could not be reached, or the connection broke: {text}", retryable=True, **known
     ),
     "protocol": lambda who, text, known: ProviderProtocolError(
-        f"{who}: an answer came that cannot be read (is base_url right?): {text}", **known
+        f"{who}: the answer cannot be read (is base_url right?): {text}", **known
     ),
     "request": lambda who, text, known: ProviderRequestError(f"{who}: the service refused: {text}", **known),
 }

@@ -48,7 +48,7 @@ def load_class(path: str, settings: Mapping[str, Any]) -> type[BaseChatModel]:
     if found is None:
         raise ValueError(f"class_path: {module_name} has no {name}{did_you_mean(name, dir(module))}")
     if not (isinstance(found, type) and issubclass(found, BaseChatModel)) or inspect.isabstract(found):
-        raise ValueError(f"class_path: {path} is no chat model of LangChain (no BaseChatModel)")
+        raise ValueError(f"class_path: {path} is not a LangChain chat model (not a BaseChatModel)")
     known = _keys(found)
     for key in settings.keys() - known:
         if fields := difflib.get_close_matches(key, known, n=1, cutoff=_MISSPELT):

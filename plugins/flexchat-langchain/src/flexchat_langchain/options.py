@@ -100,15 +100,15 @@ def _reasoning(model: BaseChatModel, wanted: Reasoning, warnings: list[str]) -> 
         elif field is not None:
             changes[field] = wanted.effort
         else:
-            warnings.append(f"{_name(model)} cannot be told how much to think: reasoning.effort is left out")
+            warnings.append(f"{_name(model)} has no setting for reasoning effort: reasoning.effort is left out")
     if wanted.budget_tokens is not None:
         field = _field(model, _BUDGET_FIELDS)
         if field is not None:
             changes[field] = wanted.budget_tokens
         else:
-            warnings.append(f"{_name(model)} has no budget for thoughts: reasoning.budget_tokens is left out")
+            warnings.append(f"{_name(model)} has no reasoning budget: reasoning.budget_tokens is left out")
     if wanted.summary is not None:
-        warnings.append(f"{_name(model)} cannot be asked for its thoughts: reasoning.summary is left out")
+        warnings.append(f"{_name(model)} cannot return its reasoning: reasoning.summary is left out")
     return changes
 
 
@@ -117,7 +117,7 @@ def _format(model: BaseChatModel, wanted: ResponseFormat, warnings: list[str]) -
     takes = _is(type(model), _TAKES_FORMAT) or (isinstance(profile, Mapping) and profile.get("structured_output"))
     free = wanted.type == "json_object" or wanted.schema is None
     if not takes or (free and _is(type(model), _NO_FREE_JSON)):
-        warnings.append(f"{_name(model)} cannot be told the form of an answer: response_format is left out")
+        warnings.append(f"{_name(model)} does not support structured output: response_format is left out")
         return {}
     if free:
         return {"response_format": {"type": "json_object"}}
@@ -135,7 +135,7 @@ def _bound(model: BaseChatModel, options: ChatOptions, warnings: list[str]) -> R
     if options.tool_choice == "required":
         how["tool_choice"] = tools[0]["function"]["name"] if len(tools) == len(allowed) == 1 else "any"
         if _is(type(model), _IGNORES_TOOL_CHOICE):
-            warnings.append(f"{_name(model)} cannot make a model call a tool: tool_choice 'required' is only a wish")
+            warnings.append(f"{_name(model)} cannot force a tool call: tool_choice 'required' is only a request")
     if options.parallel_tool_calls is not None:
         if "parallel_tool_calls" in inspect.signature(model.bind_tools).parameters:
             how["parallel_tool_calls"] = options.parallel_tool_calls

@@ -59,7 +59,7 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
     read = _conversation(messages)
     asked = next((i for i in range(len(read) - 1, -1, -1) if isinstance(read[i], UserMessage)), None)
     if asked is None:
-        raise ChatRequestError("among the messages is none of a user's (HumanMessage)")
+        raise ChatRequestError("the messages contain no user message (HumanMessage)")
     question = read[asked]
     assert isinstance(question, UserMessage)
     shown, repairs = repair_history((question, *read[asked + 1 :]))
@@ -76,7 +76,7 @@ def read_question(messages: Sequence[BaseMessage], options: Mapping[str, Any]) -
         choice=choice,
         parallel=options.get("parallel_tool_calls"),
         response_format=options.get("response_format"),
-        warnings=(*repairs, *(f"{name} is not used: the rule that answers decides" for name in unused)),
+        warnings=(*repairs, *(f"{name} is ignored: the rule that answers decides it" for name in unused)),
     )
 
 
@@ -106,7 +106,7 @@ def _named(choice: Any) -> Any:
 def _definition(tool: Mapping[str, Any]) -> ToolDefinition:
     function = tool.get("function")
     if not isinstance(function, Mapping):
-        raise ChatRequestError(f"a tool of type {tool.get('type')!r} is no function: only those can be bound")
+        raise ChatRequestError(f"a tool of type {tool.get('type')!r} is not a function: only functions can be bound")
     name = str(function.get("name") or "")
     definition = ToolDefinition(
         name=name,

@@ -126,7 +126,7 @@ def flexchat_tool(
         ToolDefinitionError: FlexChat cannot have it under this name, or with this schema.
     """
     if not isinstance(tool, BaseTool):
-        raise ToolDefinitionError(f"a tool of LangChain's is a BaseTool, not {type(tool).__name__}")
+        raise ToolDefinitionError(f"a LangChain tool must be a BaseTool, not {type(tool).__name__}")
     if tool.return_direct:
         log.warning("tool %s: return_direct is not kept: its result goes to the model, which answers", tool.name)
     settings = LangChainTool(tool=tool, blocks=not _has_coroutine(tool), injected=dict(injected or {}))

@@ -137,7 +137,7 @@ def check(settings: MockSettings, tool: ToolDefinition, handlers: Mapping[tuple[
         if is_given
     ]
     if len(given) > 1:
-        return f"{' and '.join(given)} exclude one another: keep one (responses may stand beside it)"
+        return f"{' and '.join(given)} are mutually exclusive: keep one (responses may be combined with it)"
     if not given and not settings.responses:
         return "a mock needs one of mock_response, responses, sequence and error"
     if settings.delay_ms < 0:
@@ -161,10 +161,12 @@ def _check_cases(cases: tuple[MockCase, ...], tool: ToolDefinition) -> str | Non
     for i, case in enumerate(cases):
         unknown = [name for name in case.when if name not in known]
         if unknown and known:
-            return f"responses[{i}].when names '{unknown[0]}', which is no parameter (parameters: {', '.join(known)})"
+            return (
+                f"responses[{i}].when names '{unknown[0]}', which is not a parameter (parameters: {', '.join(known)})"
+            )
         for j, earlier in enumerate(cases[:i]):
             if _fits(earlier.when, case.when):
-                return f"responses[{i}] is never used: responses[{j}] fits whatever it fits"
+                return f"responses[{i}] is never used: responses[{j}] matches everything it matches"
     return None
 
 

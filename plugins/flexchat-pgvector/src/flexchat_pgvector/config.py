@@ -28,7 +28,7 @@ class PostgresConfig:
     """A database of PostgreSQL, and how it is reached. Times are in seconds."""
 
     dsn: str = _key("postgresql://USER:PASSWORD@HOST:5432/DATABASE.", secret=True, validator=_address)
-    schema: str = _key("Schema of the tables; made if it is not there.", default="flexchat", validator=_schema)
+    schema: str = _key("Schema of the tables; created if missing.", default="flexchat", validator=_schema)
     pool_size: int = _key(
         "Connections at most.", default=5, validator=[attrs.validators.ge(1), attrs.validators.le(100)]
     )

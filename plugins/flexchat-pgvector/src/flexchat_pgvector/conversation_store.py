@@ -60,7 +60,7 @@ class PostgresqlConversations:
             locked = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
             row = await (await connection.execute(self._connections.sql(locked), (who, which))).fetchone()
             if row is None:
-                raise StorageError(f"conversations: '{which}' was deleted in this instant: append the turn again")
+                raise StorageError(f"conversations: '{which}' was deleted at the same moment: append the turn again")
             added = """
                 INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn, status)
                 VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""

@@ -85,13 +85,13 @@ def metadata_text(metadata: Mapping[str, Any], what: str) -> tuple[dict[str, Any
     """Return metadata as they are stored, and as JSON text.
 
     Raises:
-        RetrievalError: They are no JSON data.
+        RetrievalError: They are not JSON data.
     """
     try:
         data = _storable(dict(metadata))
         return data, json.dumps(data, allow_nan=False, ensure_ascii=False, sort_keys=True)
     except (TypeError, ValueError, RecursionError) as error:
-        raise RetrievalError(f"the metadata of {what} are no JSON data: {error}") from None
+        raise RetrievalError(f"the metadata of {what} are not JSON data: {error}") from None
 
 
 def vector_texts(vectors: Sequence[Sequence[float]], count: int, dimensions: int | None, name: str) -> list[str]:

@@ -244,7 +244,7 @@ class SqliteStore:
         except Exception as error:  # whatever an embedder raises
             if self._config.search == "vector" or not terms_of(text):
                 raise RetrievalError(
-                    f"{self._name}: no vector could be made of the question: {error_text(error)}"
+                    f"{self._name}: the question could not be embedded: {error_text(error)}"
                 ) from error
             _log.warning("%s: searched for words alone, as no vector could be made: %s", self._name, error_text(error))
             return None

@@ -70,7 +70,7 @@ def test_a_failed_file_makes_the_status_1(run):
     Path("docs/a.txt").write_bytes(b"\0\1\2")
     ran = run("rag", "add", "docs", "nowhere")
     assert ran.status == 1
-    assert "failed: docs/a.txt is no text: it holds binary data" in ran.err
+    assert "failed: docs/a.txt is not text: it holds binary data" in ran.err
     assert "failed: nowhere does not exist" in ran.err
     assert "2 added, 2 failed" in ran.out
 
@@ -107,7 +107,7 @@ def test_stopping_is_no_failure(run, tmp_path):
     started.send_signal(signal.SIGINT)
     _, err = started.communicate(timeout=30)
     assert started.returncode == 130, err
-    assert b"the same command goes on from there" in err
+    assert b"run the same command to continue" in err
     assert b"Traceback" not in err
     listed = data(run("rag", "list", "--collection", "documents", "--json"))
     assert 0 < len(listed) < 3000

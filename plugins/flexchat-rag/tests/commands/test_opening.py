@@ -18,10 +18,10 @@ model = "rehearsal"
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("rag", "delete", "--all", "--yes"), "--collection NAME is needed"),
+        (("rag", "delete", "--all", "--yes"), "--collection NAME is required"),
         (("rag", "delete", "--collection", "documents", "--yes"), "say what to delete"),
         (("rag", "delete", "--collection", "documents", "--all", "--id", "x", "--yes"), "say what to delete"),
-        (("rag", "query", "x", "--where", "{"), "--where is no JSON"),
+        (("rag", "query", "x", "--where", "{"), "--where is not JSON"),
         (("rag", "query", "x", "--where", "[]"), "--where takes a JSON object"),
         (("rag", "query", " "), "the question is empty"),
         (("rag", "query", "x", "--top-k", "0"), "--top-k is at least 1"),

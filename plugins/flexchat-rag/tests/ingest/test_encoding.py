@@ -90,10 +90,10 @@ def test_a_page_that_names_utf8_and_is_not_is_a_problem(write, read):
     [
         ('<meta charset="iso-8859-1">', "names iso-8859-1, but is UTF-8"),
         ('<?xml version="1.0" encoding="windows-1250"?>', "names windows-1250, but is UTF-8"),
-        ('<meta charset="no-such">', "names an encoding that is not known ('no-such')"),
+        ('<meta charset="no-such">', "names an unknown encoding ('no-such')"),
         (
             '<?xml version="1.0" encoding="utf-8"?><meta charset="latin1">',
-            "names two encodings, utf-8 and latin1, of which the first was obeyed",
+            "names two encodings, utf-8 and latin1, of which the first was used",
         ),
     ],
 )

@@ -97,4 +97,4 @@ def test_what_nobody_reads_is_named(write, content, said, name):
     """Whatever its own name says; with what to do, where something can be done."""
     with pytest.raises(UnreadableFileError) as caught:
         kind_of(write(name, content))
-    assert str(caught.value).startswith(f"is no text, but {said}")
+    assert str(caught.value).startswith(f"is not text but {said}")

@@ -178,7 +178,7 @@ async def test_a_file_that_cannot_be_read_keeps_what_is_stored(store):
     write_bytes("d/a.md", b"\0binary")
     report = await fill(store)
     assert counts(report) == (0, 0, 1, 0, 1)
-    assert report.failures == ["d/a.md is no text: it holds binary data"]
+    assert report.failures == ["d/a.md is not text: it holds binary data"]
     assert store.texts() == ["One.", "Two."]
 
 

@@ -45,7 +45,7 @@ def test_a_quote_that_is_never_closed_is_told(write, read):
     """Else all the rest of the file would be one field."""
     pieces, _ = read(write("a.csv", 'a,b\n1,2\n3,"open\n5,6\n7,8\n'))
     assert pieces[0].metadata == {"a": 1, "b": 2}
-    assert pieces[1] == Trouble("line 3: a quote is never closed, so that all behind it could not be read")
+    assert pieces[1] == Trouble("line 3: a quote is never closed, so nothing after it could be read")
 
 
 def test_columns_of_one_name_and_of_none_are_all_read(write, read):

@@ -23,9 +23,9 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
 def add_arguments(parser: Any) -> None:
     """Say what rag add takes."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
-    add_store_arguments(parser, f"where to; absent: that of the config, else '{DEFAULT_COLLECTION}'")
+    add_store_arguments(parser, f"collection to add to (default: the config's, else '{DEFAULT_COLLECTION}')")
     about = parser.add_argument_group("about the collection")
-    about.add_argument("--description", metavar="TEXT", help="what it is about; models choose by it")
+    about.add_argument("--description", metavar="TEXT", help="what it is about; models choose collections by this")
     about.add_argument("--match-threshold", type=float, metavar="D", help="distance below which a hit is a match")
     about.add_argument("--partial-threshold", type=float, metavar="D", help="… and below which it is a partial match")
     files = parser.add_argument_group("which files")
@@ -33,14 +33,14 @@ def add_arguments(parser: Any) -> None:
     files.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="not these; repeatable")
     files.add_argument("--follow-links", action="store_true", help="follow symbolic links in folders")
     files.add_argument("--max-file-size", default="100MB", metavar="SIZE", help="refuse larger files (100MB)")
-    files.add_argument("--encoding", metavar="NAME", help="of files that are text; absent: each is looked into")
-    files.add_argument("--prune", action="store_true", help="delete what is stored of files that are gone")
+    files.add_argument("--encoding", metavar="NAME", help="encoding of text files (default: detected for each file)")
+    files.add_argument("--prune", action="store_true", help="delete stored passages of files that no longer exist")
     fields = parser.add_argument_group("records (JSON, JSONL, CSV)")
-    fields.add_argument("--text-field", action="append", default=[], metavar="F", help="a field of text; repeatable")
+    fields.add_argument("--text-field", action="append", default=[], metavar="F", help="a field with text; repeatable")
     fields.add_argument("--text-separator", metavar="TEXT", help=r"between them; \n is a line's end (\n\n)")
     fields.add_argument("--title-field", metavar="F", help="the title (title)")
-    fields.add_argument("--source-field", metavar="F", help="where it comes from; absent: the file")
-    fields.add_argument("--id-field", metavar="F", help="its key; absent: made of source and text")
+    fields.add_argument("--source-field", metavar="F", help="the source (default: the file)")
+    fields.add_argument("--id-field", metavar="F", help="the id (default: made from source and text)")
     fields.add_argument("--metadata-field", action="append", metavar="F", help="only these as metadata; repeatable")
     cutting = parser.add_argument_group("passages")
     cutting.add_argument("--metadata", action="append", default=[], metavar="NAME=VALUE", help="for every document")
@@ -67,8 +67,8 @@ def run(args: Any) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         done = progress.report.files if progress.report else 0
         args.terminal.say(
-            f"stopped: {spoken_count(done, 'file')} {'is' if done == 1 else 'are'} done with and kept; "
-            "the same command goes on from there"
+            f"stopped: {spoken_count(done, 'file')} {'is' if done == 1 else 'are'} finished and kept; "
+            "run the same command to continue"
         )
         return INTERRUPTED
     if args.json:
@@ -88,7 +88,7 @@ def _summary(report: Any, collection: str) -> str:
     ]
     if report.noted:
         counts.append(f"{report.noted:,} with notes")
-    said = ", ".join(counts) or "no files found (--include '*.xyz' takes those of other endings)"
+    said = ", ".join(counts) or "no files found (--include '*.xyz' adds other file types)"
     return f"{collection}: {said}; {spoken_count(report.passages, 'passage')} in {spoken_seconds(report.seconds)}"
 
 
@@ -136,7 +136,7 @@ def _options(args: Any) -> Any:
     for name in ("include", "exclude", "text_field", "title_field", "source_field", "id_field", "metadata_field"):
         given = getattr(args, name)
         if given is not None and "" in ([given] if isinstance(given, str) else given):
-            args.refuse(f"--{name.replace('_', '-')} is empty: leave it out, or say which")
+            args.refuse(f"--{name.replace('_', '-')} is empty: leave it out, or give a value")
     metadata = {}
     for pair in args.metadata:
         name, equals, value = pair.partition("=")

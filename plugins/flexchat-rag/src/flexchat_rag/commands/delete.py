@@ -19,23 +19,23 @@ from .opening import (
 def add_arguments(parser: Any) -> None:
     """Say what rag delete takes."""
     add_store_arguments(parser, "from where; always needed")
-    parser.add_argument("--source", action="append", metavar="NAME", help="all of a source; repeatable")
+    parser.add_argument("--source", action="append", metavar="NAME", help="everything from this source; repeatable")
     parser.add_argument("--id", action="append", dest="ids", metavar="ID", help="one document; repeatable")
-    parser.add_argument("--where", metavar="JSON", help='all whose metadata fit: {"year": {"$lt": 2020}}')
+    parser.add_argument("--where", metavar="JSON", help='all with matching metadata: {"year": {"$lt": 2020}}')
     parser.add_argument("--all", action="store_true", help="the collection with all its documents")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(args: Any) -> int:
     """Delete what fits all that is said, after asking."""
     if args.collection is None:
-        args.refuse("--collection NAME is needed")
+        args.refuse("--collection NAME is required")
     narrowed = bool(args.source or args.ids or args.where is not None)
     if narrowed == args.all:
         args.refuse("say what to delete: --source, --id or --where, or --all for the whole collection")
     where = where_of(args)
     if not args.yes and not args.terminal.interactive():
-        raise RagCommandError("nobody is there to be asked: --yes deletes without asking")
+        raise RagCommandError("cannot ask for confirmation here: --yes deletes without asking")
     deleted = with_chat(args, lambda chat: _delete(chat, args, where))
     if deleted is None:
         args.terminal.say("nothing was deleted")

@@ -12,8 +12,10 @@ from .opening import RagCommandError, add_store_arguments, all_documents, as_dat
 
 def add_arguments(parser: Any) -> None:
     """Say what rag export takes."""
-    add_store_arguments(parser, "which one; absent: the only one")
-    parser.add_argument("--output", metavar="FILE", help="a .jsonl file, replaced when all is written; absent: print")
+    add_store_arguments(parser, "which collection (default: the only one)")
+    parser.add_argument(
+        "--output", metavar="FILE", help="a .jsonl file, replaced once everything is written (default: print)"
+    )
 
 
 def run(args: Any) -> int:

@@ -175,7 +175,7 @@ def where_of(args: Any) -> Any:
     try:
         where = json.loads(args.where)
     except (ValueError, RecursionError) as error:
-        args.refuse(f'--where is no JSON ({error}); an example: \'{{"year": {{"$gte": 2024}}}}\'')
+        args.refuse(f'--where is not JSON ({error}); an example: \'{{"year": {{"$gte": 2024}}}}\'')
     if not isinstance(where, dict):
         args.refuse('--where takes a JSON object: {"lang": "en"}')
     return where

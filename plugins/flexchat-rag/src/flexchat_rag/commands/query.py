@@ -16,7 +16,7 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("text", metavar="TEXT", help="the question")
     add_store_arguments(parser, "search only there")
     parser.add_argument("--top-k", type=int, default=5, metavar="N", help="passages at most (5)")
-    parser.add_argument("--where", metavar="JSON", help='only documents whose metadata fit: {"lang": "en"}')
+    parser.add_argument("--where", metavar="JSON", help='only documents with matching metadata: {"lang": "en"}')
 
 
 def run(args: Any) -> int:

@@ -117,7 +117,7 @@ def _records(
 
 def _explained(error: csv.Error) -> str:
     if "unexpected end" in str(error):
-        return "a quote is never closed, so that all behind it could not be read"
+        return "a quote is never closed, so nothing after it could be read"
     if "expected after" in str(error):
         return f"{error}: a quote within a quoted field is written twice"
     return str(error)

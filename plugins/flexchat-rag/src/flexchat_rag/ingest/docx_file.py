@@ -104,14 +104,14 @@ def _check_archive(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             parts = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError):
-        raise UnreadableFileError("is no Word document (.docx)") from None
+        raise UnreadableFileError("is not a Word document (.docx)") from None
     if len(parts) > MOST_PARTS:
         raise UnreadableFileError(f"has {len(parts):,} parts, which no Word document needs")
     unpacked, packed = sum(part.file_size for part in parts), path.stat().st_size
     too_dense = unpacked > _HARMLESS and unpacked > HIGHEST_RATIO * packed
     if unpacked > MOST_UNPACKED or too_dense:
         raise UnreadableFileError(
-            f"unpacks to {unpacked:,} bytes from {packed:,}: that is a zip bomb, or too large to be read"
+            f"unpacks to {unpacked:,} bytes from {packed:,}: it is a zip bomb, or too large to read"
         )
     if any(part.file_size > MOST_UNPACKED_XML for part in parts if part.filename.endswith(".xml")):
         raise UnreadableFileError(f"has a part of more than {MOST_UNPACKED_XML:,} bytes, too large to be read")

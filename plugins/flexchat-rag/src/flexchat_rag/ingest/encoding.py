@@ -85,17 +85,17 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
     if label is None and (declared := _XML.match(head)):
         label = declared[1].decode()
     named = _meant(label) if label else None
-    unknown = f"names an encoding that is not known ('{label[:40]}')" if label and named is None else ""
+    unknown = f"names an unknown encoding ('{label[:40]}')" if label and named is None else ""
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None)
     if marked is not None:
         other = named is not None and not marked.startswith(named)
-        said = f"names {label}, but its byte-order mark says {marked.removesuffix('-sig')}, which was obeyed"
+        said = f"names {label}, but its byte-order mark says {marked.removesuffix('-sig')}, which was used"
         return Decoding(encoding=marked, note=said if other else "")
     wide = _wide(head)
     if wide is not None:
         return Decoding(encoding=wide, note=f"has no byte-order mark and was read as {wide}, a guess; {SETTLES}")
     if b"\0" in head or len(_CONTROL.findall(head)) > len(head) // 100:
-        raise UnreadableFileError("is no text: it holds binary data")
+        raise UnreadableFileError("is not text: it holds binary data")
     sample = _sample_beyond_utf8(path)
     if sample is None:
         other = named not in (None, "utf-8", "cp1252" if _is_ascii(path) else None)

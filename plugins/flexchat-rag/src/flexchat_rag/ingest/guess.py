@@ -51,7 +51,7 @@ def guessed(sample: bytes) -> Guess:
     """
     found = _readings(sample[:MOST_LOOKED_AT])
     if not found:
-        raise UnreadableFileError("is no text: it is neither UTF-8 nor in any other known encoding")
+        raise UnreadableFileError("is not text: it is neither UTF-8 nor in any other known encoding")
     least = min(mess for mess, _ in found.values())
     tidy = {name: language for name, (mess, language) in found.items() if mess <= least + _EQUAL_MESS}
     most = max(tidy.values())

@@ -70,6 +70,6 @@ def _label(head: bytes, reading: Reading) -> str | None:
     """Return the encoding a page names, in its XML declaration or else in a meta element."""
     named = [found[1].decode() for label in _LABELS if (found := label.search(head))]
     if len({name.casefold() for name in named}) > 1:
-        reading.note(f"names two encodings, {' and '.join(named)}, of which the first was obeyed; {SETTLES}")
+        reading.note(f"names two encodings, {' and '.join(named)}, of which the first was used; {SETTLES}")
     # Whoever can find this label has read it as ASCII (HTML Standard, 13.2.3.2): it cannot be UTF-16.
     return "utf-8" if named and named[0].casefold().startswith("utf-16") else named[0] if named else None

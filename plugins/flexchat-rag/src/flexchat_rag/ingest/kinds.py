@@ -103,7 +103,7 @@ def kind_of(path: Path, reading: Reading | None = None) -> Kind:
             reading.note(f"is named {suffix}, but holds {content.name}, and was read as that")
         return kind
     if suffix in _OTHER_PROGRAMS:
-        raise UnreadableFileError(f"is of a kind that is not read ({suffix}): save it as {_OTHER_PROGRAMS[suffix]}")
+        raise UnreadableFileError(f"is of an unsupported kind ({suffix}): save it as {_OTHER_PROGRAMS[suffix]}")
     if content.name not in ("", "HTML") and named is not DOCX:  # whose reader says what is wrong with an archive
-        raise UnreadableFileError(f"is no text, but {content.article} {content.name}{content.advice}")
+        raise UnreadableFileError(f"is not text but {content.article} {content.name}{content.advice}")
     return named or TEXT

@@ -27,12 +27,12 @@ def read_pdf(path: Path, reading: Reading) -> Iterator[Piece]:
     """Yield the text of each page, with its number, from 1, in the metadata.
 
     Raises:
-        UnreadableFileError: It is no PDF, needs a password, or holds pictures of pages only.
+        UnreadableFileError: It is not a PDF, needs a password, or holds pictures of pages only.
     """
     _logger.setLevel(logging.ERROR)  # it warns of every irregularity of every page
     with path.open("rb") as file:
         if b"%PDF-" not in file.read(1024):
-            raise UnreadableFileError("is no PDF")
+            raise UnreadableFileError("is not a PDF")
         reader, title, pages = _opened(file)
         found = False
         pictured: list[int] = []

@@ -31,7 +31,9 @@ def unit_vectors(vectors: Sequence[Sequence[float]], texts: int, embedder: str) 
     try:
         rows = np.asarray(vectors, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise RetrievalError(f"{embedder} gave vectors of different lengths, or no numbers") from error
+        raise RetrievalError(
+            f"{embedder} gave vectors of different lengths, or something other than numbers"
+        ) from error
     if rows.ndim != 2 or len(rows) != texts or not rows.shape[1]:
         raise RetrievalError(f"{embedder} must give one vector for each of {texts} texts, got the shape {rows.shape}")
     if not np.isfinite(rows).all():
