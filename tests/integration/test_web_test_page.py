@@ -99,7 +99,7 @@ def test_no_call_a_limit_and_a_dead_service_are_told(visit, serve):
     run.click()
     results = page.get_by_role("region", name="Results")
     expect(results.get_by_role("heading", name="Tool calls (0)")).to_be_visible()
-    expect(results).to_contain_text("A test without a call is no success.")
+    expect(results).to_contain_text("A test without a call is not a success.")
     expect(results.locator("strong", has_text="rather")).to_be_visible()
     expect(results.locator(".test-status")).to_contain_text("0 of 1 passed")
 

@@ -14,7 +14,7 @@
     ├── UnknownLLMError          a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
-    ├── ResponseFormatError          the model's answer has not the form that was asked for
+    ├── ResponseFormatError          the model's answer does not have the form that was asked for
     ├── FilterError                  a metadata filter cannot be read            exit status 2
     ├── RetrievalError               a document store cannot do what it was asked
     │   └── UnknownCollectionError                                               exit status 2
@@ -285,7 +285,7 @@ class RequestRefusedError(FlexChatError):
 
 
 class ResponseFormatError(FlexChatError):
-    """The model's answer has not the form that was asked for, also after it was told what is wrong.
+    """The model's answer does not have the form that was asked for, even after it was told what is wrong.
 
     Attributes:
         content: What it answered last.

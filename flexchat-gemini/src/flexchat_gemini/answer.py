@@ -291,7 +291,7 @@ class GeminiAnswer:
 
 
 def usage_of(raw: Mapping[str, Any]) -> Usage | None:
-    """Return a usage table as Usage; what is no count is left out. None for no table.
+    """Return a usage table as Usage; anything that is not a count is left out. None for no table.
 
     The service's total is prompt + tool use + candidates + thoughts: cached tokens are part of the prompt, thoughts no
     part of the candidates, and what its own tools found is read beside the prompt.

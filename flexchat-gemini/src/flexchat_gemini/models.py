@@ -11,7 +11,7 @@ def read_models(body: object) -> tuple[tuple[ModelInfo, ...], str | None]:
     """Read a page of ``GET /models``; return its models and the token of the next page, None on the last.
 
     Raises:
-        ValueError: It is no list of models.
+        ValueError: It is not a list of models.
     """
     items = body.get("models", body.get("publisherModels")) if isinstance(body, dict) else None
     if not isinstance(body, dict) or not (isinstance(items, list) or body == {}):

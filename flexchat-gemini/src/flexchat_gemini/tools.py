@@ -19,7 +19,7 @@ _SAYS_NOTHING = {"type", "properties", "required", "additionalProperties", "titl
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     """Return the tools with JSON Schemas, one ``functionDeclarations`` wrapper each; a request merges them into one.
 
-    A wrapper says ``"strict": true`` where the definition does. It is no field of the API: a request turns it into
+    A wrapper says ``"strict": true`` where the definition does. The API has no such field: a request turns it into
     the calling mode VALIDATED.
 
     Source: Gemini tool format of the specification (TC-34, DS-3, C2).

@@ -138,7 +138,7 @@ class ChatAnswer:
             yield from self._flush()
             yield self._parts.text(before)
         elif before:
-            self._held.append(before)  # blanks before what may be a call are no answer
+            self._held.append(before)  # blanks before what may be a call are not part of the answer
         if mark or self._is_holding:
             self._is_holding = True
             self._held.append(text[mark.start() :] if mark else text)

@@ -60,7 +60,7 @@ def read_tags(body: object) -> dict[str, ModelFacts]:
     """Read an answer of ``/api/tags``: the installed models by name.
 
     Raises:
-        ValueError: It is no list of models.
+        ValueError: It is not a list of models.
     """
     items = body.get("models") if isinstance(body, dict) else None
     if not isinstance(items, list):

@@ -32,7 +32,7 @@ _BLANKS = re.compile(r"\s*")
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"
 # What may stand beside the name and the arguments of a call.
 _ENVELOPE = frozenset(("name", "arguments", "parameters", "function", "type", "id"))
-# A text with more openings than this is no answer of a model that calls tools.
+# A text with more openings than this is not the answer of a model that calls tools.
 _MOST_OPENINGS = 64
 
 
@@ -60,7 +60,7 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
     calls: list[TextCall] = []
     rest: list[str] = []
     at = start
-    # What is thought aloud is no call, also where the thought was cut off.
+    # What is thought aloud is not a call, even where the thought was cut off.
     begin = max(start, text.rfind(_THOUGHT_END) + len(_THOUGHT_END) if _THOUGHT_END in text else 0)
     thought = text.find(_THOUGHT, begin)
     for number, opening in enumerate(_OPENING.finditer(text, begin, thought if thought >= 0 else len(text))):
@@ -74,7 +74,7 @@ def read_text_calls(text: str, offered: Collection[str], start: int = 0) -> tupl
             rest.append(text[at : opening.start()])
             at = begin = found.end
         elif opening["fence"] is not None:
-            # A block that is no call is shown, and so is what looks like one within it.
+            # A block that is not a call is shown, and so is what looks like one within it.
             closing = text.find("```", opening.end())
             begin = closing + 3 if closing >= 0 else len(text)
     rest.append(text[at:])

@@ -337,7 +337,7 @@ class AnswerDraft:
 
 
 def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
-    """Return a usage table as Usage; what is no count is left out. None for no table."""
+    """Return a usage table as Usage; anything that is not a count is left out. None for no table."""
     if not raw:
         return None
     return Usage(

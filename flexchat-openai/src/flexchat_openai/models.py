@@ -16,7 +16,7 @@ def read_models(body: object) -> tuple[ModelInfo, ...]:
     """Read a ``GET /models`` answer. OpenAI tells a name and no more; nothing is guessed from names.
 
     Raises:
-        ValueError: It is no list of models.
+        ValueError: It is not a list of models.
     """
     items = body.get("data", body.get("models")) if isinstance(body, dict) else body  # Together sends the bare list
     if not isinstance(items, list):

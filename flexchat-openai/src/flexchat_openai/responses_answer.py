@@ -316,7 +316,7 @@ def _rest(said: str, whole: str) -> str:
 
 
 def usage_of(raw: object) -> Usage | None:
-    """Return a usage table as Usage; what is no count is left out. None for no table."""
+    """Return a usage table as Usage; anything that is not a count is left out. None for no table."""
     if not raw or not isinstance(raw, dict):
         return None
     return Usage(

@@ -64,7 +64,7 @@ def short_id(info: ConversationInfo) -> str:
 
 
 async def find(conversations: Conversations, id: str) -> ConversationInfo:
-    """Return the conversation with this id, or the only one whose id begins so.
+    """Return the conversation with this id, or the only one whose id begins with it.
 
     Raises:
         UnknownConversationError: There is none.

@@ -22,7 +22,7 @@ def key(help: str, *, min: float | None = None, max: float | None = None, secret
 
 
 def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    """Refuse, as an attrs validator, what is no http or https address of a server."""
+    """Refuse, as an attrs validator, anything but the http or https address of a server."""
     if not value.startswith(("http://", "https://")):
         raise ValueError(f"{attribute.name} must start with http:// or https://")
     try:
@@ -31,7 +31,7 @@ def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -
     except ValueError:  # brackets that do not match, a port beyond 65535
         usable = False
     if not usable:
-        raise ValueError(f"{attribute.name} is no address of a server")
+        raise ValueError(f"{attribute.name} is not the address of a server")
 
 
 def secret_key(help: str) -> Any:

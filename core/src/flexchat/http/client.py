@@ -105,7 +105,7 @@ class HttpClient:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not _HOST.fullmatch(url.raw_host):
             raise ProviderRequestError(
-                f"base_url {self.mask(base_url)!r} is no http or https address", provider=provider
+                f"base_url {self.mask(base_url)!r} is not an http or https address", provider=provider
             )
         problem = header_problem(headers)
         if problem:
@@ -195,7 +195,7 @@ class HttpStream:
             response = await self._client._transport.handle_async_request(self._request)
             self._deadline.rest()
             if not self._whole:
-                self._patience_s = due - asyncio.get_running_loop().time()  # headers alone are no byte of an answer
+                self._patience_s = due - asyncio.get_running_loop().time()  # headers alone are not a byte of an answer
         except asyncio.CancelledError:
             self._deadline.close()
             if self._deadline.passed():

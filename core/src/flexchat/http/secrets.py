@@ -24,7 +24,7 @@ def header_problem(headers: Mapping[str, str]) -> str | None:
     """
     for name, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            return f"{name!r} is no header name"
+            return f"{name!r} is not a header name"
         for at, char in enumerate(value):
             if char != "\t" and not (" " <= char <= "~" or "\xa0" <= char <= "\xff"):
                 kind = "a line break" if char in "\r\n" else f"U+{ord(char):04X}"

@@ -49,7 +49,7 @@ class Framing:
     Attributes:
         decoder: Makes the decoder of one stream.
         done: The frame, not JSON, that ends a stream; b"" where [DONE] is a proxy's and says nothing.
-        tells_whole: A stream that begins with a brace or a bracket is a whole answer: no frame begins so.
+        tells_whole: A stream that begins with a brace or a bracket is a whole answer: no frame begins with one.
         values: What a frame may hold.
         frame: What a frame is called in errors, with its article.
         more_follows: Says of a line whether it is not the last; None for any other framing. A whole answer may come in

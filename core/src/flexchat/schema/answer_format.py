@@ -41,7 +41,7 @@ class AnswerFormat:
         """Return what an answer says.
 
         Raises:
-            ValueError: It has not the form; the text is written for the model.
+            ValueError: It does not have the form; the text is written for the model.
         """
         return self.read_data(text)[1]
 

@@ -26,7 +26,7 @@ def read_models(body: object) -> ModelsPage:
     """Read a page. Models that cannot be used any more are left out.
 
     Raises:
-        ValueError: It is no list of models.
+        ValueError: It is not a list of models.
     """
     items = body.get("data") if isinstance(body, dict) else None
     if not isinstance(body, dict) or not isinstance(items, list):

@@ -56,7 +56,7 @@ def test_an_answer_the_provider_refuses_is_told_as_a_disagreement():
 
 def test_an_unknown_capability_is_refused_with_the_nearest():
     """A typo would skip laws silently."""
-    with pytest.raises(TypeError, match=r"'wing', which is no capability \(did you mean 'wings'\?\)"):
+    with pytest.raises(TypeError, match=r"'wing', which is not a capability \(did you mean 'wings'\?\)"):
         type("Bird", (Kit,), {"supports": frozenset({"wing"})})
 
 

@@ -7,7 +7,7 @@ values of another (a variable's name), values of either type may be given.
 
 Numbers and booleans are compared as Python does (1 is True), because the leaderboard does.
 
-Source: bfcl-eval 2026.3.23, its AST checker; written anew, and held against it by benchmarks/bfcl_agreement.py.
+Source: bfcl-eval 2026.3.23, its AST checker; written independently, compared with it by benchmarks/bfcl_agreement.py.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _no_file(path: Path, pattern: str, *, alone: bool) -> str:
         return f"{path.name} is a link to what is not there"
     if alone or path.suffix in SUFFIXES:
         name = pattern.rstrip("/") if alone else path.name
-        return f"{name} is a folder: {name}/* are its files" if path.is_dir() else f"{name} is no file"
+        return f"{name} is a folder: {name}/* are its files" if path.is_dir() else f"{name} is not a file"
     return ""
 
 

@@ -53,7 +53,7 @@ def read_exported(data: Mapping[str, Any]) -> tuple[list[Attempt], list[Run]]:
     """Return the attempts and runs of JSON data that exported made. A run that was under way is interrupted.
 
     Raises:
-        ValueError: It is no such data; says where and why.
+        ValueError: It is not such data; the text says where and why.
     """
     if data.get("format") != FORMAT:
         raise ValueError(f"format {data.get('format')!r:.60} is not known (this FlexChat reads {FORMAT})")

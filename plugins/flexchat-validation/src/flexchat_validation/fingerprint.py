@@ -89,7 +89,7 @@ async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, Mode
 
 
 def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
-    """Return why results of a key are not valid for another, a sentence each; what is not known is no reason."""
+    """Return why results of a key are not valid for another, a sentence each; the unknown is not a reason."""
     reasons = []
     if old.digest and now.digest and old.digest != now.digest:
         reasons.append("the model was exchanged under its name")

@@ -31,7 +31,7 @@ class Plan:
         """Return all attempts in the order in which they begin.
 
         Wherever a run is stopped, it has seen something of everything: each case once before any a second time, all
-        models side by side, and the cases in an order that is mixed anew, but always alike, for each repetition.
+        models side by side, and the cases in an order that is shuffled for each repetition, the same way every time.
         """
 
         def place(repetition: int, case: Case) -> bytes:

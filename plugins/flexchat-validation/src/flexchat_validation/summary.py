@@ -248,7 +248,7 @@ def _of_the_last_key(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _first_run(attempts: Sequence[Attempt], runs: Mapping[str, Run]) -> list[Attempt]:
     """Return the attempts of the model's first run, if it is complete: then, and only then, their number was fixed.
 
-    A later run does not do: who may begin anew until a run looks well is not bound by any plan. One in which nothing
+    A later run does not do: a plan means nothing if one may start over until a run looks good. One in which nothing
     came to anything, for want of a key, has shown nothing that could be liked or not.
     """
     first = next((a.run for a in attempts if a.run is not None and counts(a)[1]), None)

@@ -33,7 +33,7 @@ class ValidationRecord:
     """What is known of a model. The first seven are the specification's; the rest says what the numbers prove.
 
     Attributes:
-        validated: The tests prove that 80 % succeed, and are still valid; always computed anew (C4).
+        validated: The tests prove that 80 % succeed, and are still valid; always computed afresh (C4).
         last_tested: ISO 8601, UTC; None if it never was.
         test_history: The last 50: timestamp, success, and details or error.
         rate, low, high: Part that succeeded, and its 95 % interval.
@@ -102,7 +102,7 @@ class ModelValidationTracker:
         return self._recorded(model_id, "passed", details=details)
 
     def record_failure(self, model_id: str, error: Any = None) -> ValidationRecord:
-        """Record a test that failed (TC-96); return the model's record. An error of its service is no test.
+        """Record a test that failed (TC-96); return the model's record. An error of its service is not a test.
 
         Args:
             error: What was wrong: text or JSON data.
@@ -158,7 +158,7 @@ class ModelValidationTracker:
         """Add what JSON data says, in any form that load reads, all or nothing; return how many attempts were new.
 
         Raises:
-            ValueError: It is no such data; says where and why.
+            ValueError: It is not such data; the text says where and why.
         """
         return self._store.add_blocking(*self.read(data))
 
@@ -166,7 +166,7 @@ class ModelValidationTracker:
         """Return what merge would add of JSON data; some of it may be there already.
 
         Raises:
-            ValueError: It is no such data; says where and why.
+            ValueError: It is not such data; the text says where and why.
         """
         try:
             return self._read(data)

@@ -42,7 +42,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
     crash, finds it as it was or as it is to be.
 
     Raises:
-        ConfigError: It is no file of cases, has one of that name already, or cannot be written.
+        ConfigError: It is not a file of cases, already has one of that name, or cannot be written.
     """
     suffix = file.suffix.lower()
     if suffix not in (".toml", ".json"):
@@ -55,7 +55,7 @@ def add_cases(file: Path, cases: Sequence[Case]) -> None:
         old, before = read_text(file), read_document(file).data
     rows = before.get("cases", [])
     if not isinstance(rows, list):
-        raise _failed(file, "this is no file of cases: its 'cases' is not a list")
+        raise _failed(file, "this is not a file of cases: its 'cases' is not a list")
     _refuse_names_twice(file, rows, cases)
     if suffix == ".json":
         text = _json({**before, "cases": [*rows, *map(case_data, cases)]})

@@ -150,7 +150,7 @@ def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > _MOST:
         near = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-0123456789")
         hint = f" (did you mean '{near[:_MOST]}'?)" if _NAME.fullmatch(near[:_MOST]) else ""
-        raise UsageError(f"'{name[:80]}' is no name for a package{hint}: at most {_MOST} of a-z 0-9 -, first a letter")
+        raise UsageError(f"'{name[:80]}' cannot name a package{hint}: at most {_MOST} of a-z 0-9 -, first a letter")
     if keyword.iskeyword(module) or keyword.issoftkeyword(module) or module in sys.stdlib_module_names:
         raise UsageError(f"'{name}' is a word of Python's own: try '{name}-tool', or put your own name before it")
     if module not in sys.modules and importlib.util.find_spec(module) is None:

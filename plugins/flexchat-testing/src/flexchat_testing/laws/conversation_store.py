@@ -120,7 +120,9 @@ class ConversationStoreConformance(Conformance):
             after = await store.get("c", tenant="t")
             require(after == before, f"adding it again changes nothing: was {before}, is {after}")
             first = (await store.list(tenant="t"))[0].id
-            require(first == "d", "adding it again is no use of the conversation: it must not come first in list")
+            require(
+                first == "d", "adding it again is not a use of the conversation: it must not come first in list"
+            )
             said = [_said(t) for t in await store.turns("d", tenant="t")]
             require(said == ["other"], f"turns of two conversations may have one id, got {said}")
 
@@ -274,7 +276,7 @@ class ConversationStoreConformance(Conformance):
 
     @law()
     async def test_a_conversation_is_deleted(self) -> None:
-        """With all its turns; the others stay, and one that begins anew under its id has nothing of it."""
+        """With all its turns; the others stay, and a new one under its id inherits nothing."""
         async with self.opened() as store:
             for id in ("c", "d"):
                 await store.append(id, turn("1", f"first of {id}"), tenant="t")
@@ -285,9 +287,9 @@ class ConversationStoreConformance(Conformance):
             require(len(await store.turns("d", tenant="t")) == 2, "another conversation keeps its turns")
             await store.append("c", turn("1", "anew"), tenant="t")
             said = [_said(t) for t in await store.turns("c", tenant="t")]
-            require(said == ["anew"], f"a conversation that begins anew has one turn, got {said}")
+            require(said == ["anew"], f"a conversation that starts over has one turn, got {said}")
             title = (await store.get("c", tenant="t")).title
-            require(title == "anew", f"a conversation that begins anew has a title of its own, got {title!r}")
+            require(title == "anew", f"a conversation that starts over has a title of its own, got {title!r}")
 
     @law()
     async def test_an_unknown_conversation_is_an_error(self) -> None:
@@ -445,7 +447,7 @@ class ConversationStoreConformance(Conformance):
 
     @law()
     async def test_a_store_that_is_never_used_is_closed(self) -> None:
-        """Making one opens nothing yet, so that closing it at once is no trouble."""
+        """Making one opens nothing yet, so that closing it at once does no harm."""
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder) / "new"
             await self.make_store(place).aclose()

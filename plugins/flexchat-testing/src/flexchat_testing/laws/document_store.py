@@ -468,15 +468,15 @@ class DocumentStoreConformance(RetrieverConformance):
             await store.save_collection(Collection(name="notes", description="Else", match_threshold=None))
             changed = {c.name: c for c in await store.collections()}["notes"]
             told = (changed.description, changed.match_threshold, changed.partial_threshold)
-            require(told == ("Else", None, None), f"what is said anew replaces what was said, got {told}")
-            require(changed.documents == 1, "describing a collection anew keeps its documents")
+            require(told == ("Else", None, None), f"a new description replaces the old one, got {told}")
+            require(changed.documents == 1, "describing a collection again keeps its documents")
             await store.delete_collection("notes")
             names = [c.name for c in await store.collections()]
             require(names == ["animals", "plants", "stones"], f"the collection is deleted, got {names}")
             texts = [d.text for d in (await self.ask(store, "about c", top_k=100)).documents]
             require("about c" not in texts, "a deleted collection's documents are found no more")
             await store.add([Document(text="new")], collection="notes")
-            require(await _texts(store) == {"new"}, "a collection that is made anew begins empty")
+            require(await _texts(store) == {"new"}, "a collection that is created again begins empty")
 
     @law()
     async def test_an_unknown_collection_is_an_error(self) -> None:

@@ -244,7 +244,7 @@ class ErrorLaws(ProviderKit):
     def _check_text(self, error: ProviderError, status: int | None) -> None:
         text = str(error)
         require(text.strip() and len(text) < 2000, f"an error's text is a sentence or two, got {shown(text)}")
-        require("<html" not in text, f"an error's text is no web page: {shown(text)}")
+        require("<html" not in text, f"an error's text must not be a web page: {shown(text)}")
         require(bool(error.provider), f"an error names its provider: {shown(text)}")
         require(status is None or error.status == status, f"the status was {status}, the error has {error.status!r}")
 

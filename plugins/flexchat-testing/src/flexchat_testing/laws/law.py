@@ -140,13 +140,13 @@ class Conformance:
             if word not in cls.capabilities:
                 known = ", ".join(cls.capabilities) or "none"
                 raise TypeError(
-                    f"{cls.__name__}.supports has '{word}', which is no capability"
+                    f"{cls.__name__}.supports has '{word}', which is not a capability"
                     f"{did_you_mean(word, cls.capabilities)} (known: {known})"
                 )
 
     @law()
     def test_no_law_is_replaced(self) -> None:
-        """A law that does not hold yet is marked pytest.mark.xfail(reason="…"); it is never written anew.
+        """A law that does not hold yet is marked pytest.mark.xfail(reason="…"); it is never rewritten.
 
         If a law does not apply, take the capability it needs out of ``supports``.
         """

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         const="",
-        help="go on with a run that was not finished: the last one, or the one whose id begins so",
+        help="go on with a run that was not finished: the last, or the one whose id begins with this",
     )
     parser.add_argument(
         "--run-tools", action="store_true", help="really run tools that change something; else they only say success"

@@ -14,7 +14,7 @@ from ..attempts import Attempt, ModelKey
 IMPORTED = "00000000"
 """The ids of what was imported begin so; the rest is a hash, so that nothing is imported twice."""
 
-_NO_TOOL = "the test called no tool, so it is no success"
+_NO_TOOL = "the test called no tool, so it is not a success"
 
 
 @attrs.frozen(kw_only=True)
@@ -64,7 +64,7 @@ def old_records(data: Any) -> tuple[OldRecord, ...]:
     was raised.
 
     Raises:
-        ValueError: It is no such file; says where and why.
+        ValueError: It is not such a file; the text says where and why.
     """
     return tuple(_record(model_id, record, where) for model_id, record, where in _entries(data))
 

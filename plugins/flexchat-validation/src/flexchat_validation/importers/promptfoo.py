@@ -58,7 +58,7 @@ def read_promptfoo(file: Path, *, limit: int | None = None) -> Imported:
     for number, test in enumerate(data["tests"], 1):
         title = f"test {number}"
         if not isinstance(test, Mapping):
-            notes.append(f"{title}: left out: it is no table")
+            notes.append(f"{title}: left out: it is not a table")
             continue
         title = str(test.get("description") or title)
         for name, variables, (prompt, message) in itertools.islice(_variants(title, test, default, prompts), _MOST):
@@ -175,7 +175,7 @@ def _prompts(prompts: Any, file: Path, notes: list[str]) -> Iterator[tuple[str |
         if isinstance(raw, str) and raw.startswith("file://"):
             path = _beside(raw, file)
             if path is None or path.suffix.lower() not in (".txt", ".json", ".md"):
-                notes.append(f"prompt {index} is left out: {raw} is no text below the tests' folder")
+                notes.append(f"prompt {index} is left out: {raw} is not a text inside the tests' folder")
                 continue
             try:
                 raw = read_text(path)

@@ -108,7 +108,7 @@ def _sequence(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
 def _contains(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
     texts = [str(text) for text in listed(value)]
     if not texts or any(isinstance(text, (Mapping, list)) for text in listed(value)):
-        raise ValueError("its value is no text")
+        raise ValueError("its value is not a text")
     wanted.contains += texts
     if not str(assertion["type"]).startswith("i"):
         wanted.notes.append(f"{assertion['type']}: upper and lower case count alike")
@@ -122,7 +122,7 @@ def _contains_any(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> N
 
 def _regex(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
     if not isinstance(value, str):
-        raise ValueError("its value is no text")
+        raise ValueError("its value is not a text")
     _set_regex(value, wanted)
 
 
@@ -195,7 +195,7 @@ def _valid(call: ExpectedCall, tool: CaseTool | None) -> ExpectedCall:
 
 def _names(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ValueError("its value is no list of tools")
+        raise ValueError("its value is not a list of tools")
     return value
 
 

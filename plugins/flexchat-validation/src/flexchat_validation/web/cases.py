@@ -1,4 +1,4 @@
-"""The validation cases that the configuration names, read anew for each request: their files may have changed."""
+"""The validation cases that the configuration names, read again for each request: their files may have changed."""
 
 from __future__ import annotations
 

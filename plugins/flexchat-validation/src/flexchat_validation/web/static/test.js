@@ -186,7 +186,7 @@ async function showReport(place, report, judged) {
       h("p", { class: "muted small-text" }, WHY[outcomeOf(report, judged)[0]]),
       calls.length
         ? h("div", { class: "stack tight" }, calls.map((call) => toolCallCard.of(call, calls.length <= 3)))
-        : h("p", { class: "muted" }, "The model called no tool.", judged && " A test without a call is no success."),
+        : h("p", { class: "muted" }, "The model called no tool.", judged && " A test without a call is not a success."),
       h("h3", {}, "Answer"),
       h("div", { class: "test-answer" }, answer),
       report.max_iterations_reached && alert("warn", h("p", {}, h("strong", {}, "Limit of iterations reached."), " The model kept calling tools until it was stopped.")),

@@ -21,7 +21,7 @@ function read() {
 }
 
 function change(how) {
-  if (leaving) return; // the end of a page ends its requests, which is no answer
+  if (leaving) return; // leaving a page ends its requests, which is not an answer
   const all = read();
   how(all);
   try {

@@ -24,7 +24,7 @@ export class RunningTurn {
     try {
       for await (const happened of watch(this.#path("events"), { signal: controller.signal })) return Boolean(happened);
     } catch {
-      // It has ended long ago, or the server began anew.
+      // It has ended long ago, or the server was restarted.
     } finally {
       controller.abort();
     }

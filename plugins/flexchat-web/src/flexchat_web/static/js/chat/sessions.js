@@ -177,7 +177,7 @@ class Session {
       forget();
       this.send(text, collections);
     };
-    // Else what was deleted elsewhere would begin anew with this turn.
+    // Else what was deleted elsewhere would start over with this turn.
     if (this.kept && !running.id) await this.#sync();
     if (this.missing) {
       forget();
@@ -230,7 +230,7 @@ class Session {
   }
 
   async remove() {
-    await this.stop(); // else the end of its turn would begin it anew
+    await this.stop(); // else the end of its turn would start it over
     if (this.kept) await del(`api/conversations/${encodeURIComponent(this.id)}`);
     sessions.drop(this);
   }

@@ -1,4 +1,4 @@
-// How an answer of a conversation came about, as it is kept with its turn. Nothing is asked anew.
+// How an answer of a conversation came about, as it is kept with its turn. Nothing is asked again.
 
 import { h, replace } from "../dom.js";
 import { alert, badge, counted, emptyState, errorCard, ms, pageHead, spinner, when } from "../elements.js";

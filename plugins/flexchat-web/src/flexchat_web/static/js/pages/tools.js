@@ -14,7 +14,7 @@ export const title = "Tools";
 const EFFECTS = {
   read: ["reads only", "", "Running it changes nothing."],
   idempotent: ["safe to repeat", "warn", "It changes something; running it twice changes no more than running it once."],
-  write: ["changes things", "warn", "Running it changes something, each time anew."],
+  write: ["changes things", "warn", "Running it changes something, every time."],
 };
 const LINT = { accepted: ["ok", "check"], rewritten: ["", "pencil"], refused: ["bad", "failed"] };
 
