@@ -120,9 +120,7 @@ class ConversationStoreConformance(Conformance):
             after = await store.get("c", tenant="t")
             require(after == before, f"adding it again changes nothing: was {before}, is {after}")
             first = (await store.list(tenant="t"))[0].id
-            require(
-                first == "d", "adding it again is not a use of the conversation: it must not come first in list"
-            )
+            require(first == "d", "adding it again is not a use of the conversation: it must not come first in list")
             said = [_said(t) for t in await store.turns("d", tenant="t")]
             require(said == ["other"], f"turns of two conversations may have one id, got {said}")
 
