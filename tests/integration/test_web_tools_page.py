@@ -110,7 +110,7 @@ def test_signing_in_and_out(visit, serve, tmp_path):
     assert page.url == server.url + "#/tools"
     page.get_by_label("Token", exact=True).fill("wrong")
     page.keyboard.press("Enter")
-    expect(problem).to_contain_text("look for a missing sign")
+    expect(problem).to_contain_text("check that it is complete")
     accessible(page)
     page.get_by_label("Token", exact=True).fill("0123456789abcdef")
     page.get_by_role("button", name="Sign in").click()

@@ -1,4 +1,4 @@
-"""Everything that may go wrong, each with its own class.
+"""Every error FlexChat raises, each with its own class.
 
     FlexChatError
     ├── ConfigError                  the configuration cannot be used            exit status 2
@@ -9,16 +9,16 @@
     │   └── DuplicateToolError
     ├── ToolError                    a tool cannot do its work; the model reads why
     ├── ChatRequestError             the message or the history cannot be used
-    │   └── UnknownNameError         no such service, document store, rule       exit status 2
+    │   └── UnknownNameError         no such LLM, document store, rule           exit status 2
     ├── UnknownToolFormatError         no such tool format                         exit status 2
     ├── UnknownLLMError          a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
-    ├── ResponseFormatError          the model's answer does not have the form that was asked for
+    ├── ResponseFormatError          the model's answer is not in the format asked for
     ├── FilterError                  a metadata filter cannot be read            exit status 2
     ├── RetrievalError               a document store cannot do what it was asked
     │   └── UnknownCollectionError                                               exit status 2
-    ├── PathError                    a path names nothing that could be used     exit status 2
+    ├── PathError                    a path cannot be used                    exit status 2
     ├── StorageError                 a database or its file cannot be used
     ├── UnknownConversationError     no conversation has this id                 exit status 2
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
@@ -49,7 +49,7 @@ import attrs
 
 
 def with_hint(text: str, hint: str | None) -> str:
-    """Return a text with its hint behind it, in parentheses: for those who show one text."""
+    """Return a text followed by its hint in parentheses, for callers that show one text."""
     return f"{text} ({hint})" if hint else text
 
 
@@ -151,7 +151,7 @@ class ConfigError(FlexChatError):
         super().__init__("\n".join(map(str, self.problems)))
 
     def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[Problem, ...]]]:
-        """Be told by one process to another."""
+        """Let one process send it to another (pickle)."""
         return type(self), (self.problems,)
 
 
@@ -162,7 +162,7 @@ class PluginError(FlexChatError):
 
 
 class PluginLoadError(PluginError):
-    """A plugin could not be loaded and FLEXCHAT_STRICT_PLUGINS asks to stop for that.
+    """A plugin could not be loaded, and FLEXCHAT_STRICT_PLUGINS makes that an error.
 
     Attributes:
         plugin: Name of its entry point.
@@ -186,7 +186,7 @@ class PluginConflictError(PluginError):
         self.kind, self.name, self.plugins = kind, name, plugins
         super().__init__(
             f"{kind} '{name}' is offered by two plugins, {plugins[0]} and {plugins[1]}; block one of them "
-            f"(plugins.block in the config, FLEXCHAT_BLOCK_PLUGINS, or --no-plugin) or say who has it (plugins.prefer)"
+            f"(plugins.block in the config, FLEXCHAT_BLOCK_PLUGINS, or --no-plugin) or choose one with plugins.prefer"
         )
 
 
@@ -215,7 +215,7 @@ class ToolError(FlexChatError):
         super().__init__(text)
 
     def explained(self) -> str:
-        """Return the text with the hint behind it, for those who show one text."""
+        """Return the text followed by the hint, for callers that show one text."""
         return with_hint(self.text, self.hint)
 
 
@@ -224,13 +224,13 @@ class ChatRequestError(FlexChatError):
 
 
 class UnknownNameError(ChatRequestError):
-    """The caller names what is not there: a document store, a service."""
+    """The caller names something that does not exist: a document store, an LLM."""
 
     exit_status = 2
 
 
 class ForgottenEventsError(FlexChatError):
-    """Events of a turn are asked for that are kept no longer, as there were too many behind them."""
+    """The requested events of a turn are no longer kept: too many others followed."""
 
 
 class UnknownToolFormatError(FlexChatError):
@@ -272,12 +272,12 @@ class TurnTimeoutError(FlexChatError):
         self.timeout_ms, self.during = timeout_ms, during
         super().__init__(
             f"the turn was not finished after {timeout_ms} ms (during {during}); "
-            f"limits.turn_timeout_ms in the config allows more"
+            f"raise limits.turn_timeout_ms in the config to allow more"
         )
 
 
 class NestedTurnError(FlexChatError):
-    """A turn that a tool has begun would never end: too deep, or in the conversation its own turn goes on with."""
+    """A turn started by a tool would never end: it is nested too deep, or in the conversation of its own turn."""
 
 
 class RequestRefusedError(FlexChatError):
@@ -285,7 +285,7 @@ class RequestRefusedError(FlexChatError):
 
 
 class ResponseFormatError(FlexChatError):
-    """The model's answer does not have the form that was asked for, even after it was told what is wrong.
+    """The model's answer is not in the requested format, even after it was told what was wrong.
 
     Attributes:
         content: What it answered last.
@@ -293,7 +293,7 @@ class ResponseFormatError(FlexChatError):
 
     def __init__(self, problem: str, content: str) -> None:
         self.content = content
-        super().__init__(f"the answer is not of the form that was asked for (response_format): {problem}")
+        super().__init__(f"the answer does not have the form asked for (response_format): {problem}")
 
 
 class FilterError(FlexChatError):
@@ -319,7 +319,7 @@ class UnknownCollectionError(RetrievalError):
 
 
 class PathError(FlexChatError):
-    """A path names nothing that could be used; the text says which one and why.
+    """A path cannot be used; the text says which one and why.
 
     Attributes:
         path: As it was written.

@@ -74,7 +74,7 @@ def test_continue_goes_on_with_the_last_conversation_and_the_model_sees_it(run, 
     ran = run("ask", word, "three")
 
     assert seen == [["one"], ["two"], ["two", "answer 1", "three"]]
-    assert "going on with" in ran.err
+    assert "continuing" in ran.err
     assert [info["turns"] for info in listed(run)] == [2, 1]
 
 
@@ -265,7 +265,7 @@ def test_export_writes_markdown_or_a_line_of_json_each(run, kept, tmp_path):
     lines = run("conversations", "export", "--all", "--json").out.splitlines()
     assert [json.loads(line)["title"] for line in lines] == ["two", "one"]
     again = run("conversations", "export", "--all", "--output", "all.md")
-    assert (again.status, "is there already" in again.err) == (2, True)
+    assert (again.status, "already exists" in again.err) == (2, True)
     assert run("conversations", "export").status == 2
     assert run("conversations", "export", "--all", "--output", "no/such/file").status == 2
 

@@ -80,7 +80,7 @@ def test_only_the_first_equals_sign_separates():
         (["ctiy=Rome"], "did you mean 'city'?"),
         (["city=a", "city=b"], "given twice"),
         (["tags=a,b"], 'tags=\'["a", "b"]\''),
-        (['{"city": }'], "no JSON object"),
+        (['{"city": }'], "not a JSON object"),
         (["{}", "city=a"], "not key=value"),
     ],
 )

@@ -166,7 +166,7 @@ def test_two_tools_of_one_name_cannot_both_be_sent(run, tmp_path):
     ran = run("tools", "lint", "--tools", "t.json")
 
     assert ran.status == 1
-    assert "t (tool 4)\n  refused    free, free.hard, flat\n      an earlier tool has this name" in ran.out
+    assert "t (tool 4)\n  refused    free, free.hard, flat\n      an earlier tool already has this name" in ran.out
     assert "6 tools: 3 accepted, 0 rewritten, 15 refused" in ran.out
 
 
@@ -175,8 +175,8 @@ def test_two_tools_of_one_name_cannot_both_be_sent(run, tmp_path):
     [
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
-        (b"\xff", "is not text in UTF-8"),
-        (b"[" * 100_000, "nests too deeply to be read"),
+        (b"\xff", "is not UTF-8 text"),
+        (b"[" * 100_000, "is nested too deeply"),
         (b"5", "must hold a list of tools"),
         (None, "cannot be read"),
     ],
@@ -202,7 +202,7 @@ def test_an_unknown_provider_is_a_usage_error_with_the_nearest_name(run, file):
     tools = file(t={})
 
     assert "did you mean 'flat'?" in run("tools", "lint", "--tools", tools, "--provider", "flaat").err
-    assert "does not say what schemas it takes" in run("tools", "lint", "--provider", "rehearsal").err
+    assert "does not declare which schemas it accepts" in run("tools", "lint", "--provider", "rehearsal").err
     assert run("tools", "lint", "--provider", "flaat").status == 2
 
 

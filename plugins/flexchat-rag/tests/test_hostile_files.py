@@ -72,7 +72,7 @@ def test_an_archive_of_countless_parts_is_refused(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 garbage", b"no zip", bytes(1000)])
 def test_what_is_no_word_document_is_refused(tmp_path, content):
     """Garbage, and an archive of something else."""
-    assert "no Word document" in refused(tmp_path / "a.docx", content)
+    assert "not a Word document" in refused(tmp_path / "a.docx", content)
     with zipfile.ZipFile(tmp_path / "b.docx", "w") as archive:
         archive.writestr("hello.txt", "hello")
     assert "damaged Word document" in refused(tmp_path / "b.docx")

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_variables_argument(parser)
     add_demo_argument(parser)
-    add_keeping_arguments(parser, "absent: if the configuration has [conversations]")
+    add_keeping_arguments(parser, "default: if the configuration has [conversations]")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what chat takes."""
     add_variables_argument(parser)
     add_demo_argument(parser)
-    add_keeping_arguments(parser, f"absent: at a terminal, unless {_NO_KEEP} is set, or if it is configured")
+    add_keeping_arguments(parser, f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -25,7 +25,9 @@ _MOST_NAMED = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what check takes."""
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the configuration; absent: the one that would be used")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="the configuration (default: the one that would be used)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

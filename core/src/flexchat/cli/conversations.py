@@ -24,8 +24,8 @@ _MOST = 50
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--search", metavar="WORDS", help="only those with a turn or a title that has all these words")
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many at most; {_MOST} if absent")
+    parser.add_argument("--search", metavar="WORDS", help="only those with all these words in one turn or in the title")
+    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many at most (default: {_MOST})")
     add_tenant_argument(parser)
 
 
@@ -107,7 +107,7 @@ async def _delete(conversations: Conversations, args: argparse.Namespace) -> Non
 
 def _confirmed(count: int, args: argparse.Namespace) -> bool:
     if not args.terminal.interactive():
-        raise UsageError("nobody can be asked here: --yes deletes without asking")
+        raise UsageError("there is no terminal to ask at: --yes deletes without asking")
     with args.terminal.lent():
         try:
             answer = input(f"Delete {'this conversation' if count == 1 else f'these {count} conversations'}? [y/N] ")
@@ -119,7 +119,7 @@ def _confirmed(count: int, args: argparse.Namespace) -> bool:
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", metavar="ID", nargs="*", help="its id, or the beginning of it")
     parser.add_argument("--all", action="store_true", help="every conversation of the tenant")
-    parser.add_argument("--output", metavar="FILE", help="where to write; absent: standard output")
+    parser.add_argument("--output", metavar="FILE", help="where to write (default: standard output)")
     add_tenant_argument(parser)
 
 
@@ -148,7 +148,7 @@ def _writer(args: argparse.Namespace) -> Iterator[Callable[[str], object]]:
         with Path(args.output).open("x", encoding="utf-8", errors="replace") as file:
             yield file.write
     except FileExistsError:
-        raise UsageError(f"--output: '{args.output}' is there already") from None
+        raise UsageError(f"--output: '{args.output}' already exists") from None
     except OSError as error:
         raise UsageError(f"--output: '{args.output}' cannot be written: {error.strerror or error}") from None
 
@@ -174,7 +174,7 @@ def _command(
 
 
 COMMANDS = (
-    _command("list", "list kept conversations, the last used first", _list_arguments, _list),
+    _command("list", "list kept conversations, most recently used first", _list_arguments, _list),
     _command("show", "print a conversation", _show_arguments, _show),
     _command("rename", "give a conversation another title", _rename_arguments, _rename),
     _command("delete", "delete conversations for good", _delete_arguments, _delete),

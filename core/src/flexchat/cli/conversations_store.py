@@ -23,15 +23,15 @@ _SHORT_ID = 8
 def add_keeping_arguments(parser: argparse.ArgumentParser, kept: str) -> None:
     """Add the options of commands whose turns may be kept; kept says when they are without an option."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="go on with the last conversation")
-    which.add_argument("--conversation", metavar="ID", help="go on with this one; the beginning of its id is enough")
-    parser.add_argument("--keep", action=argparse.BooleanOptionalAction, help=f"keep what is said or not; {kept}")
+    which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="continue the last conversation")
+    which.add_argument("--conversation", metavar="ID", help="continue this one; the beginning of its id is enough")
+    parser.add_argument("--keep", action=argparse.BooleanOptionalAction, help=f"keep the conversation or not ({kept})")
     add_tenant_argument(parser)
 
 
 def add_tenant_argument(parser: argparse.ArgumentParser) -> None:
     """Add the option that says whose conversations are meant."""
-    parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose conversations are meant")
+    parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose conversations to use")
 
 
 def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, bool]:
@@ -140,7 +140,7 @@ async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: boo
     asked = args.go_on or args.conversation is not None or args.keep
     if args.keep is False:
         if args.go_on or args.conversation is not None:
-            raise UsageError("a conversation that goes on is kept: leave out --no-keep")
+            raise UsageError("a continued conversation is kept: leave out --no-keep")
         return None
     store, configured = conversation_store(args)
     try:
@@ -166,6 +166,6 @@ def say_continued(kept: KeptChat, args: argparse.Namespace) -> None:
     if kept.continued is not None:
         turns = "1 turn" if kept.continued.turns == 1 else f"{kept.continued.turns} turns"
         title = one_line(kept.continued.title, 60)
-        args.terminal.say(f"going on with {short_id(kept.continued)} ({turns}): {title}", "dim")
+        args.terminal.say(f"continuing {short_id(kept.continued)} ({turns}): {title}", "dim")
     elif args.go_on:
         args.terminal.say("no conversation is kept yet: a new one begins", "dim")

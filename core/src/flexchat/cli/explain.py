@@ -24,12 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what explain takes."""
     add_message_arguments(parser)
     add_variables_argument(parser)
-    parser.add_argument("--topic", help="what the conversation was about so far")
+    parser.add_argument("--topic", help="what the conversation has been about so far")
     parser.add_argument(
         "--collection",
         metavar="STORE[/NAME]",
         action="append",
-        help="look for documents there only; repeatable",
+        help="search for documents only there; repeatable",
     )
 
 
@@ -158,6 +158,6 @@ def _as_data(explanation: Explanation, chat: FlexChat) -> dict[str, Any]:
 
 COMMANDS = (
     Command(
-        name="explain", summary="say which rule would answer a message, and why", add_arguments=add_arguments, run=run
+        name="explain", summary="show which rule would answer a message, and why", add_arguments=add_arguments, run=run
     ),
 )

@@ -19,7 +19,7 @@ from .usage import OK, UsageError
 _TOOLS = ("calculator", "get_current_datetime")
 _SET = "set" if os.name == "nt" else "export"
 _KEPT = """
-# [conversations]                       # keep every turn, in your data folder; flexchat ask -c goes on with the last
+# [conversations]                       # keep every turn, in your data folder; flexchat ask -c continues the last one
 
 # [stores.documents]              # passages of your files: flexchat rag add FOLDER fills the store
 # provider = "sqlite"                   # and {{rag_context}} in the prompt above shows the model what is found
@@ -64,7 +64,7 @@ STARTERS = {
     "ollama": Starter(
         summary="Ollama, on this machine",
         provider="ollama",
-        settings=("", 'base_url = "http://127.0.0.1:11434" is where it is looked for'),
+        settings=("", 'base_url = "http://127.0.0.1:11434" is the default address'),
         model=('model = "qwen3:4b"', "flexchat models lists what you have, and what it can do"),
         first=("ollama pull qwen3:4b",),
         patience=_PATIENCE,
@@ -92,9 +92,9 @@ STARTERS = {
         patience=_PATIENCE,
     ),
     "rehearsal": Starter(
-        summary="no model: rehearse your tools without key and network",
+        summary="no model: rehearse your tools without a key or network",
         provider="rehearsal",
-        settings=("", "it has no settings: it matches words with the tools and understands nothing"),
+        settings=("", "it has no settings: it matches words against the tools and understands nothing"),
         model=('model = "rehearsal"', ""),
     ),
 }
@@ -112,13 +112,13 @@ def run(args: argparse.Namespace) -> int:
     starter = STARTERS.get(args.kind)
     if starter is None:
         raise UsageError(
-            f"init knows no '{args.kind}'{did_you_mean(args.kind, STARTERS)}; there are: {', '.join(STARTERS)}"
+            f"init does not know '{args.kind}'{did_you_mean(args.kind, STARTERS)}; there are: {', '.join(STARTERS)}"
         )
     file = Path(args.config or "flexchat.toml")
     if os.path.isdir(file):
         file /= "flexchat.toml"
     if file.suffix != ".toml":
-        raise UsageError(f"init writes TOML: give the file a name that ends in .toml, not {file.name}")
+        raise UsageError(f"init writes TOML: the file name must end in .toml, not {file.name}")
     host = prepare(args)
     _write(file, text_of(starter, [name for name in _TOOLS if name in host.tools.by_name]), force=args.force)
     steps = [*starter.first]
@@ -149,7 +149,7 @@ def text_of(starter: Starter, tools: Sequence[str]) -> str:
         "",
         "[tools]",
         _commented("max_iterations = 5", "answers that may ask for tools, per message"),
-        _commented('at_limit = "answer"', "after those, one answer without tools"),
+        _commented('at_limit = "answer"', "after that, one answer without tools"),
     ]
     if starter.patience:
         lines += ["", "[limits]", _commented("turn_timeout_ms = 1_800_000", "for a message with all of its tool calls")]
@@ -170,7 +170,7 @@ def _write(file: Path, text: str, *, force: bool) -> None:
         with replacing(file) if force else file.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
-        raise UsageError(f"{file} exists already and is left as it is; --force overwrites it") from None
+        raise UsageError(f"{file} already exists and was not changed; --force overwrites it") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror or error}") from None
 

@@ -48,7 +48,7 @@ def _print(service: str, models: tuple[ModelInfo, ...], terminal: Terminal) -> N
         details = ", ".join([*names, *sorted(model.capabilities), *window])
         terminal.out(f"  {model.id}{f'  ({details})' if details else ''}")
     if not models:
-        terminal.out("  (the service lists none)")
+        terminal.out("  (the service does not list any)")
 
 
 def _as_data(answer: Answer) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def require_config(args: argparse.Namespace) -> None:
         UsageError: There is no configuration, no --demo, and nobody at a terminal; or both a configuration and --demo.
     """
     if args.demo and args.config:
-        raise UsageError("--demo asks without a configuration, and --config names one: give one of them")
+        raise UsageError("--demo works without a configuration, and --config names one: use only one of them")
     if not args.demo and not args.terminal.is_read_by_a_person() and config_file(args) is None:
         raise UsageError(
             "no config found: flexchat init openai (or ollama, gemini, anthropic, local) writes one; "

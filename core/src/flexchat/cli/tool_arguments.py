@@ -47,7 +47,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text, object_pairs_hook=_each_once)
     except ValueError as error:
-        raise UsageError(f"the arguments are no JSON object: {error}") from None
+        raise UsageError(f"the arguments are not a JSON object: {error}") from None
     assert isinstance(value, dict), "what begins with { and is JSON is an object"
     return value
 

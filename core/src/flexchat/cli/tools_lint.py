@@ -45,15 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="a provider (openai), one of its modes (openai.strict), or all; repeatable; absent: those of the config",
+        help="a provider (openai), one of its modes (openai.strict), or all; repeatable (default: those of the config)",
     )
     parser.add_argument(
-        "--tools", metavar="FILE", help="tools of a JSON file (a list, as sent to OpenAI, or of MCP) in place of ours"
+        "--tools", metavar="FILE", help="check the tools in a JSON file (a list, as sent to OpenAI or from MCP) instead"
     )
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="print the definitions that a better spelling helps, as a JSON list to paste; no file is changed, and "
+        help="print the definitions that can be improved, as a JSON list to paste; no file is changed, and "
         "nothing is rewritten that would weaken the check of a call",
     )
 
@@ -111,7 +111,9 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
             known[name] = {mode: (name, dialect) for mode, dialect in kind.schema_dialects.items()}
     everything = {mode: found for modes in known.values() for mode, found in modes.items()}
     if not everything:
-        raise UsageError("no installed provider says what schemas it takes: pip install flexchat-openai brings one")
+        raise UsageError(
+            "no installed provider declares which schemas it accepts: pip install flexchat-openai brings one"
+        )
     if not wanted:
         return {mode: found for name in used for mode, found in known.get(name, {}).items()} or everything
     selected: dict[str, tuple[str, SchemaDialect]] = {}
@@ -123,7 +125,7 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
         elif name in known:
             selected |= known[name]
         elif name in host.providers.by_name:
-            raise UsageError(f"the provider '{name}' does not say what schemas it takes")
+            raise UsageError(f"the provider '{name}' does not declare which schemas it accepts")
         else:
             names = [*known, *everything, "all"]
             there = ", ".join(dict.fromkeys(names))
@@ -139,9 +141,9 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except RecursionError:
-        raise UsageError(f"{file} nests too deeply to be read") from None
+        raise UsageError(f"{file} is nested too deeply") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is not text in UTF-8") from None
+        raise UsageError(f"{file} is not UTF-8 text") from None
     except ValueError as error:
         raise UsageError(f"{file} is not JSON: {error}") from None
     entries = data.get("tools") if isinstance(data, dict) else data
@@ -151,7 +153,11 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
     for index, entry in enumerate(entries):
         tool = _definition(entry, f"tool {index + 1}")
         if tool.name in names:
-            reason = tool.reason if isinstance(tool, Unusable) else "an earlier tool has this name; rename one"
+            reason = (
+                tool.reason
+                if isinstance(tool, Unusable)
+                else "an earlier tool already has this name; rename one of them"
+            )
             tool = Unusable(name=f"{tool.name} (tool {index + 1})", reason=reason)
         names.add(tool.name)
         if isinstance(tool, Unusable):
@@ -272,6 +278,6 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
 
 COMMANDS = (
     Command(
-        name="tools lint", summary="say what each service makes of the tools", add_arguments=add_arguments, run=run
+        name="tools lint", summary="show what each service makes of the tools", add_arguments=add_arguments, run=run
     ),
 )

@@ -25,10 +25,10 @@ class LLMEntry:
     """One [llms.NAME] table: a model's service. All other keys belong to the provider's plugin."""
 
     provider: str = key("Kind of service, as a plugin calls it: openai, scripted, rehearsal, …")
-    default_model: str | None = key("Model for rules that name none.", default=None)
+    default_model: str | None = key("Model for rules that do not name one.", default=None)
     description: str | None = key("For people; not used.", default=None)
-    retries: int = key("How often a failed request is repeated, where repeating may help.", min=0, max=10, default=2)
-    retry_delay_ms: int = key("First wait before a repetition; doubles each time, with jitter.", min=0, default=500)
+    retries: int = key("How often a failed request is retried, if a retry may help.", min=0, max=10, default=2)
+    retry_delay_ms: int = key("Wait before the first retry; doubles each time, with jitter.", min=0, default=500)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -37,7 +37,7 @@ class ModelChoice:
     """An LLM of the config and one of its models."""
 
     llm: str = key("Name of an entry in llms.")
-    model: str | None = key("Model; absent for the entry's default_model.", default=None)
+    model: str | None = key("Model. Default: the entry's default_model.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +45,7 @@ class EmbeddingChoice:
     """Who makes embeddings."""
 
     llm: str = key("Name of an entry in llms, or a provider that brings its own model: minilm.")
-    model: str | None = key("Model; absent for the entry's default_model.", default=None)
+    model: str | None = key("Model. Default: the entry's default_model.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -54,7 +54,7 @@ class StoreEntry:
 
     provider: str = key("Kind of store, as a plugin calls it: sqlite, pgvector, memory, …")
     description: str | None = key("What is in it, for people and for the model that chooses.", default=None)
-    collection: str | None = key("The only collection used; absent for all it has.", default=None)
+    collection: str | None = key("The only collection used. Default: all of them.", default=None)
     match_threshold: float | None = key(
         "Distance below which a hit is a match; what a collection says goes before it. Absent: what suits the "
         "embedding model, else 0.25.",
@@ -71,7 +71,7 @@ class StoreEntry:
     )
     top_k: int = key("Passages taken from each collection.", min=1, max=100, default=3)
     embedding: EmbeddingChoice | None = key(
-        "Who makes its vectors; absent: 'embedding', else a local model.", default=None
+        "Who makes its vectors. Default: 'embedding', else a local model.", default=None
     )
     rerank: str | None = key("Kind of reranker that reads the best hits again, as a plugin calls it.", default=None)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
@@ -81,13 +81,13 @@ class StoreEntry:
 class TopicTable:
     """[topic]: phase 1."""
 
-    llm: str | None = key("Who detects topics: an entry in llms; absent: intent's.", default=None)
-    model: str | None = key("Model; absent for the entry's default_model.", default=None)
+    llm: str | None = key("Who detects topics: an entry in llms. Default: the one of intent.", default=None)
+    model: str | None = key("Model. Default: the entry's default_model.", default=None)
     prompt: str | None = key(
         "Prompt template of your own; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
         default=None,
     )
-    max_tokens: int = key("Upper limit of the answer, in tokens.", min=1, default=200)
+    max_tokens: int = key("Maximum length of the answer, in tokens.", min=1, default=200)
 
     @property
     def choice(self) -> ModelChoice | None:
@@ -100,9 +100,9 @@ class IntentTable:
     """[intent]: phase 3."""
 
     llm: str | None = key("Who detects intents: an entry in llms.", default=None)
-    model: str | None = key("Model; absent for the entry's default_model.", default=None)
+    model: str | None = key("Model. Default: the entry's default_model.", default=None)
     detection: Mapping[str, str] = key("Categories: name and description.", factory=dict)
-    max_tokens: int = key("Upper limit of the answer, in tokens.", min=1, default=50)
+    max_tokens: int = key("Maximum length of the answer, in tokens.", min=1, default=50)
 
     @property
     def choice(self) -> ModelChoice | None:
@@ -115,7 +115,7 @@ class ImplementationEntry:
     """How a tool is run. All keys but type and timeout_ms belong to that type."""
 
     type: str = key("Kind of implementation, as a plugin calls it: mock, builtin, internal, python, …")
-    timeout_ms: int | None = key("Milliseconds the tool may take, where it says nothing itself.", min=1, default=None)
+    timeout_ms: int | None = key("Milliseconds a tool may take unless it sets its own limit.", min=1, default=None)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -126,14 +126,14 @@ class ToolEntry:
     name: str = key("Name: letters, digits and _ . : / -, at most 128.")
     description: str | None = key("What the tool does, for the model.", default=None)
     type: Literal["function"] = key("Always function.", default="function")
-    handler: str | None = key("Handler, where implementation.handler is absent.", default=None)
+    handler: str | None = key("Handler, if implementation.handler is not set.", default=None)
     parameters: Mapping[str, Any] | None = key("JSON Schema of the arguments; its root is an object.", default=None)
-    implementation: ImplementationEntry | None = key("How it is run; absent for a plugin's tool.", default=None)
+    implementation: ImplementationEntry | None = key("How it is run; leave out for a plugin's tool.", default=None)
     timeout_ms: int | None = key("Milliseconds it may take.", min=1, default=None)
-    exclusive: bool | None = key("Never runs beside another call of the same answer.", default=None)
+    exclusive: bool | None = key("Never runs at the same time as another call of the same answer.", default=None)
     repeatable: bool | None = key("May be called with the same arguments again and again.", default=None)
     effect: Literal["read", "idempotent", "write"] | None = key(
-        "What running it does to the world; absent: write, or what the plugin says.", default=None
+        "What running it does to the world. Default: what the plugin says, else write.", default=None
     )
     strict: bool | None = key("Whether the service must hold the model to the parameters.", default=None)
 
@@ -142,17 +142,17 @@ class ToolEntry:
 class ToolsTable:
     """[tools]: what models may call, and how far they may go."""
 
-    enabled: bool | None = key("Switch for all tools; absent means: if the registry has entries.", default=None)
+    enabled: bool | None = key("Switch for all tools. Default: on if the registry has entries.", default=None)
     registry: tuple[ToolEntry, ...] = key("The tools.", default=())
     on_error: Literal["stop", "leave out"] = key(
-        "What a tool that cannot be used does: stop the start, or be left out with a note.", default="stop"
+        "What to do about a tool that cannot be used: refuse to start, or leave it out with a note.", default="stop"
     )
     max_iterations: int = key(
         "Answers of the model that may ask for tools, per turn; 1 to 50.", min=1, max=50, default=5
     )
     default_timeout_ms: int = key("Milliseconds a tool may take unless it says otherwise.", min=1, default=30_000)
     max_result_chars: int = key(
-        "Characters of a result the model is shown; the record keeps all.", min=200, default=16_384
+        "Characters of a result that the model sees; the record keeps everything.", min=200, default=16_384
     )
     at_limit: Literal["sentence", "answer"] = key(
         "At the limit: a fixed sentence, or one more question to the model, without tools.", default="sentence"
@@ -161,7 +161,7 @@ class ToolsTable:
         "What a model reads when a tool raises: the masked text, or an incident number for your log.",
         default="message",
     )
-    apply_globally: bool = key("Offer the tools in every rule that does not say enabled = false.", default=False)
+    apply_globally: bool = key("Offer the tools in every rule that does not set enabled = false.", default=False)
 
 
 @attrs.frozen(kw_only=True)
@@ -173,19 +173,21 @@ class RuleTools:
     """
 
     enabled: bool = key("Whether this rule uses tools.", default=True)
-    allowed_tools: tuple[str, ...] | None = key("Names of the tools offered; absent for all.", default=None)
+    allowed_tools: tuple[str, ...] | None = key("Names of the tools offered. Default: all.", default=None)
     max_iterations: int | None = key("Overrides tools.max_iterations.", min=1, max=50, default=None)
     choice: Literal["auto", "none", "required"] = key(
         "required: the model must call a tool before it may answer.", default="auto"
     )
-    parallel: bool | None = key("Whether one answer may hold several calls; absent: the default.", default=None)
+    parallel: bool | None = key(
+        "Whether one answer may hold several calls. If left out, the service decides.", default=None
+    )
 
 
 @attrs.frozen(kw_only=True)
 class ReasoningTable:
     """[responses.reasoning]: how much the model thinks before it answers."""
 
-    effort: Effort | None = key("In words; none switches it off. Which words a model knows differs.", default=None)
+    effort: Effort | None = key("In words; none switches it off. Models differ in the words they accept.", default=None)
     budget_tokens: int | None = key("In tokens, where the service counts them.", min=0, default=None)
     summary: bool | None = key("Whether the thoughts come with the answer.", default=None)
 
@@ -199,7 +201,7 @@ class ResponseFormatTable:
     """[responses.response_format]: the form of the answer."""
 
     type: Literal["json_object", "json_schema"] = key("json_object: any JSON object.", default="json_schema")
-    name: str = key("What the form is called, for the model.", default="response")
+    name: str = key("Name of the format, shown to the model.", default="response")
     schema: Mapping[str, Any] | None = key("JSON Schema of the answer; its root is an object.", default=None)
     strict: bool | None = key("Whether the service must hold the model to the schema.", default=None)
 
@@ -213,20 +215,20 @@ class ResponseRule:
     """One [[responses]] table. The first whose match fits the profile answers."""
 
     llm: str = key("Name of an entry in llms.")
-    name: str | None = key("What the rule is called wherever it is named; absent: its number.", default=None)
-    model: str | None = key("Model; absent for the entry's default_model.", default=None)
+    name: str | None = key("What the rule is called in output. Default: its number.", default=None)
+    model: str | None = key("Model. Default: the entry's default_model.", default=None)
     prompt: str = key("System prompt; {{variables}} are filled in.", default="")
-    match: Mapping[str, Any] = key("Conditions on the profile; none: answers everything.", factory=dict)
-    max_tokens: int | None = key("Upper limit of an answer, in tokens.", min=1, default=None)
+    match: Mapping[str, Any] = key("Conditions on the profile; without any, the rule answers everything.", factory=dict)
+    max_tokens: int | None = key("Maximum length of an answer, in tokens.", min=1, default=None)
     temperature: float | None = key("Sampling temperature, 0 to 2; 0 is a value.", min=0, max=2, default=None)
     top_p: float | None = key("Nucleus sampling, 0 to 1.", min=0, max=1, default=None)
     stop: tuple[str, ...] = key("Texts at which the answer ends.", default=())
-    seed: int | None = key("For answers that can be repeated, as far as the service can.", default=None)
+    seed: int | None = key("Seed for repeatable answers, as far as the service supports it.", default=None)
     reasoning: ReasoningTable | None = key("How much the model thinks first.", default=None)
-    response_format: ResponseFormatTable | None = key("The form of the answer.", default=None)
-    extra_body: Mapping[str, Any] = key("Merged into every request of this rule, unread.", factory=dict)
+    response_format: ResponseFormatTable | None = key("The format of the answer.", default=None)
+    extra_body: Mapping[str, Any] = key("Merged into every request of this rule, unchecked.", factory=dict)
     fallback: tuple[str, ...] = key(
-        "Names of entries in llms that answer, with their default_model, while llm does not.", default=()
+        "Names of entries in llms that answer, with their default_model, when llm fails.", default=()
     )
     tools: RuleTools | None = key("Tools of this rule.", default=None)
 
@@ -237,10 +239,10 @@ class PluginsTable:
 
     block: tuple[str, ...] = key("Names of plugins to leave out.", default=())
     prefer: tuple[str, ...] = key(
-        "Names of plugins that have what another offers under the same name, the first before the next.", default=()
+        "Names of plugins that win where several offer the same name, in order of precedence.", default=()
     )
     require: tuple[str, ...] = key(
-        "Names of plugins without which nothing starts: those that check or forbid tool calls.", default=()
+        "Names of plugins that must be loaded, or nothing starts: those that check or forbid tool calls.", default=()
     )
 
 
@@ -258,12 +260,12 @@ class LimitsTable:
 
     turn_timeout_ms: int = key("Milliseconds a turn may take.", min=1, default=120_000)
     phase_timeout_ms: int = key(
-        "Milliseconds each of the first three phases may take; then the turn goes on without what it finds.",
+        "Milliseconds each of the first three phases may take; after that the turn goes on without its result.",
         min=1,
         default=20_000,
     )
     message_chars: int = key("Characters of a user's message.", min=1, default=100_000)
-    tool_calls_per_answer: int = key("Tool calls taken from one answer of the model.", min=1, default=32)
+    tool_calls_per_answer: int = key("Tool calls accepted from one answer of the model.", min=1, default=32)
     tool_calls_per_turn: int = key("Tool calls of a whole turn.", min=1, default=64)
 
 
@@ -284,7 +286,9 @@ class Config:
     topic: TopicTable = key("Phase 1, topic detection.", factory=TopicTable)
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
     embedding: EmbeddingChoice | None = key("Who makes embeddings.", default=None)
-    conversations: ConversationsTable | None = key("Where conversations are kept; absent: nowhere.", default=None)
+    conversations: ConversationsTable | None = key(
+        "Where conversations are kept. If left out, they are not kept.", default=None
+    )
     plugins: PluginsTable = key("Plugins.", factory=PluginsTable)
     limits: LimitsTable = key("Ceilings of one turn.", factory=LimitsTable)
     tables: Mapping[str, Any] = attrs.field(factory=dict)

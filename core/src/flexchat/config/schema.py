@@ -215,7 +215,7 @@ def _match() -> Schema:
     properties["reasoning"] = {"type": "boolean", "description": "Whether the message asks for reasoning."}
     return {
         "type": "object",
-        "description": "Conditions on the profile, all of which must hold; none: answers everything.",
+        "description": "Conditions on the profile, all of which must hold; without any, the rule answers everything.",
         "properties": properties,
         "patternProperties": _COMMENTS,
         "additionalProperties": False,

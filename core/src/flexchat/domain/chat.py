@@ -54,7 +54,7 @@ class ChatOptions:
     What a provider cannot honour it says in the result's warnings, and never drops silently.
 
     Attributes:
-        max_tokens: Upper limit of the answer, in tokens.
+        max_tokens: Maximum length of the answer, in tokens.
         temperature: 0 is a value, not "unset".
         tools: In the provider's wire format, from ToolRegistry.to_provider_format. The same tuple is
             handed over in every request of a turn, so a provider may encode it once and keep the result.

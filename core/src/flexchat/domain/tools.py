@@ -46,7 +46,7 @@ class ToolDefinition:
         handler: The specification's handler identifier; used where implementation.handler is absent.
         timeout_ms: Milliseconds this tool may take; None for that of the implementation's settings, where the
             specification writes it, else tools.default_timeout_ms.
-        exclusive: Never runs beside another call of the same answer.
+        exclusive: Never runs at the same time as another call of the same answer.
         repeatable: Asking it the same thing again and again is how it is meant to be used (polling).
         effect: What running it does to the world: "read" nothing, "idempotent" the same however often it runs,
             "write" something that must not happen twice.

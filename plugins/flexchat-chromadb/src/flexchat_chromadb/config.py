@@ -61,17 +61,17 @@ class WrapperConfig:
     """A stores entry with ``provider = "chromadb-wrapper"``."""
 
     url: str = setting("Address of the wrapper: http://localhost:5006.", validator=web_address)
-    collection: str | None = setting("The only collection used (default: all).", default=None)
+    collection: str | None = setting("The only collection used. Default: all of them.", default=None)
     timeout: float = setting(
         "Milliseconds for one request; twice as long for adding.", default=30000, validator=_positive
     )
-    max_distance: float = setting("Hits further away are left out.", default=1.0, validator=_not_negative)
-    default_threshold: float | None = setting("Accepted for configs of the Node original; ignored.", default=None)
+    max_distance: float = setting("What is further away is left out.", default=1.0, validator=_not_negative)
+    default_threshold: float | None = setting("Taken for configs of the original, and not used.", default=None)
     auth: Auth | None = setting("How to prove who asks.", default=None, repr=False)  # noqa: RUF009  an attrs field
     headers: Mapping[str, str] = setting("Sent with every request.", factory=dict, repr=False)
-    retry: Retry = setting("How often to retry.", factory=Retry)  # noqa: RUF009  an attrs field
+    retry: Retry = setting("How often to ask again.", factory=Retry)  # noqa: RUF009  an attrs field
     health_check_endpoint: str = setting("Path of the health check.", default="/health", validator=_path)
     embedding_model: str | None = setting(
-        "Id of the wrapper's model for collections that are made; default: the first one it has loaded.", default=None
+        "Id of the wrapper's model for collections that are made; absent: the first it has loaded.", default=None
     )
     rerank_on_server: bool = setting("Let the wrapper's cross-encoder read the best hits again.", default=False)

@@ -130,7 +130,7 @@ class ValidationTable:
         "System prompt of cases that have none.",
         default="You are a helpful assistant with access to tools. Use them when they help, and only then.",
     )
-    max_tokens: int = key("Upper limit of an answer, in tokens.", min=1, default=500)
+    max_tokens: int = key("Maximum length of an answer, in tokens.", min=1, default=500)
     temperature: float | None = key("Sampling temperature; absent: the service's own.", min=0, max=2, default=None)
     run_tools: bool = key(
         "Whether tools that change something are really run; else only those that read are.", default=False

@@ -36,7 +36,7 @@ class ApiError(Exception):
         self.flaws, self.headers, self.more = tuple(flaws), dict(headers or {}), more
 
     def __reduce__(self) -> Any:
-        """Be told by one process to another."""
+        """Let one process send it to another (pickle)."""
         keywords = {"kind": self.kind, "flaws": self.flaws, "headers": self.headers, **self.more}
         return functools.partial(type(self), self.status, self.detail, **keywords), ()
 
