@@ -45,7 +45,7 @@ noise = st.text(st.sampled_from("0123456789.+-*/%^()<>=!?:, eEpi_mod") | st.char
 @settings(max_examples=1_000, deadline=None)
 @given(st.one_of(expressions, noise))
 def test_any_text_gives_a_finite_number_or_the_calculators_own_error_at_once(text):
-    """No input raises anything but MathError, returns NaN or infinity, or takes a second: the first list loads numexpr."""
+    """No input raises anything but MathError, returns NaN or infinity, or takes a second: the first loads numexpr."""
     started = time.thread_time()
     try:
         value = evaluate(text)
