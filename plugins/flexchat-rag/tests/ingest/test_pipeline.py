@@ -136,6 +136,19 @@ async def test_files_are_stored_with_their_source(store):
     ]
 
 
+async def test_passages_of_files_that_are_stored_at_the_same_time_are_all_counted(store):
+    """Both files are in the store's hands before either is done."""
+    both, add = asyncio.Barrier(2), store.add
+
+    async def add_together(documents, **where):
+        await both.wait()
+        return await add(documents, **where)
+
+    store.add = add_together
+    write(d__a="Text a.", d__b="Text b.")
+    assert (await fill(store)).stored == 2
+
+
 async def test_what_is_unchanged_is_left_alone_and_what_changed_replaces(store):
     """The second run reads nothing into passages; a change of one file stores that one."""
     write(d__a="One.", d__b="Two.")

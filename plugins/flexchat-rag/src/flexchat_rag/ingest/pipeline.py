@@ -272,9 +272,10 @@ class _Run:
         self.report.under_way += len(batch)
         self._watch(self.report, "")
         try:
-            self.report.stored += await self._store.add(batch, collection=self._collection, source=source)
+            stored = await self._store.add(batch, collection=self._collection, source=source)
         finally:
             self.report.under_way -= len(batch)
+        self.report.stored += stored
         self.report.passages += len(batch)
         self._watch(self.report, "")
 
