@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .schema.check import ArgumentChecker
     from .schema.engine import SchemaEngine, TooMuchWorkError
     from .schema.limits import schema_problems
+    from .schema.patterns import NOT_BLANK
     from .schema.size import not_finite, size_problems
     from .schema.wording import label, sentence
     from .tools.lint import lint_tools
@@ -211,6 +212,7 @@ _HOMES = {
         "TooMuchWorkError",
     ),
     "schema.limits": ("schema_problems",),
+    "schema.patterns": ("NOT_BLANK",),
     "schema.size": (
         "not_finite",
         "size_problems",
@@ -257,6 +259,7 @@ __all__ = [
     "INTERRUPTED",
     "MAX_BYTES",
     "MISSING",
+    "NOT_BLANK",
     "OK",
     "TOO_MANY_CALLS",
     "UNUSABLE",

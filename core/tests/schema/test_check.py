@@ -7,6 +7,7 @@ import sys
 import pytest
 from flexchat.schema.check import ArgumentChecker
 from flexchat.schema.limits import schema_problems
+from flexchat.schema.patterns import NOT_BLANK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -188,6 +189,7 @@ def test_nested_values_are_named_by_their_path():
             [2],
             'x must have at least 1 of its items of the form {"const": 1} (got [2])',
         ),
+        ({"pattern": NOT_BLANK}, " ", 'x must not be blank (got " ")'),
         ({"propertyNames": {"pattern": "^a"}}, {"b": 1}, 'the name "b" in x must match the pattern ^a (got "b")'),
         (
             {"dependentRequired": {"a": ["b"]}},

@@ -1,7 +1,10 @@
 """RE2 as the engine of patterns."""
 
+import re
+import unicodedata
+
 import pytest
-from flexchat.schema.patterns import problem_of, search
+from flexchat.schema.patterns import NOT_BLANK, problem_of, search
 
 
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(?<!a)b", "[", "a{1001}", "\ud800"])
@@ -33,3 +36,14 @@ def test_a_pattern_is_searched_as_in_ecma_262(pattern, text, found):
     """Found anywhere; $ is the very end; a lone surrogate in the text does no harm."""
     assert problem_of(pattern) is None
     assert search(pattern, text) is found
+
+
+def test_blank_means_the_same_to_every_engine():
+    """What Unicode, Python or ECMA-262 calls a space is blank to RE2 and to Python's re; all else is not."""
+    ecma_262 = {*"\t\n\v\f\r\u2028\u2029\ufeff"} | {
+        c for c in map(chr, range(0x3001)) if unicodedata.category(c) == "Zs"
+    }
+    for char in map(chr, [*range(0xD800), *range(0xE000, 0x10000), 0x1F600]):
+        is_blank = char.isspace() or char in ecma_262
+        assert search(NOT_BLANK, char) is not is_blank
+        assert (re.search(NOT_BLANK, char) is None) is is_blank

@@ -17,6 +17,9 @@ TABLES = {
 FITTING = ["2xx", "401", "403", "404", "409", "413", "422", "429"]
 """Answers to what fits. 422: it can be read and makes no sense; 404: a name of nothing."""
 
+NOT_FITTING = ["400", "401", "403", "404", "406", "409", "413", "415", "422", "429"]
+"""Answers to what does not fit. 413: what does not fit is too large as well."""
+
 MAY_BE_400 = ("validateConfig", "reloadConfig", "testConnection", "discoverModels", "listProviderModels")
 MAY_BE_400 += ("create_chat_completion",)
 """As others answer where nothing is wrong with the request's form. The Node original: the same body as 200, or a
@@ -36,8 +39,9 @@ def schema(plugins, tmp_path):
         "validation": {"store": str(tmp_path / "validation.db"), "cases": [case]},
     }
     app = create_app(tables, plugins=plugins, settings=Settings(hosts=("testserver",)))
-    rules = {"positive_data_acceptance": {"expected-statuses": FITTING}}
-    loose = {"positive_data_acceptance": {"expected-statuses": [*FITTING, "400"]}}
+    wrong = {"negative_data_rejection": {"expected-statuses": NOT_FITTING}}
+    rules = {"positive_data_acceptance": {"expected-statuses": FITTING}, **wrong}
+    loose = {"positive_data_acceptance": {"expected-statuses": [*FITTING, "400"]}, **wrong}
     exceptions = [{"include-operation-id": name, "checks": loose} for name in MAY_BE_400]
     config = schemathesis.Config.from_dict({"checks": rules, "operations": exceptions})
     return schemathesis.openapi.from_asgi("/openapi.json", app, config=config)

@@ -9,6 +9,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+NOT_BLANK = "[^\\s\x0b\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff]"
+"""Matches text that is not blank, the same in RE2, Python and ECMA-262: their \\S differ."""
+
 
 def problem_of(pattern: str) -> str | None:
     """Return why the pattern cannot be used and what to do about it; None if it can."""

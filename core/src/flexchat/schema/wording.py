@@ -15,6 +15,7 @@ import attrs
 
 from ..domain.text import scrub
 from ..errors import closest, with_hint
+from .patterns import NOT_BLANK
 
 Path = tuple[str | int, ...]
 
@@ -135,6 +136,8 @@ def _demand(error: Any, name: str) -> str:
         unit = "entrie" if unit == "entry" and plural else unit
         return f"{name} must have {bound} {quoted(expected)} {unit}{plural}"
     if keyword == "pattern":
+        if expected == NOT_BLANK:
+            return f"{name} must not be blank"
         return f"{name} must match the pattern {cut(expected)}"
     if keyword == "uniqueItems":
         return f"{name} must not have the same item twice"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flexchat.host import NOT_BLANK
+
 Schema = Mapping[str, Any]
 
 TEXT: Schema = {"type": "string"}
+SAID: Schema = {"type": "string", "pattern": NOT_BLANK}
 NULLABLE_TEXT: Schema = {"type": ["string", "null"]}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 NUMBER: Schema = {"type": "number"}

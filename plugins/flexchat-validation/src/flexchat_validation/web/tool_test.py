@@ -15,7 +15,7 @@ from flexchat.provider import ProviderRequestError
 
 from ..attempting import is_the_models
 from .records import Records, shown_status
-from .shapes import COUNT, NULLABLE_TEXT, NUMBER, STATUS, SWITCH, TABLE, TEXT, listed, record, taken
+from .shapes import COUNT, NULLABLE_TEXT, NUMBER, SAID, STATUS, SWITCH, TABLE, TEXT, listed, record, taken
 
 MISSING = "Missing query or model"
 PROMPT = "You are a helpful assistant with access to tools. Use them when appropriate."
@@ -183,7 +183,6 @@ def _missing(body: Any) -> str | None:
     return None if all(isinstance(value, str) and value.strip() for value in told) else MISSING
 
 
-_SAID = {"type": "string", "pattern": "\\S"}
 _SERVICE = {
     "type": "object",
     "description": "A service of the request's own, as the configuration has it; needs the right to edit.",
@@ -204,7 +203,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             handle=_test,
             body={
                 **taken(
-                    {"query": _SAID, "model": _SAID},
+                    {"query": SAID, "model": SAID},
                     llm={**TEXT, "description": "The service; else it stands before the model: LLM/MODEL."},
                     provider_config=_SERVICE,
                     registry={**listed(TABLE), "description": "Tools in place of the configuration's."},

@@ -17,7 +17,7 @@ from ..summary import matrix, summarise
 from ..tracker import ModelValidationTracker
 from . import cases as case_files
 from .records import Records, Results, shown_status
-from .shapes import COUNT, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
+from .shapes import COUNT, SAID, STATUS, SWITCH, TABLE, TEXT, TEXTS, listed, record, taken
 
 _TAG = {"tag": {"type": "string", "default": "", "maxLength": 200}}
 _PROBLEMS = listed(record({"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}}))
@@ -152,7 +152,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             summary="Record a test of a model.",
             tag="validation",
             handle=_validate,
-            body=taken({"model": {"type": "string", "pattern": "\\S"}, "success": SWITCH}, details={}, error={}),
+            body=taken({"model": SAID, "success": SWITCH}, details={}, error={}),
             answers={200: STATUS},
             problems=(404, 503),
         ),

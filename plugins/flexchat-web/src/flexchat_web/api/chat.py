@@ -14,6 +14,7 @@ from .shapes import (
     COUNT,
     MESSAGES,
     NULLABLE_TEXT,
+    SAID,
     SWITCH,
     TABLE,
     TEXT,
@@ -34,7 +35,7 @@ _ASKED = {
     "topic": NULLABLE_TEXT,
     "variables": VARIABLES,
 }
-_PROMPT = {"prompt": {"type": "string", "pattern": "\\S"}}
+_PROMPT = {"prompt": SAID}
 _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
