@@ -56,6 +56,15 @@ async def test_other_than_one_vector_a_text_is_an_error():
         await Batches(most_texts=2).embed(["1", "2"], ask, ProviderProtocolError)
 
 
+@pytest.mark.parametrize("vector", [["x", 1.0], [None], [True], [[1.0]]])
+async def test_what_is_no_number_is_an_error(vector):
+    async def ask(texts, left_s):
+        return Embeddings(vectors=(vector,))
+
+    with pytest.raises(ProviderProtocolError, match="not numbers alone"):
+        await Batches(most_texts=2).embed(["1"], ask, ProviderProtocolError)
+
+
 async def test_vectors_of_two_lengths_are_an_error():
     """Within a portion, or between two."""
     ask, _ = asker(length=len)

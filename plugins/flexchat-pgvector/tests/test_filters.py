@@ -1,4 +1,4 @@
-"""Filters in SQL mean what flexchat.plugin.holds means."""
+"""Filters in SQL mean what flexchat.store.holds means."""
 
 import json
 

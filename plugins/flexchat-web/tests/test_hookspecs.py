@@ -1,6 +1,7 @@
 """What other plugins add to the HTTP API passes what ours passes; the examples run as they are copied."""
 
 import inspect
+import re
 import textwrap
 import types
 
@@ -8,7 +9,7 @@ import attrs
 import pytest
 from flexchat.assembly import installed_plugins
 from flexchat.plugin import hookimpl
-from flexchat_web import create_app, hookspecs
+from flexchat_web import app, create_app, hookspecs
 from flexchat_web.serving import Settings
 
 CONFIG = {
@@ -128,6 +129,56 @@ async def test_a_page_of_a_plugin_is_told_to_the_browser_and_its_files_are_serve
     assert (await client.get("/static/plugins/dice/dice.js")).text == "export const title = 'Dice';"
     for path in ("dice/../secret.js", "dice/..%2fsecret.js", "dice/", "dice", "none/dice.js", ""):
         assert (await client.get(f"/static/plugins/{path}")).status_code in (400, 404), path
+
+
+async def test_what_cannot_be_offered_is_left_out_and_told(with_plugin, tmp_path, caplog):
+    """A plugin's mistake stops no server: the log names the plugin, and what is right is there."""
+    (tmp_path / "dice.js").write_text("export const title = 'Dice';")
+
+    class Wrong:
+        @hookimpl(optionalhook=True)
+        def flexchat_web_pages(self, web):
+            page = web.Page(name="dice", label="Dice", folder=tmp_path, script="dice.js", icon="list")
+            yield from ({"name": "x"}, page, page, attrs.evolve(page, name="chat"))
+            yield attrs.evolve(page, name="gone", script="gone.js")
+
+        @hookimpl(optionalhook=True)
+        def flexchat_web_operations(self, web):
+            async def answer(call):
+                return web.Json({})
+
+            one = web.Operation(
+                method="GET", path="/api/a", name="a", summary="A.", tag="server", handle=answer, answers={200: {}}
+            )
+            return [one, one, attrs.evolve(one, path="/api/config", name="b")]
+
+        @hookimpl(optionalhook=True)
+        def flexchat_web_model_facts(self, web):
+            raise KeyError("no")
+
+    client = with_plugin(Wrong())
+
+    assert (await client.get("/api/a")).json() == {}
+    pages = (await client.get("/static/plugins.js")).text
+    assert pages.count('"dice"') == 1
+    assert '"icon": "list"' in pages
+    assert '"chat"' not in pages.replace('"after": "chat"', "")
+    told = caplog.text
+    for reason in (
+        "it takes web.Page, not dict",
+        "the page 'dice' is a page of acme",
+        "the page 'chat' is FlexChat's own",
+        "the page 'gone' has no ",
+        "GET /api/a is an operation of acme",
+        "GET /api/config is FlexChat's own",
+        "flexchat_web_model_facts failed",
+    ):
+        assert reason in told, reason
+
+
+def test_our_pages_are_those_of_the_browser():
+    script = (app.STATIC / "js" / "main.js").read_text()
+    assert tuple(re.findall(r'^  \["([a-z]+)", "', script, re.M)) == app._PAGES
 
 
 def test_the_example_of_a_page_is_one():

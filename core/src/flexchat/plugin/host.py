@@ -34,6 +34,7 @@ from .hooks import HookCall, Hooks
 from .records import PluginReport, Records, spoken_name
 
 log = logging.getLogger(__name__)
+watchers = logging.getLogger("flexchat.plugin.hooks")
 
 API_VERSION = (0, 1)
 """The plugin surface this FlexChat offers; a plugin may name the one it was written for in FLEXCHAT_API."""
@@ -242,7 +243,7 @@ class PluginHost:
                 reason = Mask(secrets_of_environment())(f"{hook} failed: {_one_line(error)}")
                 if self._strict:
                     raise PluginLoadError(plugin, reason) from error
-                log.warning("plugin %s: %s", plugin, reason)
+                watchers.warning("plugin %s: %s", plugin, reason)  # shown without -v, too: nobody else says it
         return answers
 
     def _load(self, sources: Iterable[_Source]) -> list[PluginReport]:

@@ -10,7 +10,8 @@ refusals.py   Refusals, Row: the vendor's words for trouble, then one ladder of 
 embedding.py  Batches: texts to vectors in as many requests as it takes
 
 By composition: nothing here is a base class. Each name loads its module when it is first asked for; only Service brings
-an HTTP client. docs/writing-a-provider.md walks through a provider in 200 lines.
+an HTTP client. help(flexchat.provider.Batches), of each name, says more; docs/python-api.md lists them all, and
+docs/writing-a-provider.md walks through a provider in 200 lines.
 """
 
 from __future__ import annotations

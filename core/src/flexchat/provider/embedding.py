@@ -47,10 +47,11 @@ class Batches:
 
         Args:
             ask: Embeds one batch, in so many seconds.
-            unreadable: Makes the error for what makes no sense; its text begins with a verb.
+            unreadable: Makes the error for what makes no sense, of a text that begins with a verb: Service.unreadable.
+            dimensions: How long the vectors will be, where it is known: of shorter ones, more go into one answer.
 
         Raises:
-            ProviderError: As ask; or an answer has other than one vector a text, all of one length.
+            ProviderError: As ask; or an answer has other than one vector of numbers a text, all of one length.
         """
         left = TimeLeft(timeout_s)
         vectors: list[Sequence[float]] = []
@@ -60,6 +61,10 @@ class Batches:
             made = await ask(batch, left())
             if len(made.vectors) != len(batch):
                 raise unreadable(f"sent {len(made.vectors)} embeddings for {len(batch)} texts")
+            if not all(
+                {*map(type, vector)} <= {float, int} for vector in made.vectors if isinstance(vector, list | tuple)
+            ):
+                raise unreadable("sent embeddings that are not numbers alone")
             vectors += made.vectors
             if len({len(vector) for vector in (*made.vectors, vectors[0])}) > 1:
                 raise unreadable("sent embeddings of different lengths")

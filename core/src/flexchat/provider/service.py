@@ -72,6 +72,7 @@ class Service:
         host: host[:port] of the service, for texts.
         endpoint: scheme://host[:port]; what it once said goes back to it alone: see ProviderData.
         mask: Takes keys out of a text.
+        unreadable: Makes the error for an answer that makes no sense, of a text that begins with a verb.
         http: The client, for what no method here does.
     """
 

@@ -1,4 +1,4 @@
-"""Filters in SQL: exactly what ``flexchat.plugin.holds`` says, for the column ``d.facts``.
+"""Filters in SQL: exactly what ``flexchat.store.holds`` says, for the column ``d.facts``.
 
 Numbers are compared as numeric, which is exact; texts by their bytes, which is the order of code points, and lets a
 filter name characters that no stored text can have.

@@ -1,4 +1,4 @@
-"""A filter in SQL means what flexchat.plugin.holds means."""
+"""A filter in SQL means what flexchat.store.holds means."""
 
 import json
 import sqlite3

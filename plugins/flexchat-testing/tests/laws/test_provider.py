@@ -345,6 +345,8 @@ class Embeds(Wrapped):
         vectors = json.loads(answer.body)["vectors"]
         if len(vectors) != len(texts):
             raise ValueError(len(vectors))
+        if not all(isinstance(number, int | float) for vector in vectors for number in vector):
+            raise ProviderProtocolError("a vector holds something else than numbers")
         return vectors
 
 
@@ -461,6 +463,7 @@ WRONG = {
     "test_refusing_to_list_models_is_a_provider_error": ({"provider": HidesRefusals}, "list_models returned"),
     "test_vectors_keep_order_and_count": ({"provider": EmbedsBackwards}, "belong to another text"),
     "test_a_wrong_number_of_vectors_is_an_error": ({"provider": EmbedsSome}, "two texts, 0 vectors"),
+    "test_a_vector_is_numbers_alone": ({"provider": EmbedsSome}, "the vector ['x', 1.0]"),
     "test_refusing_vectors_is_a_provider_error": ({"provider": EmbedsOrBreaks}, ""),
 }
 

@@ -20,15 +20,18 @@ from .apart import Apart
 from .checking import Checker, GoneError, Unread, read_body
 from .guard import Guard, Scope, headers_of, incident, path_of
 from .openapi import openapi_operation
-from .operations import Call, Event, Operation, Reply, Text
+from .operations import Call, Event, Operation, Page, Reply, Text
 from .problems import ApiError
 from .sending import Send, SlowReaderError, Streams, ended, send_problem, send_reply
-from .serving import Serving, Settings
+from .serving import Serving, Settings, left_out
 
 if TYPE_CHECKING:
     from flexchat.host import PluginHost, ReadConfig
 
 STATIC = Path(__file__).parent / "static"
+
+_PAGES = ("chat", "tools", "config", "explain")
+"""Ours, as static/js/main.js names them."""
 
 _NO_CACHE = {"cache-control": "no-cache"}
 
@@ -82,15 +85,14 @@ class WebApp:
         self.serving = serving
         self.streams = Streams()
         self.operations: tuple[Operation, ...] = (
-            *operations(serving),
+            *operations(serving, *CONFIG, *CONNECTIONS),
             *CONFIG,
             *CONNECTIONS,
             openapi_operation(lambda: self.operations),
         )
         self._routes = Routes(self.operations)
         self._static = StaticFiles(directory=STATIC)
-        asked = serving.plugins.ask("flexchat_web_pages", web=serving.web)
-        self._pages = [page for _, pages in asked for page in pages]
+        self._pages = _pages(serving)
         self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in self._pages}
         self._watch = watch
         self._watching: asyncio.Task[None] | None = None
@@ -226,6 +228,21 @@ class WebApp:
         pages = json.dumps([page.to_dict() for page in self._pages])
         script = Text(f"export const PLUGIN_PAGES = {pages};\n", media_type="text/javascript", headers=_NO_CACHE)
         await send_reply(script, send, head_only=head_only, failed=lambda _: Event(None, ""), streams=self.streams)
+
+
+def _pages(serving: Serving) -> list[Page]:
+    """Return the pages of plugins that can be shown."""
+    hook, taken = "flexchat_web_pages", dict.fromkeys(_PAGES, "FlexChat's own")
+    pages = []
+    for plugin, page in serving.offered(hook, Page):
+        if page.name in taken:
+            left_out(plugin, hook, f"the page '{page.name}' is {taken[page.name]}")
+        elif missing := [name for name in (page.script, *page.styles) if not Path(page.folder, name).is_file()]:
+            left_out(plugin, hook, f"the page '{page.name}' has no {Path(page.folder, missing[0])}")
+        else:
+            taken[page.name] = f"a page of {plugin}"
+            pages.append(page)
+    return pages
 
 
 @attrs.frozen

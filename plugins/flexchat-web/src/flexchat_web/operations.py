@@ -183,6 +183,7 @@ class Page:
         script: The module, a file of the folder. What it exports is said in static/js/router.js.
         styles: Its stylesheets, files of the folder.
         after: Name of the page it stands behind in the navigation; empty: the last.
+        icon: Its picture in the navigation, a name of static/js/icons.js: "list", "document", "history", …
     """
 
     name: str = attrs.field(validator=attrs.validators.matches_re("[a-z_]{1,40}"))
@@ -191,9 +192,10 @@ class Page:
     script: str
     styles: tuple[str, ...] = ()
     after: str = ""
+    icon: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the browser is told of it."""
         at = f"plugins/{self.name}/"
         files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
-        return {"name": self.name, "label": self.label, "after": self.after, **files}
+        return {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon, **files}

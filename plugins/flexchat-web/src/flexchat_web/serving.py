@@ -7,7 +7,7 @@ import contextlib
 import datetime
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,6 +40,11 @@ _NOT_YET = ()
 """What the system says of a file that was just read: nobody has asked, so the next look compares the bytes."""
 
 T = TypeVar("T")
+
+
+def left_out(plugin: str, hook: str, reason: str) -> None:
+    """Say that something a plugin offers is left out: what is wrong with one must not stop the server."""
+    log.warning("plugin %s: something of %s is left out: %s", plugin, hook, reason)
 
 
 @attrs.frozen(kw_only=True)
@@ -159,8 +164,16 @@ class Serving:
     @functools.cached_property
     def model_facts(self) -> tuple[ModelFact, ...]:
         """What plugins say of each model."""
-        answers = self.plugins.ask("flexchat_web_model_facts", web=self.web)
-        return tuple(fact for _, facts in answers for fact in facts)
+        return tuple(fact for _, fact in self.offered("flexchat_web_model_facts", ModelFact))
+
+    def offered(self, hook: str, kind: type[T]) -> Iterator[tuple[str, T]]:
+        """Yield what plugins answer to a hook of ours, behind the plugin's name; what is something else is left out."""
+        for plugin, answers in self.plugins.ask(hook, web=self.web):
+            for answer in answers if isinstance(answers, list | tuple) else [answers]:
+                if isinstance(answer, kind):
+                    yield plugin, answer
+                elif answer is not None:
+                    left_out(plugin, hook, f"it takes web.{kind.__name__}, not {type(answer).__name__}")
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:

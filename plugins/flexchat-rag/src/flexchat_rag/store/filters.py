@@ -1,4 +1,4 @@
-"""Metadata filters as SQL that agrees with flexchat.plugin.holds."""
+"""Metadata filters as SQL that agrees with flexchat.store.holds."""
 
 from __future__ import annotations
 

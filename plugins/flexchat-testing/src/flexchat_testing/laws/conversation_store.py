@@ -259,7 +259,7 @@ class ConversationStoreConformance(Conformance):
 
     @law()
     async def test_a_conversation_is_renamed(self) -> None:
-        """It has the new title, as flexchat.plugin.storable returns it, also after further turns, and no other has."""
+        """It has the new title, as flexchat.store.storable returns it, also after further turns, and no other has."""
         async with self.opened() as store:
             for id in ("c", "d"):
                 await store.append(id, turn("1"), tenant="t")

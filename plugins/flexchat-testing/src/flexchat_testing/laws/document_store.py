@@ -524,7 +524,7 @@ class DocumentStoreConformance(RetrieverConformance):
 
     @law()
     async def test_hostile_texts_are_kept(self) -> None:
-        """Any text is stored as flexchat.plugin.storable returns it: without NUL and half characters."""
+        """Any text is stored as flexchat.store.storable returns it: without NUL and half characters."""
         texts = ("a\0b", "cut \ud83d", "x" * 100_000, '" OR * NEAR( AND', "'; --", "\ufeffmark\u2028", "漢" * 1000)
         documents = [
             Document(id=f"d{i}{text[:8]}", text=text, title=text[:20], source=text[:20], metadata={"k": text[:20]})

@@ -105,7 +105,7 @@ class ErrorLaws(ProviderKit):
 
     @law("http")
     async def test_the_wait_a_service_asks_for_is_told(self) -> None:
-        """retry-after: 7 becomes retry_after_s = 7.0; flexchat.http.retry_after reads it."""
+        """retry-after: 7 becomes retry_after_s = 7.0; flexchat.provider.retry_after_s reads it."""
         status, body = self.error_reply("rate") or (429, {})
         for stream in self.ways:
             answer = Answer(status=status, headers={**_JSON, "retry-after": "7"}, pieces=(as_bytes(body),))

@@ -156,7 +156,7 @@ class RetrieverConformance(Conformance):
 
     @law()
     async def test_filters_mean_what_they_say(self) -> None:
-        """where lets exactly those documents through that flexchat.plugin.holds lets through."""
+        """where lets exactly those documents through that flexchat.store.holds lets through."""
         async with self.opened() as store:
             everything = (await self.ask(store, top_k=1000)).documents
             for where in filters_about(everything):
@@ -170,7 +170,7 @@ class RetrieverConformance(Conformance):
 
     @law()
     async def test_a_filter_that_cannot_be_read_is_refused(self) -> None:
-        """Every store refuses it with FilterError: read it with flexchat.plugin.read_filter."""
+        """Every store refuses it with FilterError: read it with flexchat.store.read_filter."""
         async with self.opened() as store:
             for where in _UNREADABLE:
                 try:

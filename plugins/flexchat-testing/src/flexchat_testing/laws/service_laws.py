@@ -130,6 +130,18 @@ class ServiceLaws(ProviderKit):
             raise AssertionError(f"two texts, {count} vectors: expected a ProviderError, got {shown(found)}")
 
     @law("embeddings")
+    async def test_a_vector_is_numbers_alone(self) -> None:
+        """Null or a text in a vector is a ProviderError: a store that gets it fails far from the cause."""
+        strange: Any
+        for strange in (["x", 1.0], [None, 1.0], [[1.0], 1.0]):
+            async with self.serving(self.answer(self.embed_reply([strange]))) as (provider, _):
+                try:
+                    found: Any = await provider.embed(["one"], self.model)  # type: ignore[attr-defined]
+                except ProviderError:
+                    continue
+            raise AssertionError(f"the vector {strange}: expected a ProviderError, got {shown(found)}")
+
+    @law("embeddings")
     async def test_refusing_vectors_is_a_provider_error(self) -> None:
         """A refusal and garbage are ProviderErrors for vectors too."""
         status, body = self.error_reply("auth") or (401, {})

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..operations import Operation
+from ..serving import left_out
 from . import chat, conversations, models, openai, server, session, tools, turns
 from .errors import told
 
 if TYPE_CHECKING:
     from ..serving import Serving
 
+_HOOK = "flexchat_web_operations"
 
-def operations(serving: Serving) -> Iterator[Operation]:
-    """Yield our operations and those of plugins."""
-    of_plugins: Iterable[Operation] = (
-        operation
-        for _, theirs in serving.plugins.ask("flexchat_web_operations", web=serving.web)
-        for operation in theirs
-    )
-    first = (chat, turns, conversations, tools)
-    last = (openai, server, session)
-    yield from map(told, (operation for module in first for operation in module.OPERATIONS))
-    yield from map(told, models.operations(serving.model_facts))
-    yield from map(told, of_plugins)
-    yield from map(told, (operation for module in last for operation in module.OPERATIONS))
+
+def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
+    """Yield our operations and, between them, those of plugins; others of ours are yielded elsewhere."""
+    first = [operation for module in (chat, turns, conversations, tools) for operation in module.OPERATIONS]
+    first += models.operations(serving.model_facts)
+    last = [operation for module in (openai, server, session) for operation in module.OPERATIONS]
+    taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *others)}
+    yield from map(told, first)
+    for plugin, operation in serving.offered(_HOOK, Operation):
+        place = (operation.method, operation.path)
+        if place in taken:
+            left_out(plugin, _HOOK, f"{' '.join(place)} is {taken[place]}")
+            continue
+        taken[place] = f"an operation of {plugin}"
+        yield told(operation)
+    yield from map(told, last)

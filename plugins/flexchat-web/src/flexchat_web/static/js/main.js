@@ -3,6 +3,7 @@
 import { reachable } from "./attention.js";
 import { h, icon, keyed } from "./dom.js";
 import { badge, button } from "./elements.js";
+import { ICONS } from "./icons.js";
 import { toast } from "./dialog.js";
 import { signOut } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
@@ -17,9 +18,9 @@ const PAGES = [
   ["explain", "Explain", () => import("./pages/explain.js")],
 ];
 
-for (const { name, label, after, script, styles } of PLUGIN_PAGES) {
+for (const { name, label, after, icon, script, styles } of PLUGIN_PAGES) {
   const before = PAGES.findIndex(([known]) => known === after);
-  const page = [name, label, () => Promise.all([import(ofPlugin(script)), ...styles.map(style)]).then(([module]) => module)];
+  const page = [name, label, () => Promise.all([import(ofPlugin(script)), ...styles.map(style)]).then(([module]) => module), icon];
   PAGES.splice(before < 0 ? PAGES.length : before + 1, 0, page);
 }
 
@@ -39,7 +40,7 @@ function navigate(current) {
     document.getElementById("navigation"),
     PAGES,
     ([name]) => name,
-    ([name, label]) => link(name, label, name === current),
+    ([name, label, , picture]) => link(name, label, picture, name === current),
     (node, [name]) => {
       if (name === current) node.setAttribute("aria-current", "page");
       else node.removeAttribute("aria-current");
@@ -48,8 +49,9 @@ function navigate(current) {
   );
 }
 
-function link(name, label, here) {
-  return h("a", { href: `#/${name}`, class: "nav-link", "aria-current": here && "page" }, icon(name), h("span", {}, label));
+function link(name, label, picture, here) {
+  const shown = [picture, name, "document"].find((known) => Object.hasOwn(ICONS, known || "")); // a plugin's page may name none
+  return h("a", { href: `#/${name}`, class: "nav-link", "aria-current": here && "page" }, icon(shown), h("span", {}, label));
 }
 
 async function tellServer() {

@@ -2,7 +2,8 @@
 //   A page is a module in pages/ that exports
 //     title: string; setPlace("…") names in the window's title what of the page is shown
 //     async mount(root, { rest, query }) -> undefined, or { unmount(), canLeave() -> bool or a promise of one }
-//   rest: what follows the page's name, split at "/"; query: URLSearchParams. root is empty and in the document.
+//   rest: what follows the page's name, split at "/"; query: URLSearchParams. root is empty, in the document, and
+//   has the class "page": padding, and a gap between what stands in it.
 //   go("chat", id) changes the address; go("explain", "", { prompt }) with a query.
 // A page that is shown again with another rest is asked through its optional update({ rest, query }) -> true: "done",
 // instead of being built again.
