@@ -334,8 +334,9 @@ def test_the_manager_knows_the_limits(make_manager):
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_a_tool_that_takes_too_long_is_given_up(make_manager, kind):
-    """Timeouts hold for every kind of tool (TC-49, TC-110)."""
+@pytest.mark.parametrize("effect", ["read", "write"])
+async def test_a_tool_that_takes_too_long_is_given_up(make_manager, kind, effect):
+    """Timeouts hold for every kind of tool (TC-49, TC-110); of one that changes something the effect is unknown."""
     blocked = asyncio.Event()
 
     async def wait_async() -> str:
@@ -346,14 +347,15 @@ async def test_a_tool_that_takes_too_long_is_given_up(make_manager, kind):
         """Wait."""
         time.sleep(0.5)
 
-    made = make_manager(tool(timeout_ms=50, name="wait")(wait_sync if kind == "sync" else wait_async))
+    made = make_manager(tool(timeout_ms=50, name="wait", effect=effect)(wait_sync if kind == "sync" else wait_async))
     started = time.perf_counter()
 
     result = await run(made, "wait", {})
 
     assert time.perf_counter() - started < 0.4
     assert result.error == "Tool execution timed out after 50ms"
-    assert result.hint == ("it may still be running" if kind == "sync" else None)
+    assert ("it may still be running" in (result.hint or "")) == (kind == "sync")
+    assert ("it is unknown whether 'wait' took effect" in (result.hint or "")) == (effect == "write")
 
 
 async def test_a_timeout_of_the_tools_own_is_its_error(make_manager):

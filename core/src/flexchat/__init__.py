@@ -17,6 +17,7 @@ from .domain import (
     ConversationInfo,
     ConversationTurn,
     Document,
+    Effect,
     Embeddings,
     Implementation,
     MediaPart,
@@ -52,10 +53,12 @@ from .domain import (
 )
 from .domain.history import read_history, write_history
 from .errors import (
+    CannotSettleError,
     ChatRequestError,
     ConfigError,
     ContentFilterError,
     ContextLengthError,
+    EffectUnknownError,
     FlexChatError,
     ForgottenEventsError,
     ModelNotFoundError,
@@ -80,6 +83,7 @@ from .errors import (
     TurnTimeoutError,
     UnknownCollectionError,
     UnknownConversationError,
+    UnknownEffectError,
     UnknownLLMError,
     UnknownNameError,
     UnknownToolFormatError,
@@ -100,6 +104,7 @@ logging.getLogger("flexchat").addHandler(logging.NullHandler())
 __all__ = [
     "AnswerEnd",
     "AssistantMessage",
+    "CannotSettleError",
     "ChatOptions",
     "ChatRequest",
     "ChatRequestError",
@@ -112,6 +117,8 @@ __all__ = [
     "ConversationInfo",
     "ConversationTurn",
     "Document",
+    "Effect",
+    "EffectUnknownError",
     "Embeddings",
     "Explanation",
     "FlexChat",
@@ -173,6 +180,7 @@ __all__ = [
     "TurnTimeoutError",
     "UnknownCollectionError",
     "UnknownConversationError",
+    "UnknownEffectError",
     "UnknownLLMError",
     "UnknownNameError",
     "UnknownToolFormatError",

@@ -8,6 +8,7 @@
     ├── ToolDefinitionError          not a tool
     │   └── DuplicateToolError
     ├── ToolError                    a tool cannot do its work; the model reads why
+    │   └── EffectUnknownError       a tool cannot tell whether its effect took place
     ├── ChatRequestError             the message or the history cannot be used
     │   └── UnknownNameError         no such LLM, document store, rule           exit status 2
     ├── UnknownToolFormatError         no such tool format                         exit status 2
@@ -21,6 +22,8 @@
     ├── PathError                    a path cannot be used                    exit status 2
     ├── StorageError                 a database or its file cannot be used
     ├── UnknownConversationError     no conversation has this id                 exit status 2
+    ├── UnknownEffectError           no effect has this key                      exit status 2
+    ├── CannotSettleError            it is known, or will be, how this effect ended     exit status 2
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
         ├── ProviderAuthError
         ├── ProviderRequestError
@@ -219,6 +222,14 @@ class ToolError(FlexChatError):
         return with_hint(self.text, self.hint)
 
 
+class EffectUnknownError(ToolError):
+    """A tool cannot tell whether its effect took place: its service did not answer, or broke off in the middle.
+
+    A tool raises it so that the effect is kept as unknown, and not as failed; a timeout and a broken connection that a
+    tool lets through count as the same.
+    """
+
+
 class ChatRequestError(FlexChatError):
     """The caller's message or history cannot be used; the text says what is wrong with it."""
 
@@ -345,6 +356,23 @@ class UnknownConversationError(FlexChatError):
     def __init__(self, id: str) -> None:
         super().__init__(f"there is no conversation '{id}'")
         self.id = id
+
+
+class UnknownEffectError(FlexChatError):
+    """No effect of this tenant has this key, or several keys begin with it; the text says which."""
+
+    exit_status = 2
+
+    def __init__(self, key: str, several: Sequence[str] = ()) -> None:
+        some = ", ".join(several)
+        super().__init__(f"several effects begin with '{key}': {some}" if several else f"there is no effect '{key}'")
+        self.key = key
+
+
+class CannotSettleError(FlexChatError):
+    """An effect cannot be settled by a person: it is not unknown; the text says what it is."""
+
+    exit_status = 2
 
 
 class ProviderError(FlexChatError):

@@ -3,10 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from .domain import (
+    Claim,
     Collection,
     ConversationInfo,
     ConversationTurn,
     Document,
+    Effect,
+    EffectCall,
+    EffectState,
     RetrievalHits,
     Source,
     TurnStatus,
@@ -17,6 +21,7 @@ from .domain.keys import key, secret_key
 from .domain.message_json import turn_from_json, turn_to_dict, turn_to_json
 from .domain.text import storable
 from .errors import (
+    CannotSettleError,
     FilterError,
     FlexChatError,
     PathError,
@@ -24,6 +29,7 @@ from .errors import (
     StorageError,
     UnknownCollectionError,
     UnknownConversationError,
+    UnknownEffectError,
 )
 from .files import located, open_file
 from .plugin.contracts import (
@@ -32,7 +38,9 @@ from .plugin.contracts import (
     DocumentStore,
     DocumentStoreContext,
     DocumentStoreType,
+    EffectLedger,
     Embedder,
+    KeepingEffects,
     Reranker,
     RerankerType,
     Retriever,
@@ -48,6 +56,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AllOf",
     "AnyOf",
+    "CannotSettleError",
+    "Claim",
     "Collection",
     "Compare",
     "Condition",
@@ -60,9 +70,14 @@ __all__ = [
     "DocumentStore",
     "DocumentStoreContext",
     "DocumentStoreType",
+    "Effect",
+    "EffectCall",
+    "EffectLedger",
+    "EffectState",
     "Embedder",
     "FilterError",
     "FlexChatError",
+    "KeepingEffects",
     "PathError",
     "Reranker",
     "RerankerType",
@@ -74,6 +89,7 @@ __all__ = [
     "TurnStatus",
     "UnknownCollectionError",
     "UnknownConversationError",
+    "UnknownEffectError",
     "Where",
     "data_folder",
     "error_name",

@@ -128,7 +128,8 @@ def test_arguments_are_checked_against_the_schema(exported, args, problem):
 
 async def test_a_tool_has_its_time(exported):
     message = await exported(hang)["hang"].ainvoke(call("hang", {}))
-    assert (message.status, message.content) == ("error", "Error: Tool execution timed out after 20ms")
+    assert message.status == "error"
+    assert message.content.startswith("Error: Tool execution timed out after 20ms (it is unknown whether 'hang' took")
 
 
 def test_what_a_tool_raises_is_an_error_without_secrets(exported):
@@ -379,7 +380,8 @@ def test_a_blocking_tool_runs_in_a_thread_and_has_its_time(chat_of):
     started = time.monotonic()
     result = run(chat_of(flexchat_tool(block, timeout_ms=20)), "block", {})
     freed.set()
-    assert (result.error, result.hint) == ("Tool execution timed out after 20ms", "it may still be running")
+    assert result.error == "Tool execution timed out after 20ms"
+    assert result.hint.startswith("it may still be running; it is unknown whether 'block' took effect")
     assert time.monotonic() - started < 3
 
 

@@ -15,6 +15,8 @@ from ..plugin.contracts import ImplementationType, Retriever, ToolHandler
 from ..plugin.foreign import contained
 from ..plugin.hooks import Hooks
 from ..tools.registry import ToolRegistry
+from .claim import ClaimEffect
+from .effects import Effects
 from .outcomes import Outcomes
 from .prepared import PreparedTools
 from .steps import Authorize, CheckArguments, LookUp, Run, Told
@@ -33,6 +35,7 @@ class Calls:
         mask: Takes secrets out of error texts.
         error_detail: "message" shows a model the (masked) text of an exception; "incident" a number that stands
             beside the full text in the log.
+        effects: The ledger; None for one in memory.
 
     Raises:
         PluginLoadError: A plugin's step stands at a place that does not exist, or at "run".
@@ -52,6 +55,7 @@ class Calls:
         default_timeout_ms: int = 30_000,
         mask: Mask | None = None,
         error_detail: Literal["message", "incident"] = "message",
+        effects: Effects | None = None,
     ) -> None:
         hooks, mask = hooks or Hooks(), mask or Mask()
         outcomes = self._outcomes = Outcomes(mask, error_detail)
@@ -63,6 +67,7 @@ class Calls:
             LookUp(registry),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
+            ClaimEffect(effects or Effects(), registry, outcomes, mask, default_timeout_ms),
             Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms),
         ]
         steps = self.steps = _in_order(core, hooks.steps)
@@ -142,6 +147,7 @@ def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> Too
         return ToolResult.failed(call.name, f"plugin {plugin} could not decide about this call")
     result = rest.came_to()
     if result is None:
+        call.unsure = f"plugin {plugin} broke off the call"
         text = f"plugin {plugin} broke off the call while the tool was running, so what it did is unknown"
         return ToolResult.failed(call.name, text)
     call.note(f"plugin {plugin}: the step {step} {wrong} after the tool had run")

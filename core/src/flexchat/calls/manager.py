@@ -18,6 +18,7 @@ from ..plugin.host import PluginHost
 from ..tools.python_function import PYTHON, FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from .calls import Calls
+from .effects import Effects
 from .executor import ToolExecutor
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class ToolManager:
     Args:
         formats: Tool encoders of the installed providers, by format name.
         offered: Ready-made tools of the plugins, which an entry switches on by name.
+        effects: The ledger of what tools change; None for one in memory.
 
     Attributes:
         calls: Runs tool calls: the list of steps each goes through.
@@ -50,6 +52,7 @@ class ToolManager:
         stores: Mapping[str, Retriever] | None = None,
         hooks: Hooks | None = None,
         mask: Mask | None = None,
+        effects: Effects | None = None,
     ) -> None:
         self.table = table or ToolsTable()
         self._offered = offered or {}
@@ -71,6 +74,7 @@ class ToolManager:
             default_timeout_ms=self.get_default_timeout(),
             mask=mask,
             error_detail=self.table.error_detail,
+            effects=effects,
         )
         self._executor = ToolExecutor(self.calls)
 
@@ -83,12 +87,14 @@ class ToolManager:
         stores: Mapping[str, Retriever] | None = None,
         hooks: Hooks | None = None,
         mask: Mask | None = None,
+        effects: Effects | None = None,
     ) -> ToolManager:
         """Return a manager that knows what plugins bring, without a tool yet: ``add`` and ``load_tools`` register some.
 
         Args:
             table: Limits, and what load_tools registers.
             hooks: Who is told and asked of calls; None for the plugins.
+            effects: The ledger of what tools change; None for one in memory.
         """
         return cls(
             table,
@@ -99,6 +105,7 @@ class ToolManager:
             stores=stores,
             hooks=host.hooks() if hooks is None else hooks,
             mask=mask,
+            effects=effects,
         )
 
     def load_tools(
@@ -135,7 +142,7 @@ class ToolManager:
             self._registry.register(self._offered_tool(item) if isinstance(item, str) else as_definition(item))
 
     def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
-        """Return a manager of the same plugins and limits that has these tools instead.
+        """Return a manager of the same plugins and limits that has these tools instead, and a ledger in memory.
 
         Raises:
             ToolDefinitionError: As add.
@@ -188,6 +195,8 @@ class ToolManager:
             exclusive=bool(entry.exclusive),
             repeatable=bool(entry.repeatable),
             effect=entry.effect or "write",
+            honours_key=bool(entry.honours_key),
+            verify=entry.verify,
             strict=entry.strict,
         )
 
@@ -206,6 +215,8 @@ class ToolManager:
             "exclusive": entry.exclusive,
             "repeatable": entry.repeatable,
             "effect": entry.effect,
+            "honours_key": entry.honours_key,
+            "verify": entry.verify,
             "strict": entry.strict,
         }
         return attrs.evolve(offered, **{key: value for key, value in changes.items() if value is not None})

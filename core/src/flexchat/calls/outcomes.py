@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -11,7 +12,7 @@ import attrs
 
 from ..domain import ToolResult
 from ..domain.masking import Mask
-from ..errors import ToolError, with_hint
+from ..errors import EffectUnknownError, ToolError, with_hint
 from ..plugin.call import Call
 from ..plugin.foreign import ForeignError, contained, error_text
 from ..tools.results import as_json, json_facts
@@ -63,6 +64,14 @@ class Outcomes:
         """Return the failure of a call that cannot be made at all; its text is ours."""
         return ToolResult.failed(name, self.mask(error_text(error)), hint=self._hint_of(error))
 
+    def of_late(self, name: str, value: Any) -> ToolResult:
+        """Return the result of a tool that returned a value after its time, whatever that value is."""
+        try:
+            with contained():
+                return self.of_value(name, value)
+        except Exception as error:  # noqa: BLE001  the same trouble as in time
+            return self.of_error(name, error)
+
     def finished(self, call: Call, result: ToolResult, started: float) -> ToolResult:
         """Return a result with its call's name, time and notes; see that the facts can be kept.
 
@@ -79,6 +88,32 @@ class Outcomes:
 
     def _hint_of(self, error: BaseException) -> str | None:
         return self.mask(error.hint) if isinstance(error, ToolError) and error.hint else None
+
+
+_BROKEN_OFF = (
+    EffectUnknownError,
+    TimeoutError,
+    ConnectionResetError,
+    ConnectionAbortedError,
+    BrokenPipeError,
+    asyncio.CancelledError,
+)
+_DEEPEST = 10  # errors behind an error
+
+
+def doubt(error: BaseException) -> str:
+    """Return why a tool that raised this may have taken effect all the same; empty if it did not.
+
+    It says so itself (EffectUnknownError), or what it waited for did not answer or broke off, however it put that.
+    """
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if cause is None:
+            return ""
+        if isinstance(cause, _BROKEN_OFF):
+            return error_text(error)
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def _as_text(said: Any) -> str:

@@ -6,7 +6,7 @@ arguments   are checked against the whole schema, and read where they can be rea
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
 approve     core has nothing here: for packages that ask a person
 reserve     core has nothing here: for packages that hold a budget and settle it
-claim       core has nothing here: for packages that see to it that an effect happens once
+claim       sees to it that an effect happens once: claim.py; not there for tools that change nothing
 run         the tool, in its time; what it returns is brought into the form of a result, and so is what it raises
 
 A step is an async function around the rest. Steps of plugins stand behind core's at their place, by the name of the
@@ -34,7 +34,7 @@ from ..plugin.hooks import HookCall, ToolGate
 from ..plugin.threads import STILL_RUNNING
 from ..schema.wording import joined, quoted
 from ..tools.registry import ToolRegistry
-from .outcomes import Outcomes
+from .outcomes import Outcomes, doubt
 from .prepared import PreparedTools
 
 log = logging.getLogger(__name__)
@@ -195,8 +195,10 @@ class Run:
         except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model is told
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)
+                call.unsure = f"it was not finished after {limit_ms} ms"
                 text = f"Tool execution timed out after {limit_ms}ms"
                 return ToolResult.failed(call.name, text, hint=_left_behind(error))
+            call.unsure = doubt(error)
             return self.outcomes.of_error(call.name, error)
         finally:
             del deadline  # it knows the task, which knows the error that it ends with, which knows this frame

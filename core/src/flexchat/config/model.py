@@ -135,6 +135,13 @@ class ToolEntry:
     effect: Literal["read", "idempotent", "write"] | None = key(
         "What running it does to the world. Default: what the plugin says, else write.", default=None
     )
+    honours_key: bool | None = key(
+        "Whether what it calls does a thing once per key and is handed the call's key, so that it may be called again.",
+        default=None,
+    )
+    verify: str | None = key(
+        "Name of a tool that says whether this one took effect, when nobody knows; its effect is read.", default=None
+    )
     strict: bool | None = key("Whether the service must hold the model to the parameters.", default=None)
 
 

@@ -14,6 +14,7 @@ from .chat import (
 )
 from .conversation import ConversationInfo, ConversationTurn
 from .dialects import RewrittenSchema, SchemaDialect, SchemaNote
+from .effects import Claim, Effect, EffectCall, EffectState
 from .events import (
     AnswerEnd,
     ChatEvent,
@@ -78,12 +79,16 @@ __all__ = [
     "ChatResponse",
     "ChatResult",
     "Citation",
+    "Claim",
     "Collection",
     "CollectionChoice",
     "CollectionHits",
     "ConversationInfo",
     "ConversationTurn",
     "Document",
+    "Effect",
+    "EffectCall",
+    "EffectState",
     "Effort",
     "Embeddings",
     "Happening",

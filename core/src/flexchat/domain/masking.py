@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 MASK = "***"
 
@@ -28,6 +29,9 @@ _PATTERNS = (
 )
 
 
+_SECRET_KEY = re.compile(r"(?i)(passw(or)?d|pwd|secret|token|api[_-]?key|access[_-]?key|authorization)s?$")
+
+
 class Mask:
     """Replaces secrets in a text by ***: those it is told, and what looks like one (password=…, user:password@…).
 
@@ -46,6 +50,17 @@ class Mask:
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
         return text
+
+    def data(self, value: Any) -> Any:
+        """Return JSON data without the secrets in its texts, and without texts under a key that is called like one."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {
+                key: MASK if isinstance(item, str) and _SECRET_KEY.search(str(key)) else self.data(item)
+                for key, item in value.items()
+            }
+        return [self.data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozenset[str]:

@@ -127,6 +127,24 @@ def turn_from_json(text: str) -> ConversationTurn:
     return turn_from_dict(data)
 
 
+def result_to_json(result: ToolResult) -> str:
+    """Return the result of a tool as JSON.
+
+    Raises:
+        ValueError: It is not JSON data.
+    """
+    return json.dumps(_fields(result), allow_nan=False)
+
+
+def result_from_json(text: str) -> ToolResult:
+    """Return the result of a tool that was written as JSON.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    return _result(json.loads(text))
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """Return what is set of an attrs instance, by field; a part says its type first."""
     data: dict[str, Any] = {"type": _PART_NAMES[type(value)]} if type(value) in _PART_NAMES else {}

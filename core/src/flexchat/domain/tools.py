@@ -36,7 +36,8 @@ class ToolDefinition:
 
     Raises:
         ToolDefinitionError: Name or description missing, an illegal name, or parameters that are not an
-            object schema (requirements TC-27, TC-29); or a timeout_ms that is not a whole number from 1.
+            object schema (requirements TC-27, TC-29); a timeout_ms that is not a whole number from 1; honours_key or
+            verify of a tool that changes nothing.
 
     Attributes:
         name: 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _. A model may be told another name:
@@ -50,6 +51,11 @@ class ToolDefinition:
         repeatable: Asking it the same thing again and again is how it is meant to be used (polling).
         effect: What running it does to the world: "read" nothing, "idempotent" the same however often it runs,
             "write" something that must not happen twice.
+        honours_key: Whether what it calls does a thing once per key, and is handed ``ToolContext.key``: then it may be
+            called again with the same key when nobody knows whether it took effect.
+        verify: Name of a tool that is asked whether this one took effect, when nobody knows; its own effect is "read".
+            It is given those of the arguments that it has parameters for, and ``key`` if it has that; it returns an
+            object with "done": true, false, or null if it cannot tell, and, if it likes, "result".
         strict: Whether the service must hold the model to the parameters, where it can. None: the service's default.
     """
 
@@ -63,6 +69,8 @@ class ToolDefinition:
     exclusive: bool = False
     repeatable: bool = False
     effect: Literal["read", "idempotent", "write"] = "write"
+    honours_key: bool = False
+    verify: str | None = None
     strict: bool | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -82,6 +90,9 @@ class ToolDefinition:
                 object.__setattr__(self, "timeout_ms", settings["timeout_ms"])
         if self.timeout_ms is not None and (type(self.timeout_ms) is not int or self.timeout_ms < 1):
             raise ToolDefinitionError(f"Tool {self.name}: timeout_ms must be a whole number from 1")
+        if self.effect != "write" and (self.honours_key or self.verify is not None):
+            given = "honours_key" if self.honours_key else "verify"
+            raise ToolDefinitionError(f'Tool {self.name}: {given} is for tools with effect = "write"')
 
     @classmethod
     def from_dict(
@@ -118,7 +129,7 @@ class ToolDefinition:
         )
 
 
-_OPTIONAL = ("handler", "timeout_ms", "exclusive", "repeatable", "effect", "strict")
+_OPTIONAL = ("handler", "timeout_ms", "exclusive", "repeatable", "effect", "honours_key", "verify", "strict")
 _EFFECTS = ("read", "idempotent", "write")
 
 
@@ -126,7 +137,7 @@ def _read(tool: Mapping[str, Any], key: str) -> Any:
     value = tool.get(key)
     if key == "effect":
         fits, wanted = value in _EFFECTS, f"one of {', '.join(_EFFECTS)}"
-    elif key in ("exclusive", "repeatable", "strict"):
+    elif key in ("exclusive", "repeatable", "honours_key", "strict"):
         fits, wanted = isinstance(value, bool), "true or false"
     else:
         fits, wanted = isinstance(value, str) or key == "timeout_ms", "text"

@@ -16,7 +16,7 @@ from ..domain import (
     TurnInfo,
 )
 from ..domain.keys import key, secret_key
-from ..errors import FlexChatError, Problem, ToolError
+from ..errors import EffectUnknownError, FlexChatError, Problem, ToolError
 from .call import Call, Place, Rest, Step
 from .contracts import (
     CheckedConfig,
@@ -39,6 +39,7 @@ __all__ = [
     "Command",
     "ConfigCheck",
     "ConfigTable",
+    "EffectUnknownError",
     "FlexChatError",
     "Implementation",
     "ImplementationType",

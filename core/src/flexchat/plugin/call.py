@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import attrs
 
 from ..domain import ToolDefinition, ToolResult, TurnInfo, new_call_id
+from ..domain.effects import arguments_digest
 from ..errors import did_you_mean
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
@@ -20,7 +20,7 @@ Place = Literal["told", "look up", "arguments", "authorize", "approve", "reserve
 
 PLACES: tuple[Place, ...] = get_args(Place)
 
-Rest = Callable[[], Awaitable[ToolResult]]
+Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
 """Everything that stands inside a step: awaited once, or not at all."""
 
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
@@ -101,6 +101,11 @@ class Call:
         iteration: Which answer of the model asked for it, from 1; 0 outside of the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
+        key: Of its effect: the same whenever this very call is made again, after a crash, say. None before the place
+            "claim", and for tools that change nothing.
+        unsure: Why nobody can tell whether the tool took effect, though it began; empty if that is known.
+        late: Is told, on the event loop, what the tool's thread came to after nobody waited for it any more: what it
+            returned, or else what it raised.
         notes: What was adjusted on the way, for people; goes into the result's notes.
         facts: What steps add to the record, by step: JSON data. ToolCallRecord.facts.
         began: Whether the tool itself has been started.
@@ -120,6 +125,11 @@ class Call:
     iteration: int = 0
     index: int = 0
     parent: Call | None = None
+    _path: str = ""
+    key: str | None = None
+    unsure: str = ""
+    late: Callable[[Any, BaseException | None], None] | None = attrs.field(default=None, init=False, repr=False)
+    children: int = attrs.field(default=0, init=False, repr=False)
     notes: list[str] = attrs.field(factory=list)
     facts: dict[str, Any] = attrs.field(factory=dict)
     began: bool = False
@@ -131,19 +141,22 @@ class Call:
         self.notes.append(text)
 
     @property
+    def path(self) -> str:
+        """Its place in the turn: "2.0" for the first call of the model's second answer, "2.0/1" for the second that
+        call's tool makes. Outside of turns the key its caller gave, else a random one.
+        """
+        if not self._path:
+            self._path = f"{self.iteration}.{self.index}" if self.iteration and self.turn.id else new_call_id()
+        return self._path
+
+    @property
     def digest(self) -> str:
         """SHA-256 of the tool's name and the arguments, in hexadecimal: equal for equal calls. Made when asked for.
 
         Raises:
             ValueError: The arguments are not JSON data.
         """
-        import hashlib  # heavy, and seldom needed
-
-        try:
-            text = json.dumps([self.name, self.arguments], sort_keys=True, separators=(",", ":"), allow_nan=False)
-        except (TypeError, RecursionError) as error:
-            raise ValueError(f"the arguments are not JSON data: {error}") from None
-        return hashlib.sha256(text.encode()).hexdigest()
+        return arguments_digest(self.name, self.arguments)
 
     async def again(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Start over with other arguments, from the place "arguments" on, so that every gate sees what will run.
@@ -151,10 +164,13 @@ class Call:
         In a step, in place of ``await rest()``. The step itself is asked again, too.
 
         Raises:
-            RuntimeError: The tool has begun or is not known yet, or the call has started over MAX_AGAIN times.
+            RuntimeError: The tool has begun or is not known yet, its effect has been claimed, or the call has started
+                over MAX_AGAIN times.
         """
         if self.began:
             raise RuntimeError("the tool has begun: the call cannot start over")
+        if self.key is not None:
+            raise RuntimeError("the effect has been claimed with these arguments: the call cannot start over")
         if self.runner is None or self.tool is None:
             raise RuntimeError("the tool has not been looked up: the call cannot start over")
         if len(self.restarts) >= MAX_AGAIN:
@@ -166,8 +182,14 @@ class Call:
         self.restarts = (*self.restarts[:place], result, *self.restarts[place + 1 :])
         return result
 
-    def child(self, name: str, arguments: Mapping[str, Any]) -> Call:
-        """Return a call that this one's tool makes: in the same turn and its time, with the same context."""
+    def child(self, name: str, arguments: Mapping[str, Any], *, path: str = "") -> Call:
+        """Return a call that this one's tool makes: in the same turn and its time, with the same context.
+
+        Args:
+            path: Its place; absent: the next one inside of this call's.
+        """
+        if not path:
+            path, self.children = f"{self.path}/{self.children}", self.children + 1
         depth, above = 1, self.parent
         while above is not None:
             depth, above = depth + 1, above.parent
@@ -183,4 +205,5 @@ class Call:
             iteration=self.iteration,
             index=self.index,
             parent=self,
+            path=path,
         )

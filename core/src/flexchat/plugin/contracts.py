@@ -14,10 +14,14 @@ from ..domain import (
     ChatEvent,
     ChatOptions,
     ChatResult,
+    Claim,
     Collection,
     ConversationInfo,
     ConversationTurn,
     Document,
+    Effect,
+    EffectCall,
+    EffectState,
     Embeddings,
     Message,
     ModelInfo,
@@ -282,11 +286,107 @@ class ConversationStore(Protocol):
         """
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
-        """Delete it with all its turns.
+        """Delete it with all its turns; where the ledger of effects is kept with it, their texts, too.
 
         Raises:
             UnknownConversationError: There is none of that id.
         """
+
+    async def aclose(self) -> None:
+        """Give back what is held. Called once, at the end."""
+
+
+class KeepingEffects(ConversationStore, Protocol):
+    """A conversation store that can also keep the ledger of effects."""
+
+    def ledger(self) -> EffectLedger:
+        """Return the ledger, in the same database; closed with the store."""
+
+
+class EffectLedger(Protocol):
+    """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
+
+    What claim, finish, release and settle return is on the disk. Times are measured by a clock that all who use the
+    ledger share and nobody sets. Every method may raise StorageError.
+    """
+
+    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+        """Claim an effect, in one transaction: of all who claim one key, at any time, one is told "yours".
+
+        A new key, and one that was given back, is "yours": its row says so, with the next fence, and the owner's
+        lease begins anew. Any other row is left as it is.
+
+        Args:
+            lease_s: Seconds after which the owner counts as dead, if it does not renew before.
+            take_over: A row whose owner is dead is "yours", too.
+        """
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Say that an owner lives, and with it all its claims. Blocks: it is called in a thread of its own."""
+
+    async def finish(
+        self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+    ) -> bool:
+        """Say how a claim ended. Where it is claimed or unknown with this very fence; else it is False, and too late.
+
+        Args:
+            result: The ToolResult as JSON.
+        """
+
+    async def release(self, key: str, fence: int, *, note: str) -> bool:
+        """Give a claim back whose tool was never started, as failed: the next who asks may have it. As finish."""
+
+    async def settle(
+        self,
+        key: str,
+        *,
+        tenant: str,
+        state: Literal["done", "failed"],
+        by: str,
+        note: str = "",
+        result: str | None = None,
+    ) -> Effect:
+        """Put a person's word in the place of "unknown", and of a claim whose owner is dead.
+
+        Raises:
+            UnknownEffectError: As get.
+            CannotSettleError: It is neither.
+        """
+
+    async def get(self, key: str, *, tenant: str) -> Effect:
+        """Return the effect with this key, or the only one whose key begins with it.
+
+        Raises:
+            UnknownEffectError: There is none, or several.
+        """
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Iterable[EffectState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Effect]:
+        """Return effects, the one first claimed last at the top.
+
+        Args:
+            states, conversation: Only those; None for all.
+            before: Key of an effect: only those claimed before it; for the next page.
+
+        Raises:
+            UnknownEffectError: There is no effect ``before``.
+        """
+
+    async def forget(self, *, older_than_s: float) -> None:
+        """Forget arguments and results of what ended so long ago, and the rows that nobody can ask for any more.
+
+        A row stays while its conversation is kept, and for a day at least. What is unknown stays whole.
+        """
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Forget the arguments, results and notes of a conversation that is deleted. The rows stay."""
 
     async def aclose(self) -> None:
         """Give back what is held. Called once, at the end."""
@@ -421,6 +521,15 @@ class ToolContext:
         return self._made_for.id if self._made_for is not None else ""
 
     @property
+    def key(self) -> str | None:
+        """Key of the call's effect, 64 hexadecimal digits: for a service that does one thing once per key.
+
+        It is the same when this very call is made again, after a crash or a double delivery, and no other call has it.
+        A tool that hands it on says so with ``honours_key``. None for tools whose effect is not "write".
+        """
+        return self._made_for.key if self._made_for is not None else None
+
+    @property
     def turn(self) -> TurnInfo:
         """Which turn the call belongs to: ``turn.id``, ``turn.conversation``, ``turn.tenant``."""
         return self._made_for.turn if self._made_for is not None else NO_TURN
@@ -466,11 +575,19 @@ class ToolContext:
         if turn is not None:
             turn.found.append(Cited(self.tool.name, store, hits))
 
+    async def run_in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run what is the whole of the tool, function(*args), in a thread; see flexchat.plugin.run_in_thread.
+
+        What it comes to after its time is over is still taken down, if it changes something.
+        """
+        late = self._made_for.late if self._made_for is not None else None
+        return await run_in_thread(function, *args, late=late)
+
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:
         """Run a handler where it belongs: on the event loop if it is async, else in a thread."""
         if inspect.iscoroutinefunction(handler.call):
             return await handler.call(params, self)
-        value = await run_in_thread(handler.call, params, self)
+        value = await self.run_in_thread(handler.call, params, self)
         return await value if inspect.isawaitable(value) else value  # a plain function around an async one
 
 

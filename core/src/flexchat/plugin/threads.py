@@ -14,8 +14,14 @@ STILL_RUNNING = "it may still be running"
 """Note on the CancelledError of a function whose thread goes on."""
 
 
-async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
+async def run_in_thread(
+    function: Callable[..., Any], *args: Any, late: Callable[[Any, BaseException | None], None] | None = None
+) -> Any:
     """Run function(*args) in a thread of its own and return what it returns.
+
+    Args:
+        late: Is told on the event loop what the function returned, or else what it raised, if nobody waits for it any
+            more by then and the loop still runs.
 
     Not asyncio.to_thread: its pool has a handful of workers, so that a few tools that hang would stop all
     others, and it joins them at exit, so that a tool which never returns would keep the program from ending.
@@ -26,8 +32,9 @@ async def run_in_thread(function: Callable[..., Any], *args: Any) -> Any:
 
     def settle(result: Any, error: BaseException | None) -> None:
         if done.cancelled():
-            return
-        if error is None:
+            if late is not None:
+                late(result, error)
+        elif error is None:
             done.set_result(result)
         else:
             done.set_exception(error)

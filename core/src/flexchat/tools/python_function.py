@@ -14,7 +14,6 @@ from ..domain import Implementation, ToolDefinition
 from ..errors import did_you_mean
 from ..plugin.contracts import ImplementationType, ToolContext, ToolHandler
 from ..plugin.foreign import error_name
-from ..plugin.threads import run_in_thread
 from ..schema.from_function import FunctionDescription, bind, describe_function
 
 
@@ -65,6 +64,8 @@ def tool(
     exclusive: bool = False,
     repeatable: bool = False,
     effect: Literal["read", "idempotent", "write"] = "write",
+    honours_key: bool = False,
+    verify: str | None = None,
     strict: bool | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 def tool(
@@ -77,6 +78,8 @@ def tool(
     exclusive: bool = False,
     repeatable: bool = False,
     effect: Literal["read", "idempotent", "write"] = "write",
+    honours_key: bool = False,
+    verify: str | None = None,
     strict: bool | None = None,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a typed function a tool: its schema comes from the signature and the docstring.
@@ -111,6 +114,8 @@ def tool(
             exclusive=exclusive,
             repeatable=repeatable,
             effect=effect,
+            honours_key=honours_key,
+            verify=verify,
             strict=strict,
         )
         return FunctionTool(function, definition)
@@ -146,7 +151,7 @@ async def _run(settings: Any, params: Mapping[str, Any], context: ToolContext) -
         function, call = bound.function, functools.partial(bound.function, **kwargs)
     if inspect.iscoroutinefunction(function):
         return await call()
-    value = await run_in_thread(call)
+    value = await context.run_in_thread(call)
     return await value if inspect.isawaitable(value) else value  # a plain function around an async one
 
 

@@ -85,16 +85,20 @@ def for_the_model(result: ToolResult, max_chars: int, name: str | None = None) -
     """
     if name is not None and name != result.tool_name:
         result = attrs.evolve(result, tool_name=name)
+    return scrub(shortened(result, max_chars).to_json())
+
+
+def shortened(result: ToolResult, max_chars: int) -> ToolResult:
+    """Return a result with head and tail of what is too long in it, as for_the_model shows it."""
     if result.success:
         text = result.encoded if result.encoded is not None else _encode(result.result)
-        if len(text) > max_chars:
-            whole = result.result if isinstance(result.result, str) else text
-            result = attrs.evolve(result, result=_cut(whole, max_chars), encoded=None)
-    else:
-        hint = _cut(result.hint, max_chars // 2) if result.hint else None
-        room = max_chars - (len(_encode(hint)) if hint else 0)
-        result = attrs.evolve(result, error=_cut(result.error or "", room), hint=hint)
-    return scrub(result.to_json())
+        if len(text) <= max_chars:
+            return result
+        whole = result.result if isinstance(result.result, str) else text
+        return attrs.evolve(result, result=_cut(whole, max_chars), encoded=None)
+    hint = _cut(result.hint, max_chars // 2) if result.hint else None
+    room = max_chars - (len(_encode(hint)) if hint else 0)
+    return attrs.evolve(result, error=_cut(result.error or "", room), hint=hint)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode

@@ -1,0 +1,261 @@
+"""The step that sees to it that an effect happens once: claimed in the ledger before its tool runs, finished after."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from typing import Any, ClassVar, Literal
+
+import attrs
+
+from ..domain import Claim, Effect, EffectCall, ToolResult
+from ..domain.effects import MAX_ARGUMENTS_CHARS, MAX_RESULT_CHARS, arguments_digest, effect_key
+from ..domain.masking import Mask
+from ..domain.message_json import result_from_json, result_to_json
+from ..errors import StorageError
+from ..plugin.call import Call, Place, Rest
+from ..tools.registry import ToolRegistry
+from ..tools.results import shortened
+from .effects import Effects
+from .outcomes import Outcomes, doubt
+
+_DO_NOT_REPEAT = "Do not call it again for the same purpose; tell the user, who can check"
+_WHERE = "flexchat effects list --unknown"
+_FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.02, 0.5
+
+
+@attrs.frozen
+class ClaimEffect:
+    """Sees to it that an effect happens once; a tool that changes nothing passes straight through.
+
+    Attributes:
+        default_timeout_ms: Of tools that say nothing of their own: how long a call waits for the one before it.
+    """
+
+    name: ClassVar[str] = "claim"
+    place: ClassVar[Place] = "claim"
+    effects: Effects
+    registry: ToolRegistry
+    outcomes: Outcomes
+    mask: Mask
+    default_timeout_ms: int
+
+    def __call__(self, call: Call, rest: Rest) -> Coroutine[Any, Any, ToolResult]:
+        """Set call.key."""
+        assert call.tool is not None
+        return self._once(call, rest) if call.tool.effect == "write" else rest()
+
+    async def _once(self, call: Call, rest: Rest) -> ToolResult:
+        wanted = self._wanted(call)
+        try:
+            claim = await self._claimed(call, wanted)
+        except StorageError as error:
+            return self._not_recorded(call, error)
+        call.key, effect = wanted.key, claim.effect
+        match claim.outcome:
+            case "yours":
+                return await self._run(call, rest, effect)
+            case "lost":
+                return await self._recover(call, rest, wanted, effect)
+            case "ended":
+                return self._ended(call, effect)
+            case "running":
+                said = "another process" if effect.owner != self.effects.owner else "an earlier call with the same key"
+                text = f"Not executed: '{call.name}' is still running for this very call, started by {said}"
+                return ToolResult.failed(call.name, text, hint="ask again when it has ended")
+        text = f"Not executed: this place of the turn has been used for another call, of '{effect.tool}'"
+        if not call.turn.id:
+            text = f"Not executed: this key has been used for another call, of '{effect.tool}'"
+        return ToolResult.failed(call.name, text, hint="a key stands for one tool with one set of arguments")
+
+    async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
+        """Claim the effect; while another call of it runs, wait for its end, or for the end of its owner's lease."""
+        until, pause = time.monotonic() + self._patience_s(call), _FIRST_LOOK_S
+        while True:
+            claim = await self.effects.claim(wanted)
+            if claim.outcome != "running" or time.monotonic() + pause > until:
+                return claim
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _patience_s(self, call: Call) -> float:
+        assert call.tool is not None
+        patience = max((call.tool.timeout_ms or self.default_timeout_ms) / 1000, self.effects.lease_s + 1)
+        left = call.seconds_left() if call.seconds_left is not None else None
+        return patience if left is None else min(patience, left)
+
+    async def _run(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
+        """Run the tool, and write what came of it before anybody is told."""
+        if not self.effects.is_held():  # the process stood still for so long that another may have taken over
+            await self._release(call, effect, "the lease ended before the tool was started")
+            return ToolResult.failed(call.name, "Not executed: the process stood still before the tool was started")
+        call.late = lambda value, error: self._late(effect, value, error)
+        try:
+            result = await rest()
+        except BaseException as error:
+            why = "the turn ended while it was running" if isinstance(error, asyncio.CancelledError) else repr(error)
+            await self._broken_off(call, effect, why)
+            raise
+        if not call.began:
+            await self._release(call, effect, result.error or "a plugin answered in its place")
+            return result
+        if call.unsure:
+            return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
+        return await self._finish(call, effect, "done" if result.success else "failed", result)
+
+    async def _broken_off(self, call: Call, effect: Effect, why: str) -> None:
+        try:
+            if call.began:
+                await self.effects.finish(effect, "unknown", None, why)
+            else:
+                await self.effects.release(effect, why)
+        except StorageError:
+            pass  # it is tried again; the row is lost at the worst, which is as good as unknown
+
+    async def _finish(
+        self, call: Call, effect: Effect, state: Literal["done", "failed", "unknown"], result: ToolResult
+    ) -> ToolResult:
+        note = self.mask(call.unsure)
+        try:
+            kept = None if state == "unknown" else self._kept(result)
+            if not await self.effects.finish(effect, state, kept, note):
+                call.note(f"effect {effect.key[:8]}: another process has taken it over, or somebody has settled it")
+            return result
+        except StorageError as error:
+            if state != "done":
+                call.note(f"how the effect ended could not be recorded yet: {error}")
+                return result
+            call.facts["effect"] = {"key": effect.key, "state": "done"}
+            text = f"'{call.name}' took effect, but that could not be recorded, so its result is not told"
+            return ToolResult.failed(call.name, text, hint=f"{error}. {_DO_NOT_REPEAT}")
+
+    async def _release(self, call: Call, effect: Effect, why: str) -> None:
+        call.key = None
+        try:
+            await self.effects.release(effect, self.mask(why))
+        except StorageError as error:
+            call.note(f"that the tool was not started could not be recorded yet: {error}")
+
+    def _late(self, effect: Effect, value: Any, error: BaseException | None) -> None:
+        """Take down what a thread came to after its time was over."""
+        if error is None:
+            if asyncio.iscoroutine(value):
+                value.close()
+                return
+            result = self.outcomes.of_late(effect.tool, value)
+        elif doubt(error):
+            return
+        else:
+            result = self.outcomes.of_error(effect.tool, error)
+        self.effects.finish_late(effect, "done" if result.success else "failed", self._kept(result))
+
+    async def _recover(self, call: Call, rest: Rest, wanted: EffectCall, lost: Effect) -> ToolResult:
+        """Go on where the owner of a claim has died, so that nobody knows whether its tool took effect."""
+        tool = call.tool
+        assert tool is not None
+        try:
+            if not tool.honours_key and tool.verify is None:
+                why = "the process that ran it has died"
+                await self.effects.ledger.finish(lost.key, lost.fence, state="unknown", result=None, note=why)
+                return self._ended(call, (await self.effects.claim(wanted)).effect)
+            claim = await self.effects.claim(wanted, take_over=True)
+        except StorageError as error:
+            return self._not_recorded(call, error)
+        if claim.outcome != "yours":  # somebody was faster
+            call.key = None
+            return await self._once(call, rest)
+        if tool.honours_key:
+            call.note("an earlier call broke off: it is made again, with the same key")
+            return await self._run(call, rest, claim.effect)
+        return await self._verified(call, rest, claim.effect)
+
+    async def _verified(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
+        """Ask the tool's ``verify`` whether an earlier call took effect; run the tool if it did not."""
+        assert call.tool is not None
+        assert call.tool.verify is not None
+        assert call.runner is not None
+        name = call.tool.verify
+        tool = self.registry.get(name)
+        known = tool.parameters.get("properties", {}) if tool is not None else {}
+        given = {key: value for key, value in call.arguments.items() if key in known}
+        if "key" in known:
+            given["key"] = call.key
+        try:
+            answer = await call.runner.run(call.child(name, given, path=f"{call.path}/verify"))
+        except BaseException:
+            call.key = None
+            await self._broken_off(call, effect, "")
+            raise
+        said = answer.result if answer.success and isinstance(answer.result, dict) else {}
+        done = said.get("done")
+        if done is False:
+            call.note(f"an earlier call broke off: {name} says that it did not take effect, so it is made again")
+            return await self._run(call, rest, effect)
+        if done is True:
+            call.note(f"an earlier call broke off: {name} says that it took effect")
+            result = ToolResult(success=True, tool_name=call.name, result=said.get("result", {"done": True}))
+            return await self._finish(call, effect, "done", result)
+        call.unsure = f"an earlier call broke off, and {name} cannot tell"
+        return await self._finish(call, effect, "unknown", self._unknown(call, call.unsure, effect))
+
+    def _ended(self, call: Call, effect: Effect) -> ToolResult:
+        """Return what came of an earlier call."""
+        call.facts["effect"] = {"key": effect.key, "state": effect.state}
+        if effect.state == "unknown":
+            return self._unknown(call, effect.note or "the call broke off", effect)
+        call.note("the stored result of an earlier call")
+        if effect.result is not None:
+            return result_from_json(effect.result)
+        why = f"settled by {effect.settled_by}" if effect.settled_by else "its result is no longer kept"
+        if effect.note:
+            why += f": {effect.note}"
+        if effect.state == "done":
+            return ToolResult(success=True, tool_name=call.name, result={"done": True, "note": why})
+        return ToolResult.failed(call.name, f"'{call.name}' did not take effect ({why})")
+
+    def _unknown(self, call: Call, why: str, effect: Effect) -> ToolResult:
+        call.facts["effect"] = {"key": effect.key, "state": "unknown"}
+        text = f"It is unknown whether '{call.name}' took effect: {why}. {_DO_NOT_REPEAT}."
+        return ToolResult.failed(call.name, text, hint=_WHERE)
+
+    def _unknown_now(self, call: Call, result: ToolResult) -> ToolResult:
+        """Return the failure of a tool that has just broken off: its own text, which may be specified, and what now."""
+        call.facts["effect"] = {"key": call.key, "state": "unknown"}
+        call.note(f"the effect is unknown: {_WHERE}")
+        said = f"it is unknown whether '{call.name}' took effect. {_DO_NOT_REPEAT}"
+        return attrs.evolve(result, hint=f"{result.hint}; {said}" if result.hint else said)
+
+    def _not_recorded(self, call: Call, error: StorageError) -> ToolResult:
+        call.key = None
+        text = f"Not executed: '{call.name}' changes something, and that it is about to could not be recorded"
+        return ToolResult.failed(call.name, text, hint=self.mask(str(error)))
+
+    def _wanted(self, call: Call) -> EffectCall:
+        turn = call.turn
+        try:
+            digest = arguments_digest(call.name, call.arguments)
+        except ValueError:  # given in code, and more than JSON can say
+            digest = arguments_digest(call.name, repr(call.arguments))
+        said = json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr)
+        return EffectCall(
+            key=effect_key(turn.tenant, turn.conversation, turn.id, call.path),
+            tenant=turn.tenant,
+            conversation=turn.conversation,
+            turn=turn.id,
+            place=call.path,
+            tool=call.name,
+            digest=digest,
+            arguments=said if len(said) <= MAX_ARGUMENTS_CHARS else said[: MAX_ARGUMENTS_CHARS - 1] + "…",
+        )
+
+    def _kept(self, result: ToolResult) -> str:
+        """Return a result as the ledger keeps it: without secrets, and not too long."""
+        text = result_to_json(result)
+        if self.mask(text) != text:
+            result = attrs.evolve(result, result=self.mask.data(result.result), encoded=None)
+            text = result_to_json(result)
+        if len(text) > MAX_RESULT_CHARS:
+            text = result_to_json(shortened(result, MAX_RESULT_CHARS // 2))
+        return text

@@ -1,0 +1,230 @@
+"""The ledger as one process uses it: who it is there, its lease, and what could not be written yet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
+
+from ..conversations.memory_ledger import MemoryLedger
+from ..domain import Claim, Effect, EffectCall
+from ..errors import StorageError
+from ..plugin.contracts import EffectLedger
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Write = Callable[[], Coroutine[Any, Any, bool]]
+
+LEASE_S = 30.0
+KEEP_S = 30 * 24 * 3600.0
+_DAY_S = 24 * 3600.0
+_AGAIN_S = 1.0  # after this long, what could not be written is tried again
+
+# Counts on while the machine sleeps, unlike the monotonic clock: meanwhile others may have taken over.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+class Effects:
+    """Claims and finishes effects as one owner, whose lease a thread renews while any of its claims is open.
+
+    A thread and not a task: a tool that blocks the event loop must not lose its claim to somebody else.
+
+    Args:
+        ledger: None for one in memory.
+        lease_s: Seconds after which others may take over what this process has claimed, if it is not heard of.
+        keep_s: Seconds for which arguments and results are kept.
+        is_fixed: Whether the config says where effects are kept: then keeping conversations does not move them.
+    """
+
+    def __init__(
+        self,
+        ledger: EffectLedger | None = None,
+        *,
+        lease_s: float = LEASE_S,
+        keep_s: float = KEEP_S,
+        is_fixed: bool = False,
+    ) -> None:
+        self.ledger = ledger or MemoryLedger()
+        self.lease_s = lease_s
+        self.is_fixed = is_fixed
+        self._keep_s = keep_s
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process, self.owner = os.getpid(), secrets.token_hex(8)
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._open = 0  # claims
+        self._held_until = 0.0
+        self._has_claimed = False
+        self._forgot_at = time.monotonic()
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
+        """Claim an effect. One that is "yours" must be finished or released.
+
+        A cancellation waits until it is known what came of it, and gives the claim back.
+
+        Raises:
+            StorageError: It could not be written.
+        """
+        if self._process != os.getpid():
+            self._begin()  # a fork is a process of its own, without our thread
+        self._opened()
+        asked_at, is_ours = _seconds(), False
+        try:
+            claiming, cancelled = await _to_its_end(
+                self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
+            )
+            claim = _result_of(claiming, cancelled)
+            is_ours = claim.outcome == "yours"
+        finally:
+            if not is_ours:
+                self._ended()
+        if is_ours:
+            self._held_until = max(self._held_until, asked_at + self.lease_s)
+        if cancelled is not None:
+            if is_ours:
+                await self.release(claim.effect, "the turn ended before the tool was started")
+            raise cancelled
+        return claim
+
+    def is_held(self) -> bool:
+        """Return whether nobody can have taken our claims over by now."""
+        return _seconds() < self._held_until
+
+    async def finish(
+        self, effect: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+    ) -> bool:
+        """Say how a claim of ours ended; False if somebody else has taken it over. A cancellation waits for it.
+
+        Raises:
+            StorageError: It could not be written. It is tried again until it can be, or this is closed.
+        """
+        key, fence = effect.key, effect.fence
+        return await self._write(lambda: self.ledger.finish(key, fence, state=state, result=result, note=note))
+
+    async def release(self, effect: Effect, note: str) -> bool:
+        """Give a claim of ours back, whose tool was never started. As finish."""
+        return await self._write(lambda: self.ledger.release(effect.key, effect.fence, note=note))
+
+    def finish_late(self, effect: Effect, state: Literal["done", "failed"], result: str | None) -> None:
+        """Settle an effect of ours that was unknown; on the event loop, in the background."""
+
+        async def settle() -> None:
+            try:
+                written = await self.ledger.finish(effect.key, effect.fence, state=state, result=result)
+            except StorageError as error:
+                log.error("tool %s: it answered late (%s), which could not be recorded: %s", effect.tool, state, error)
+                return
+            what = "it answered late" if written else "it answered too late, when somebody had settled its effect"
+            log.warning("tool %s: %s: %s (effect %s)", effect.tool, what, state, effect.key[:8])
+
+        self._in_background(settle())
+
+    async def aclose(self) -> None:
+        """End the thread and what is tried again, and close the ledger."""
+        self._closed.set()
+        if self._background:
+            await asyncio.wait(self._background)
+        if self._has_claimed:
+            await self._forget()
+        await self.ledger.aclose()
+
+    async def _write(self, write: Write) -> bool:
+        writing, cancelled = await _to_its_end(write())
+        if isinstance(writing.exception(), StorageError):
+            self._in_background(self._until_written(write))
+        else:
+            self._ended()
+            if time.monotonic() - self._forgot_at > _DAY_S:
+                self._in_background(self._forget())
+        written = _result_of(writing, cancelled)
+        if cancelled is not None:
+            raise cancelled
+        return written
+
+    async def _until_written(self, write: Write) -> None:
+        """Try a write again, while the claim stays ours; once more when this is closed."""
+        try:
+            last = False
+            while not last:
+                for _ in range(10):
+                    if not self._closed.is_set():
+                        await asyncio.sleep(_AGAIN_S / 10)
+                last = self._closed.is_set()
+                try:
+                    await write()
+                    return
+                except StorageError as error:
+                    log.warning("how an effect ended could not be recorded yet: %s", error)
+        finally:
+            self._ended()
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _opened(self) -> None:
+        with self._lock:
+            self._open += 1
+            self._has_claimed = True
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(target=self._renew, name="flexchat effects", daemon=True)
+                self._thread.start()
+
+    def _ended(self) -> None:
+        with self._lock:
+            self._open -= 1
+
+    def _renew(self) -> None:
+        """Renew the lease while claims are open. Ends by itself when none were for a while."""
+        while True:
+            self._closed.wait(self.lease_s / 3)
+            with self._lock:
+                if not self._open or self._closed.is_set():
+                    self._thread = None
+                    return
+            asked_at = _seconds()
+            try:
+                self.ledger.renew(self.owner, self.lease_s)
+                self._held_until = asked_at + self.lease_s
+            except Exception as error:  # noqa: BLE001  of any ledger; the next try may succeed
+                log.warning("the lease on effects could not be renewed: %s", error)
+
+    async def _forget(self) -> None:
+        self._forgot_at = time.monotonic()
+        try:
+            await self.ledger.forget(older_than_s=self._keep_s)
+        except StorageError as error:
+            log.warning("old effects could not be forgotten: %s", error)
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], asyncio.CancelledError | None]:
+    """Return the work when it has ended, and the cancellation that came meanwhile: it does not stop the work."""
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    return task, cancelled
+
+
+def _result_of(task: asyncio.Task[T], cancelled: asyncio.CancelledError | None) -> T:
+    error = task.exception()
+    if error is not None and cancelled is not None:
+        raise cancelled from error
+    return task.result()
+
+
+def _seconds() -> float:
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

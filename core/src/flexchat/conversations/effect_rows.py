@@ -1,0 +1,78 @@
+"""What may become of a row of the ledger: the rules that every ledger keeps, as functions of rows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import attrs
+
+from ..domain import Effect, EffectCall
+from ..domain.effects import ClaimOutcome
+from ..errors import CannotSettleError
+
+
+def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool) -> ClaimOutcome:
+    """Return what a claim of a key comes to that has a row already."""
+    if not row.owner:  # given back: no tool has run, so that even another call may have it
+        return "yours"
+    if (row.tool, row.digest, row.tenant) != (call.tool, call.digest, call.tenant):
+        return "other"
+    if row.state != "claimed":
+        return "ended"
+    if owner_lives:
+        return "running"
+    return "yours" if take_over else "lost"
+
+
+def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) -> Effect:
+    """Return the row of a claim that is "yours"."""
+    return Effect(
+        key=call.key,
+        tenant=call.tenant,
+        conversation=call.conversation,
+        turn=call.turn,
+        place=call.place,
+        tool=call.tool,
+        digest=call.digest,
+        arguments=call.arguments,
+        state="claimed",
+        owner=owner,
+        fence=1 if before is None else before.fence + 1,
+        claimed_at=now,
+    )
+
+
+def finished(
+    row: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str, now: str
+) -> Effect | None:
+    """Return the row of a claim that has ended; None if that is said too late."""
+    if row.state not in ("claimed", "unknown"):
+        return None
+    return attrs.evolve(row, state=state, result=result, note=note, ended_at=now)
+
+
+def released(row: Effect, note: str, now: str) -> Effect | None:
+    """Return the row of a claim that is given back; None if that is said too late."""
+    return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now) if row.state == "claimed" else None
+
+
+def settled(
+    row: Effect, owner_lives: bool, state: Literal["done", "failed"], by: str, note: str, result: str | None, now: str
+) -> Effect:
+    """Return the row with a person's word in it.
+
+    Raises:
+        CannotSettleError: Nobody has to say anything.
+    """
+    if row.state == "claimed" and owner_lives:
+        raise CannotSettleError(f"the effect {row.key[:8]} ('{row.tool}') is still running: wait for its end")
+    if row.state in ("done", "failed"):
+        by_whom = f"settled by {row.settled_by}" if row.settled_by else "its tool said so"
+        text = f"the effect {row.key[:8]} ('{row.tool}') is {row.state} since {row.ended_at}: {by_whom}"
+        raise CannotSettleError(text)
+    return attrs.evolve(row, state=state, settled_by=by, note=note, result=result, ended_at=now)
+
+
+def forgotten(row: Effect) -> Effect:
+    """Return the row without what was said in it."""
+    return attrs.evolve(row, arguments="", result=None, note="")

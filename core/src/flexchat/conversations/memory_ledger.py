@@ -1,0 +1,144 @@
+"""The ledger of a process that keeps nothing: it knows its effects as long as it runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from ..domain import Claim, Effect, EffectCall, EffectState
+from ..errors import UnknownEffectError
+from .effect_rows import claimed_anew, finished, forgotten, outcome_of, released, settled
+
+MOST_ROWS = 10_000
+"""Rows it keeps: beyond that the oldest ones that are done or failed go."""
+
+
+class MemoryLedger:
+    """Keeps effects in memory; see EffectLedger. Any number of threads may use it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Effect] = {}  # in the order in which they were first claimed
+        self._leases: dict[str, float] = {}  # until when each owner lives, by time.monotonic
+        self._lock = threading.Lock()
+
+    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+        """Claim an effect; see EffectLedger."""
+        with self._lock:
+            row = self._rows.get(call.key)
+            outcome = "yours" if row is None else outcome_of(row, call, self._lives(row.owner), take_over)
+            if outcome == "yours":
+                row = self._rows[call.key] = claimed_anew(call, row, owner, _now())
+                self._leases[owner] = time.monotonic() + lease_s
+                self._stay_small()
+            assert row is not None
+            return Claim(outcome, row)
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Say that an owner lives; see EffectLedger."""
+        with self._lock:
+            self._leases[owner] = time.monotonic() + lease_s
+
+    async def finish(
+        self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+    ) -> bool:
+        """Say how a claim ended; see EffectLedger."""
+        return self._change(key, fence, lambda row: finished(row, state, result, note, _now()))
+
+    async def release(self, key: str, fence: int, *, note: str) -> bool:
+        """Give a claim back; see EffectLedger."""
+        return self._change(key, fence, lambda row: released(row, note, _now()))
+
+    async def settle(
+        self,
+        key: str,
+        *,
+        tenant: str,
+        state: Literal["done", "failed"],
+        by: str,
+        note: str = "",
+        result: str | None = None,
+    ) -> Effect:
+        """Put a person's word in the place of "unknown"; see EffectLedger."""
+        with self._lock:
+            row = self._found(key, tenant)
+            changed = settled(row, self._lives(row.owner), state, by, note, result, _now())
+            self._rows[row.key] = changed
+            return changed
+
+    async def get(self, key: str, *, tenant: str) -> Effect:
+        """Return an effect; see EffectLedger."""
+        with self._lock:
+            return self._found(key, tenant)
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Iterable[EffectState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Effect]:
+        """Return effects, the newest first; see EffectLedger."""
+        wanted = None if states is None else frozenset(states)
+        with self._lock:
+            rows = [row for row in self._rows.values() if row.tenant == tenant]
+            if before is not None:
+                rows = rows[: rows.index(self._found(before, tenant))]
+        fitting = (
+            row
+            for row in reversed(rows)
+            if (wanted is None or row.state in wanted) and conversation in (None, row.conversation)
+        )
+        return [row for row, _ in zip(fitting, range(max(limit, 0)), strict=False)]
+
+    async def forget(self, *, older_than_s: float) -> None:
+        """Forget texts of long ago; see EffectLedger. Nothing else: how many rows there are is bounded anyway."""
+        until = (datetime.now(UTC) - timedelta(seconds=older_than_s)).isoformat()
+        with self._lock:
+            for row in self._rows.values():
+                if row.state in ("done", "failed") and row.ended_at < until:
+                    self._rows[row.key] = forgotten(row)
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Forget the texts of a conversation; see EffectLedger."""
+        with self._lock:
+            for row in self._rows.values():
+                if (row.tenant, row.conversation) == (tenant, conversation):
+                    self._rows[row.key] = forgotten(row)
+
+    async def aclose(self) -> None:
+        """Do nothing: what it knows ends with it."""
+
+    def _lives(self, owner: str) -> bool:
+        return self._leases.get(owner, 0.0) > time.monotonic()
+
+    def _change(self, key: str, fence: int, change: Callable[[Effect], Effect | None]) -> bool:
+        with self._lock:
+            row = self._rows.get(key)
+            changed = change(row) if row is not None and row.fence == fence else None
+            if changed is not None:
+                self._rows[key] = changed
+            return changed is not None
+
+    def _found(self, key: str, tenant: str) -> Effect:
+        row = self._rows.get(key)
+        if row is not None and row.tenant == tenant:
+            return row
+        found = [row for row in self._rows.values() if row.tenant == tenant and row.key.startswith(key)] if key else []
+        if len(found) != 1:
+            raise UnknownEffectError(key, [row.key for row in found[:3]])
+        return found[0]
+
+    def _stay_small(self) -> None:
+        if len(self._rows) > MOST_ROWS:
+            oldest = (key for key, row in self._rows.items() if row.state in ("done", "failed"))
+            for key in [key for key, _ in zip(oldest, range(MOST_ROWS // 10), strict=False)]:
+                del self._rows[key]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,132 @@
+"""Effects: calls of tools that change something, and what is known of each. The ledger keeps one row per effect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+EffectState = Literal["claimed", "done", "failed", "unknown"]
+"""claimed: its tool is about to run, or running; done: it took effect; failed: the tool said that it did not; unknown:
+nobody can tell, until somebody looks and settles it."""
+
+ClaimOutcome = Literal["yours", "ended", "running", "lost", "other"]
+
+MAX_ARGUMENTS_CHARS = 4_000
+"""Characters of an effect's arguments that are kept, for people."""
+
+MAX_RESULT_CHARS = 65_536
+"""Characters of an effect's result that are kept."""
+
+
+@attrs.frozen(kw_only=True)
+class EffectCall:
+    """A call that is about to have an effect.
+
+    Attributes:
+        key: What makes the same call the same: effect_key of its place.
+        conversation: None if its turn is not kept.
+        turn: Empty outside of turns.
+        place: Where in its turn: "2.0" is the first call of the model's second answer, "2.0/1" the second call that
+            call's tool makes. Outside of turns the key the caller gave, or a random one.
+        digest: arguments_digest: equal for equal calls.
+        arguments: As JSON, for people: secrets masked, and cut to MAX_ARGUMENTS_CHARS.
+    """
+
+    key: str
+    tenant: str
+    conversation: str | None
+    turn: str
+    place: str
+    tool: str
+    digest: str
+    arguments: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Effect(EffectCall):
+    """What the ledger knows of an effect.
+
+    Attributes:
+        owner: The process that claimed it last. Empty where its tool was never started: the claim was given back, and
+            whoever asks next may have it.
+        fence: How often it has been claimed; only the newest claim may say how it ended.
+        result: The ToolResult as JSON (result_to_json), secrets masked, at most MAX_RESULT_CHARS long. None if there
+            is none, or if its text has been forgotten.
+        claimed_at, ended_at: ISO 8601, UTC; ended_at is empty while it is claimed.
+        settled_by: Who settled it; empty if nobody had to.
+        note: Why it is unknown, or what was said when it was settled.
+    """
+
+    state: EffectState
+    owner: str
+    fence: int = 1
+    result: str | None = None
+    claimed_at: str = ""
+    ended_at: str = ""
+    settled_by: str = ""
+    note: str = ""
+
+
+@attrs.frozen
+class Claim:
+    """What came of claiming an effect.
+
+    Attributes:
+        outcome: "yours": run the tool, then finish. "ended": it is done, failed or unknown. "running": its owner is
+            alive. "lost": its owner has died, or has not been heard of for the length of its lease. "other": the same
+            key stands for another tool or other arguments.
+        effect: The row, as it is now.
+    """
+
+    outcome: ClaimOutcome
+    effect: Effect
+
+
+def effect_key(tenant: str, conversation: str | None, turn: str, place: str) -> str:
+    """Return the key of the call at a place of a turn: 64 hexadecimal digits, the same whenever it is asked again."""
+    return _sha256(json.dumps([tenant, conversation, turn, place], separators=(",", ":")))
+
+
+def arguments_digest(tool: str, arguments: Any) -> str:
+    """Return 64 hexadecimal digits that are equal for equal calls.
+
+    Equal are arguments that mean the same as JSON: the order of keys does not matter, 1 and 1.0 are one number, and so
+    are 0 and -0.0. Half of a surrogate pair is text like any other.
+
+    Raises:
+        ValueError: The arguments are not JSON data: NaN, a set, a key that is not text, nested too deeply.
+    """
+    try:
+        return _sha256(_canonical_json([tool, _same_numbers(arguments)]))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"the arguments are not JSON data: {error}") from None
+
+
+_canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_EXACT = 2.0**53  # up to here every whole number has a float of its own
+
+
+def _same_numbers(value: Any) -> Any:
+    """Return JSON data in which a number that is written in two ways is written in one."""
+    if type(value) is float:
+        return int(value) if abs(value) < _EXACT and value.is_integer() else value
+    if isinstance(value, Mapping):
+        return {_text(key): _same_numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_same_numbers(item) for item in value]
+    return value
+
+
+def _text(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"the key {key!r:.40} is not text")
+    return key
+
+
+def _sha256(text: str) -> str:
+    import hashlib  # loads OpenSSL: only where something is changed
+
+    return hashlib.sha256(text.encode()).hexdigest()

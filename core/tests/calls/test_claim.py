@@ -1,0 +1,529 @@
+"""An effect happens once: whoever asks again, in time or too late, whatever broke in between."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from flexchat import EffectUnknownError, ToolContext, ToolDefinition, tool
+from flexchat.calls.effects import Effects
+from flexchat.calls.manager import ToolManager
+from flexchat.conversations.memory_ledger import MemoryLedger
+from flexchat.domain import EffectCall, ToolResult, TurnInfo
+from flexchat.domain.effects import arguments_digest, effect_key
+from flexchat.domain.message_json import result_to_json
+from flexchat.errors import StorageError, ToolDefinitionError, ToolError
+from flexchat.plugin.call import Call, PluginStep
+from flexchat.plugin.hooks import Hooks
+
+TENANT = "default"
+
+
+class Till:
+    """A service that counts what it was asked to do."""
+
+    def __init__(self):
+        self.paid, self.keys = [], []
+        self.ask = asyncio.Event()
+
+
+@pytest.fixture
+def till():
+    return Till()
+
+
+class Watched(MemoryLedger):
+    """A ledger that tells when an effect has ended, and that cannot be used while it is told so."""
+
+    def __init__(self):
+        super().__init__()
+        self.broken, self.written = "", asyncio.Queue()
+
+    async def claim(self, *args, **rest):
+        self._check("claim")
+        return await super().claim(*args, **rest)
+
+    async def finish(self, *args, **rest):
+        self._check("finish")
+        written = await super().finish(*args, **rest)
+        self.written.put_nowait(written)
+        return written
+
+    def _check(self, name):
+        if self.broken == name:
+            raise StorageError("the disk is full")
+
+
+@pytest.fixture
+def ledger():
+    return Watched()
+
+
+@pytest.fixture
+def pay(till):
+    @tool
+    async def pay(amount: int, context: ToolContext) -> dict:
+        """Pay."""
+        till.paid.append(amount)
+        till.keys.append(context.key)
+        return {"receipt": len(till.paid)}
+
+    return pay
+
+
+def calls_of(ledger, *tools, steps=(), lease_s=30.0):
+    made = ToolManager(
+        effects=Effects(ledger, lease_s=lease_s), hooks=Hooks(steps=[PluginStep("plugin", step) for step in steps])
+    )
+    made.add(tools)
+    return made.calls
+
+
+def call(amount=5, *, path="k", name="pay", **rest):
+    return Call(name=name, arguments={"amount": amount}, origin="program", path=path, **rest)
+
+
+async def rows(ledger, *states):
+    return await ledger.list(tenant=TENANT, states=states or None)
+
+
+async def left_behind(ledger, *, path="k", name="pay", amount=5, lease_s=0.0):
+    """Claim an effect as a process that has died since."""
+    wanted = EffectCall(
+        key=effect_key(TENANT, None, "", path),
+        tenant=TENANT,
+        conversation=None,
+        turn="",
+        place=path,
+        tool=name,
+        digest=arguments_digest(name, {"amount": amount}),
+    )
+    return (await ledger.claim(wanted, owner="dead", lease_s=lease_s)).effect
+
+
+# Once
+
+
+async def test_the_same_key_again_gets_the_stored_result(ledger, pay, till):
+    first = await calls_of(ledger, pay).run(call())
+    again = call()
+    second = await calls_of(ledger, pay).run(again)
+
+    assert (first.result, second.result, till.paid) == ({"receipt": 1}, {"receipt": 1}, [5])
+    assert second.notes == ("the stored result of an earlier call",)
+    assert again.facts["effect"]["state"] == "done"
+
+
+async def test_calls_outside_of_turns_have_keys_of_their_own(ledger, pay, till):
+    for _ in range(2):
+        await calls_of(ledger, pay).run(Call(name="pay", arguments={"amount": 5}, origin="program"))
+    assert till.paid == [5, 5]
+    assert len({*till.keys}) == 2
+
+
+async def test_places_of_turns_have_keys_of_their_own(ledger, pay, till):
+    """Turn, answer and index make the place: a turn that goes on finds its effects again."""
+
+    def at(turn, iteration, index):
+        return Call(
+            name="pay",
+            arguments={"amount": 5},
+            origin="model",
+            turn=TurnInfo(id=turn),
+            iteration=iteration,
+            index=index,
+        )
+
+    places = [("t", 1, 0), ("t", 1, 1), ("t", 2, 0), ("u", 1, 0)]
+    for place in [*places, *places]:
+        await calls_of(ledger, pay).run(at(*place))
+    assert len(till.paid) == 4
+    assert till.keys[0] == effect_key(TENANT, None, "t", "1.0")
+
+
+async def test_other_arguments_under_one_key_are_refused(ledger, pay, till):
+    await calls_of(ledger, pay).run(call())
+    result = await calls_of(ledger, pay).run(call(6))
+    assert result.error == "Not executed: this key has been used for another call, of 'pay'"
+    in_turn = {"turn": TurnInfo(id="t"), "path": "1.0"}
+    await calls_of(ledger, pay).run(call(**in_turn))
+    result = await calls_of(ledger, pay).run(call(6, **in_turn))
+    assert result.error == "Not executed: this place of the turn has been used for another call, of 'pay'"
+    assert till.paid == [5, 5]
+
+
+async def test_a_tool_that_changes_nothing_has_no_row(ledger):
+    @tool(effect="read")
+    async def look(amount: int, context: ToolContext) -> str:
+        """Look."""
+        return str(context.key)
+
+    @tool(effect="idempotent")
+    async def put(amount: int) -> int:
+        """Put."""
+        return amount
+
+    calls = calls_of(ledger, look, put)
+    for _ in range(2):
+        assert (await calls.run(call(name="look"))).result == "None"
+        assert (await calls.run(call(name="put"))).result == 5
+    assert await rows(ledger) == []
+
+
+async def test_calls_that_tools_make_have_places_inside(ledger, pay, till):
+    @tool
+    async def twice(amount: int, context: ToolContext) -> list:
+        """Pay twice."""
+        return [(await context.call_tool("pay", {"amount": amount})).result for _ in range(2)]
+
+    calls = calls_of(ledger, pay, twice)
+    await calls.run(call(name="twice"))
+    assert [row.place for row in await rows(ledger)] == ["k/1", "k/0", "k"]
+    assert till.paid == [5, 5]
+
+
+async def test_whoever_comes_while_it_runs_waits_for_its_result(ledger, till):
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def pay(amount: int) -> int:
+        """Pay."""
+        till.paid.append(amount)
+        begun.set()
+        await may_end.wait()
+        return 1
+
+    calls = calls_of(ledger, pay)
+    first = asyncio.create_task(calls.run(call()))
+    await begun.wait()
+    second = asyncio.create_task(calls.run(call()))
+    await asyncio.sleep(0)
+    may_end.set()
+    assert ((await first).result, (await second).result, till.paid) == (1, 1, [5])
+
+
+async def test_whoever_has_no_time_is_told_that_it_runs(ledger, pay, till):
+    await left_behind(ledger, lease_s=60)
+    result = await calls_of(ledger, pay).run(call(seconds_left=lambda: 0.01))
+    assert result.error == "Not executed: 'pay' is still running for this very call, started by another process"
+    assert till.paid == []
+
+
+# How it ends
+
+
+async def test_a_failure_is_stored(ledger, till):
+    @tool
+    async def pay(amount: int) -> None:
+        """Pay."""
+        till.paid.append(amount)
+        raise ToolError("no money", hint="earn some")
+
+    for _ in range(2):
+        result = await calls_of(ledger, pay).run(call())
+        assert (result.error, result.hint) == ("no money", "earn some")
+    assert till.paid == [5]
+    assert [row.state for row in await rows(ledger)] == ["failed"]
+
+
+async def test_a_call_that_is_refused_further_inside_is_given_back(ledger, pay, till):
+    """Its tool was never started, so it may run when it is asked again."""
+
+    class Busy:
+        name, place, refuses = "busy", "claim", True
+
+        async def __call__(self, call, rest):
+            return ToolResult.failed(call.name, "busy") if self.refuses else await rest()
+
+    busy = Busy()
+    calls = calls_of(ledger, pay, steps=[busy])
+    assert (await calls.run(call())).error == "busy"
+    assert [(row.state, row.note) for row in await rows(ledger)] == [("failed", "busy")]
+    busy.refuses = False
+    assert (await calls.run(call())).result == {"receipt": 1}
+    assert [(row.state, row.fence) for row in await rows(ledger)] == [("done", 2)]
+    assert till.paid == [5]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [EffectUnknownError("no answer came"), TimeoutError("no answer came"), ConnectionResetError("no answer came")],
+    ids=repr,
+)
+async def test_a_tool_that_cannot_tell_is_unknown(ledger, till, error):
+    @tool
+    async def pay(amount: int) -> None:
+        """Pay."""
+        till.paid.append(amount)
+        try:
+            raise error
+        except OSError as broken:
+            raise RuntimeError("no answer came") from broken
+
+    calls = calls_of(ledger, pay)
+    first, second = await calls.run(call()), await calls.run(call())
+    assert first.error == "no answer came"
+    assert first.hint.startswith("it is unknown whether 'pay' took effect")
+    assert second.error == (
+        "It is unknown whether 'pay' took effect: no answer came. Do not call it again for the same purpose; "
+        "tell the user, who can check."
+    )
+    assert second.hint == "flexchat effects list --unknown"
+    assert till.paid == [5]
+
+
+async def test_a_timeout_is_unknown(ledger, till):
+    @tool(timeout_ms=20)
+    async def pay(amount: int) -> None:
+        """Pay."""
+        till.paid.append(amount)
+        await asyncio.Event().wait()
+
+    result = await calls_of(ledger, pay).run(call())
+    assert result.error == "Tool execution timed out after 20ms"
+    assert [(row.state, row.note) for row in await rows(ledger)] == [("unknown", "it was not finished after 20 ms")]
+
+
+async def test_a_cancelled_turn_leaves_it_unknown(ledger, till):
+    begun = asyncio.Event()
+
+    @tool
+    async def pay(amount: int) -> None:
+        """Pay."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(calls_of(ledger, pay).run(call()))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (row,) = await rows(ledger)
+    assert (row.state, row.note) == ("unknown", "the turn ended while it was running")
+
+
+async def test_a_turn_that_is_cancelled_before_the_tool_gives_it_back(ledger, pay):
+    begun = asyncio.Event()
+
+    class Waiting:
+        name, place = "waiting", "claim"
+
+        async def __call__(self, call, rest):
+            begun.set()
+            await asyncio.Event().wait()
+
+    running = asyncio.create_task(calls_of(ledger, pay, steps=[Waiting()]).run(call()))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (await calls_of(ledger, pay).run(call())).success
+
+
+@pytest.mark.parametrize("late", ["in time to settle", "after a person"])
+async def test_a_thread_that_answers_late_settles_its_effect(ledger, till, late):
+    may_end = threading.Event()
+
+    @tool(timeout_ms=20)
+    def pay(amount: int) -> int:
+        """Pay."""
+        may_end.wait(5)
+        return 17
+
+    result = await calls_of(ledger, pay).run(call())
+    assert result.hint.startswith("it may still be running; it is unknown")
+    (row,) = await rows(ledger)
+    if late == "after a person":
+        await ledger.settle(row.key, tenant=TENANT, state="failed", by="ann")
+    may_end.set()
+    assert [await ledger.written.get(), await ledger.written.get()] == [True, late == "in time to settle"]
+    (row,) = await rows(ledger)
+    assert row.state == ("failed" if late == "after a person" else "done")
+    if row.state == "done":
+        assert (await calls_of(ledger, pay).run(call())).result == 17
+
+
+# After a crash
+
+
+async def test_without_key_or_verify_a_lost_effect_is_unknown(ledger, pay, till):
+    await left_behind(ledger)
+    result = await calls_of(ledger, pay).run(call())
+    assert result.error.startswith("It is unknown whether 'pay' took effect: the process that ran it has died.")
+    assert till.paid == []
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+async def test_a_tool_that_honours_keys_runs_again_with_the_same_key(ledger, till):
+    @tool(honours_key=True)
+    async def pay(amount: int, context: ToolContext) -> str:
+        """Pay."""
+        till.keys.append(context.key)
+        return "paid"
+
+    lost = await left_behind(ledger)
+    result = await calls_of(ledger, pay).run(call())
+    assert (result.result, till.keys) == ("paid", [lost.key])
+    assert [(row.state, row.fence) for row in await rows(ledger)] == [("done", 2)]
+    assert not await ledger.finish(lost.key, lost.fence, state="failed", result=None)
+
+
+def checked(answer, till):
+    """Return a tool with a tool that is asked whether it took effect."""
+
+    @tool(verify="was_paid")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        till.paid.append(amount)
+        return "paid now"
+
+    @tool(effect="read")
+    async def was_paid(amount: int, key: str) -> dict:
+        """Say whether it was paid."""
+        till.keys.append((amount, key))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return pay, was_paid
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "paid"),
+    [
+        ({"done": True, "result": "paid then"}, "paid then", []),
+        ({"done": True}, {"done": True}, []),
+        ({"done": False}, "paid now", [5]),
+        ({"done": None}, None, []),
+        ({}, None, []),
+        (RuntimeError("the service is down"), None, []),
+    ],
+    ids=repr,
+)
+async def test_the_tool_that_verifies_is_asked(ledger, till, answer, outcome, paid):
+    lost = await left_behind(ledger)
+    result = await calls_of(ledger, *checked(answer, till)).run(call())
+    assert (result.result, till.paid, till.keys) == (outcome, paid, [(5, lost.key)])
+    assert [row.state for row in await rows(ledger)] == ["unknown" if outcome is None else "done"]
+    if outcome is None:
+        assert "and was_paid cannot tell" in result.error
+
+
+async def test_of_several_that_find_a_lost_effect_one_runs_it(ledger, till):
+    @tool(honours_key=True)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        till.paid.append(amount)
+        await asyncio.sleep(0.01)
+        return "paid"
+
+    await left_behind(ledger)
+    results = await asyncio.gather(*[calls_of(ledger, pay).run(call()) for _ in range(5)])
+    assert ([result.result for result in results], till.paid) == (["paid"] * 5, [5])
+
+
+# A ledger that fails
+
+
+async def test_what_cannot_be_claimed_does_not_run(ledger, pay, till):
+    ledger.broken = "claim"
+    result = await calls_of(ledger, pay).run(call())
+    assert result.error == "Not executed: 'pay' changes something, and that it is about to could not be recorded"
+    assert (result.hint, till.paid) == ("the disk is full", [])
+
+
+async def test_a_result_that_cannot_be_recorded_is_not_told(ledger, pay, monkeypatch):
+    """What is told must still be known after a crash. It is tried again, until it can be written."""
+    monkeypatch.setattr("flexchat.calls.effects._AGAIN_S", 0.01)
+    ledger.broken = "finish"
+    result = await calls_of(ledger, pay).run(call())
+    assert result.error == "'pay' took effect, but that could not be recorded, so its result is not told"
+    assert [row.state for row in await rows(ledger)] == ["claimed"]
+    ledger.broken = ""
+    assert await ledger.written.get()
+    assert (await calls_of(ledger, pay).run(call())).result == {"receipt": 1}
+
+
+# The lease
+
+
+async def test_a_blocked_event_loop_keeps_its_lease(ledger, till):
+    taken = []
+
+    @tool
+    async def pay(amount: int) -> int:
+        """Pay, and let nobody else do anything meanwhile."""
+        threading.Event().wait(0.4)
+        taken.append((await ledger.claim(wanted, owner="other", lease_s=1)).outcome)
+        return 1
+
+    wanted = EffectCall(
+        key=effect_key(TENANT, None, "", "k"),
+        tenant=TENANT,
+        conversation=None,
+        turn="",
+        place="k",
+        tool="pay",
+        digest=arguments_digest("pay", {"amount": 5}),
+    )
+    await calls_of(ledger, pay, lease_s=0.15).run(call())
+    assert taken == ["running"]
+
+
+async def test_a_process_that_stood_still_does_not_begin(ledger, pay, till, monkeypatch):
+    calls = calls_of(ledger, pay)
+    monkeypatch.setattr(Effects, "is_held", lambda self: False)
+    assert (await calls.run(call())).error == "Not executed: the process stood still before the tool was started"
+    assert till.paid == []
+
+
+# What is kept
+
+
+async def test_secrets_are_masked_and_long_results_are_cut(ledger):
+    @tool
+    async def log_in(amount: int, password: str) -> dict:
+        """Log in."""
+        return {"token": "t-12345678", "url": "https://ann:hunter2@host/", "text": "x" * 100_000}
+
+    asked = {"amount": 1, "password": "hunter22"}
+    calls = calls_of(ledger, log_in)
+    first = await calls.run(Call(name="log_in", arguments=asked, origin="program", path="k"))
+    (row,) = await rows(ledger)
+    assert json.loads(row.arguments) == {"amount": 1, "password": "***"}
+    assert first.result["token"] == "t-12345678"
+    for secret in ("hunter2", "t-1234"):
+        assert secret not in row.arguments + row.result
+    assert len(row.result) < 70_000
+
+
+async def test_what_a_person_said_is_told(ledger, pay, till):
+    for state, path in (("done", "a"), ("failed", "b")):
+        lost = await left_behind(ledger, path=path)
+        await calls_of(ledger, pay).run(call(path=path))
+        await ledger.settle(lost.key, tenant=TENANT, state=state, by="ann", note="I asked the bank")
+        result = await calls_of(ledger, pay).run(call(path=path))
+        assert result.success == (state == "done")
+        assert "settled by ann: I asked the bank" in result.to_json()
+    assert till.paid == []
+
+
+async def test_a_call_whose_effect_is_claimed_cannot_start_over(ledger, pay, till):
+    class Changing:
+        name, place = "changing", "claim"
+
+        async def __call__(self, call, rest):
+            return await call.again({"amount": 500})
+
+    result = await calls_of(ledger, pay, steps=[Changing()]).run(call())
+    assert result.error == "plugin plugin could not decide about this call"
+    assert till.paid == []
+
+
+def test_a_tool_that_changes_nothing_needs_no_key():
+    with pytest.raises(ToolDefinitionError, match='verify is for tools with effect = "write"'):
+        ToolDefinition.from_dict({"name": "t", "description": "T.", "effect": "read", "verify": "v"}, lambda a: a)
+
+
+def test_stored_results_are_json():
+    assert json.loads(result_to_json(ToolResult(success=True, tool_name="t", result=1)))["result"] == 1
