@@ -20,6 +20,8 @@ from .conversations.view import Conversations
 from .domain import (
     DEFAULT_TENANT,
     ChatRequest,
+    Effect,
+    EffectState,
     Effort,
     Embeddings,
     ModelInfo,
@@ -28,6 +30,7 @@ from .domain import (
     Turn,
 )
 from .domain.copies import with_own_tables
+from .domain.message_json import result_to_json
 from .domain.text import scrub
 from .errors import ProviderError, ProviderProtocolError, ProviderTimeoutError
 from .events.feed import Feed
@@ -261,8 +264,14 @@ class FlexChat:
         return handle
 
     def keep_in(self, store: ConversationStore) -> None:
-        """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it."""
+        """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it.
+
+        Effects go with them, if the store can keep them and the config does not say where they are kept.
+        """
         self.conversations, self._engine.keeper = Conversations(store), Keeper(store)
+        make = getattr(store, "ledger", None)
+        if make is not None and not self.tools.effects.is_fixed:
+            self.tools.effects.ledger = make()
 
     async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Say which rule would answer a message, and why, without answering it.
@@ -296,6 +305,7 @@ class FlexChat:
         origin: Origin = "program",
         tenant: str = DEFAULT_TENANT,
         context: Any = None,
+        key: str | None = None,
     ) -> ToolResult:
         """Run one tool, as a model would; trouble is in the result.
 
@@ -303,9 +313,80 @@ class FlexChat:
             origin: Who asks, for gates and records: "command line", "api", … (flexchat.plugin.call.Origin).
             tenant: For whom, for gates and the tool.
             context: What the tool finds as ``ToolContext.context``: any object.
+            key: Of the tenant's, for a tool that changes something: the same key again, with the same arguments, gets
+                the result of the first call, and nothing runs again. None: every call is one of its own.
         """
         turn = current_info(tenant)
-        return await self.tools.calls.run(Call(name=name, arguments=params, origin=origin, turn=turn, context=context))
+        call = Call(
+            name=name,
+            arguments=params,
+            origin=origin,
+            turn=turn,
+            context=context,
+            path="" if key is None else f"key:{key}",
+        )
+        return await self.tools.calls.run(call)
+
+    async def effects(
+        self,
+        *,
+        states: Iterable[EffectState] | None = None,
+        conversation: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Effect]:
+        """Return what tools have changed, or may have changed, the newest first.
+
+        Args:
+            states: Only these: ("unknown",) for what somebody has to look at; None for all.
+            before: Key of the last one of a page, for the next page.
+
+        Raises:
+            UnknownEffectError: There is no effect ``before``.
+            StorageError: The ledger cannot be read.
+        """
+        return await self.tools.effects.ledger.list(
+            tenant=tenant, states=states, conversation=conversation, limit=limit, before=before
+        )
+
+    async def effect(self, key: str, *, tenant: str = DEFAULT_TENANT) -> Effect:
+        """Return the effect with this key, or the only one whose key begins with it.
+
+        Raises:
+            UnknownEffectError: There is none, or several.
+            StorageError: The ledger cannot be read.
+        """
+        return await self.tools.effects.ledger.get(key, tenant=tenant)
+
+    async def settle_effect(
+        self,
+        key: str,
+        state: Literal["done", "failed"],
+        *,
+        by: str,
+        note: str = "",
+        result: Any = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Effect:
+        """Say how an effect ended that is unknown. Whoever makes the call again is told so, and nothing runs again.
+
+        Args:
+            key: As in effect.
+            by: Who says so, for the record.
+            result: What the tool would have returned, JSON data.
+
+        Raises:
+            UnknownEffectError: As effect.
+            CannotSettleError: It is not unknown.
+            ValueError: The result is not JSON data.
+            StorageError: It could not be written.
+        """
+        found = await self.effect(key, tenant=tenant)
+        kept = None if result is None else result_to_json(ToolResult(success=True, tool_name=found.tool, result=result))
+        return await self.tools.effects.ledger.settle(
+            found.key, tenant=tenant, state=state, by=by, note=note, result=kept
+        )
 
     async def embed(
         self,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .calls.effects import Effects
 from .calls.manager import ToolLike, ToolManager
-from .config.model import Config, LimitsTable, LLMEntry, ResponseRule
+from .config.model import Config, EffectsTable, LimitsTable, LLMEntry, ResponseRule
 from .domain import SchemaDialect
 from .domain.copies import with_own_tables
 from .domain.masking import Mask
@@ -24,6 +25,7 @@ from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
 from .plugin.in_process import with_hooks
 from .plugin.packages import package_with
+from .tools.registry import verify_trouble
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -34,7 +36,7 @@ log = logging.getLogger(__name__)
 SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is named, since every command loads every plugin."""
 
-Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore
+Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects
 """What holds connections, and is closed with the chat."""
 
 
@@ -70,6 +72,7 @@ class Parts:
             *self.rerankers,
             *self.stores.values(),
             *([store] if store is not None else []),
+            self.tools.effects,
         )
 
 
@@ -107,14 +110,17 @@ def assemble(
         _check_tool_formats(reading, reading.config, host, llms)
         stores = StoreOpener(reading, reading.config, host, llms, local, held).open(store_entries)
     conversations = _conversations(reading, host)
+    effects = _effects(reading, conversations)
     config = reading.finish()
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values()]))
     own = with_hooks(host.hooks(), hooks)
-    manager = ToolManager.from_plugins(host, config.tools, stores=stores, hooks=own, mask=mask)
+    manager = ToolManager.from_plugins(host, config.tools, stores=stores, hooks=own, mask=mask, effects=effects)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
         reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
     reading.finish()
     _add_given(manager, tools, host)
+    _check_verifying(reading, config, manager)
+    reading.finish()
     _log_rules_with_all_tools(config, manager)
     for place, sentence in _lint(config, host, manager, llms):
         reading.note(place, sentence)
@@ -186,6 +192,9 @@ def assemble_rule(
     mask = Mask(secret_values([service]))
     manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask)
     _add_given(manager, tools, host)
+    for tool in manager.get_registry().list():
+        if trouble := verify_trouble(tool, manager.get_registry()):
+            raise ToolDefinitionError(trouble)
     local = LocalModels(host.providers.by_name.values())
     return Parts(
         config=config,
@@ -381,6 +390,30 @@ def _conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore |
     from .conversations.opening import open_conversations  # imports sqlite3: only where they are kept
 
     return open_conversations(reading, host)
+
+
+def _effects(reading: ReadConfig, conversations: ConversationStore | None) -> Effects:
+    table = reading.config.tools.effects if reading.config is not None else EffectsTable()
+    ledger = None
+    if conversations is not None or table.store not in (None, "memory"):
+        from .conversations.opening import open_ledger  # imports sqlite3: only where effects are kept
+
+        ledger = open_ledger(reading, table, conversations)
+    keep_s = table.keep_days * 24 * 3600.0
+    return Effects(ledger, lease_s=table.lease_s, keep_s=keep_s, is_fixed=table.store is not None)
+
+
+def _check_verifying(reading: ReadConfig, config: Config, manager: ToolManager) -> None:
+    """Say of each tool that the one that is to verify it cannot."""
+    entries = {entry.name: (index, entry) for index, entry in reversed([*enumerate(config.tools.registry)])}
+    for tool in manager.get_registry().list():
+        trouble = verify_trouble(tool, manager.get_registry())
+        if trouble is not None and tool.name not in entries:
+            raise ToolDefinitionError(trouble)
+        if trouble is not None:
+            index, entry = entries[tool.name]
+            place = ("tools", "registry", index)
+            reading.problem(place if entry.verify is None else (*place, "verify"), trouble)
 
 
 def _check_forms(reading: ReadConfig, config: Config) -> None:

@@ -10,11 +10,12 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence, Set
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 
 from .app import FlexChat
 from .domain import (
     ChatRequest,
+    Effect,
     Embeddings,
     ModelInfo,
     StreamEvent,
@@ -101,6 +102,18 @@ class SyncFlexChat:
     def call_tool(self, name: str, params: Mapping[str, Any], **rest: Any) -> ToolResult:
         """Run one tool; see FlexChat.call_tool."""
         return self._run(self.chat.call_tool(name, params, **rest))
+
+    def effects(self, **rest: Any) -> Sequence[Effect]:
+        """Return what tools have changed; see FlexChat.effects."""
+        return self._run(self.chat.effects(**rest))
+
+    def effect(self, key: str, **rest: Any) -> Effect:
+        """Return one of them; see FlexChat.effect."""
+        return self._run(self.chat.effect(key, **rest))
+
+    def settle_effect(self, key: str, state: Literal["done", "failed"], **rest: Any) -> Effect:
+        """Say how one ended that is unknown; see FlexChat.settle_effect."""
+        return self._run(self.chat.settle_effect(key, state, **rest))
 
     def embed(self, texts: Sequence[str], **rest: Any) -> Embeddings:
         """Turn texts into vectors; see FlexChat.embed."""

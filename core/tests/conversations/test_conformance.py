@@ -1,9 +1,11 @@
-"""The built-in conversation store keeps the laws of the kit."""
+"""The built-in conversation store, and the ledgers, keep the laws of the kit."""
 
 from pathlib import Path
 
+from flexchat.conversations.memory_ledger import MemoryLedger
+from flexchat.conversations.sqlite_ledger import SqliteLedger
 from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat_testing import ConversationStoreConformance
+from flexchat_testing import ConversationStoreConformance, LedgerConformance
 
 
 class TestSqliteConversations(ConversationStoreConformance):
@@ -14,3 +16,19 @@ class TestSqliteConversations(ConversationStoreConformance):
 
     def make_store(self, folder: Path) -> SqliteConversations:
         return SqliteConversations(folder / "conversations.db")
+
+
+class TestMemoryLedger(LedgerConformance):
+    """A process's own."""
+
+    def make_ledger(self, folder: Path) -> MemoryLedger:
+        return MemoryLedger()
+
+
+class TestSqliteLedger(LedgerConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_ledger(self, folder: Path) -> SqliteLedger:
+        return SqliteLedger(SqliteConversations(folder / "conversations.db").database, closes=True)

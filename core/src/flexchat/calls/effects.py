@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar
 
+from ..conversations.effect_rows import seconds_since_boot
 from ..conversations.memory_ledger import MemoryLedger
 from ..domain import Claim, Effect, EffectCall
 from ..errors import StorageError
@@ -25,9 +26,6 @@ LEASE_S = 30.0
 KEEP_S = 30 * 24 * 3600.0
 _DAY_S = 24 * 3600.0
 _AGAIN_S = 1.0  # after this long, what could not be written is tried again
-
-# Counts on while the machine sleeps, unlike the monotonic clock: meanwhile others may have taken over.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class Effects:
@@ -63,8 +61,7 @@ class Effects:
         self._thread: threading.Thread | None = None
         self._open = 0  # claims
         self._held_until = 0.0
-        self._has_claimed = False
-        self._forgot_at = time.monotonic()
+        self._forget_at = 0.0
         self._background: set[asyncio.Task[Any]] = set()
 
     async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
@@ -78,7 +75,7 @@ class Effects:
         if self._process != os.getpid():
             self._begin()  # a fork is a process of its own, without our thread
         self._opened()
-        asked_at, is_ours = _seconds(), False
+        asked_at, is_ours = seconds_since_boot(), False
         try:
             claiming, cancelled = await _to_its_end(
                 self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
@@ -98,7 +95,7 @@ class Effects:
 
     def is_held(self) -> bool:
         """Return whether nobody can have taken our claims over by now."""
-        return _seconds() < self._held_until
+        return seconds_since_boot() < self._held_until
 
     async def finish(
         self, effect: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -134,8 +131,6 @@ class Effects:
         self._closed.set()
         if self._background:
             await asyncio.wait(self._background)
-        if self._has_claimed:
-            await self._forget()
         await self.ledger.aclose()
 
     async def _write(self, write: Write) -> bool:
@@ -144,7 +139,7 @@ class Effects:
             self._in_background(self._until_written(write))
         else:
             self._ended()
-            if time.monotonic() - self._forgot_at > _DAY_S:
+            if time.monotonic() > self._forget_at:
                 self._in_background(self._forget())
         written = _result_of(writing, cancelled)
         if cancelled is not None:
@@ -176,7 +171,6 @@ class Effects:
     def _opened(self) -> None:
         with self._lock:
             self._open += 1
-            self._has_claimed = True
             if self._thread is None and not self._closed.is_set():
                 self._thread = threading.Thread(target=self._renew, name="flexchat effects", daemon=True)
                 self._thread.start()
@@ -193,7 +187,7 @@ class Effects:
                 if not self._open or self._closed.is_set():
                     self._thread = None
                     return
-            asked_at = _seconds()
+            asked_at = seconds_since_boot()
             try:
                 self.ledger.renew(self.owner, self.lease_s)
                 self._held_until = asked_at + self.lease_s
@@ -201,7 +195,7 @@ class Effects:
                 log.warning("the lease on effects could not be renewed: %s", error)
 
     async def _forget(self) -> None:
-        self._forgot_at = time.monotonic()
+        self._forget_at = time.monotonic() + _DAY_S
         try:
             await self.ledger.forget(older_than_s=self._keep_s)
         except StorageError as error:
@@ -224,7 +218,3 @@ def _result_of(task: asyncio.Task[T], cancelled: asyncio.CancelledError | None) 
     if error is not None and cancelled is not None:
         raise cancelled from error
     return task.result()
-
-
-def _seconds() -> float:
-    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

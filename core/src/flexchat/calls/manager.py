@@ -37,6 +37,7 @@ class ToolManager:
 
     Attributes:
         calls: Runs tool calls: the list of steps each goes through.
+        effects: The ledger of what its tools change, as this process uses it.
 
     Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
     """
@@ -65,6 +66,7 @@ class ToolManager:
             "mask": mask,
         }
         self._registry = ToolRegistry(formats)
+        self.effects = effects or Effects()
         self.calls = Calls(
             self._registry,
             {PYTHON.name: PYTHON, **(implementation_types or {})},
@@ -74,7 +76,7 @@ class ToolManager:
             default_timeout_ms=self.get_default_timeout(),
             mask=mask,
             error_detail=self.table.error_detail,
-            effects=effects,
+            effects=self.effects,
         )
         self._executor = ToolExecutor(self.calls)
 

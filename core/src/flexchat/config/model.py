@@ -146,6 +146,21 @@ class ToolEntry:
 
 
 @attrs.frozen(kw_only=True)
+class EffectsTable:
+    """[tools.effects]: the ledger of what tools change."""
+
+    store: str | None = key(
+        "Where it is kept: memory, sqlite, or the provider of conversations. Default: with the conversations, if they "
+        "are kept, else memory.",
+        default=None,
+    )
+    lease_s: float = key(
+        "Seconds after which others may take over what a process was doing, if it is not heard of.", min=1, default=30.0
+    )
+    keep_days: int = key("Days for which arguments and results are kept.", min=0, default=30)
+
+
+@attrs.frozen(kw_only=True)
 class ToolsTable:
     """[tools]: what models may call, and how far they may go."""
 
@@ -168,6 +183,7 @@ class ToolsTable:
         "What a model reads when a tool raises: the masked text, or an incident number for your log.",
         default="message",
     )
+    effects: EffectsTable = key("The ledger of what tools change.", factory=EffectsTable)
     apply_globally: bool = key("Offer the tools in every rule that does not set enabled = false.", default=False)
 
 

@@ -19,6 +19,7 @@ from .check import PROFILE_FIELDS, RAG_RESULTS
 from .model import (
     Config,
     ConversationsTable,
+    EffectsTable,
     ImplementationEntry,
     LLMEntry,
     ResponseRule,
@@ -153,6 +154,8 @@ class _Builder:
             made = self._with_plugins(cls) if cls in self._plugins else self.table(cls)
             if cls is ResponseRule:
                 made["properties"]["match"] = _match()
+            if cls is EffectsTable:
+                made["properties"]["store"]["enum"] = sorted({"memory", *self._plugins[ConversationsTable][1]})
             if cls is ToolEntry:
                 made = self._tool(made)
             self.definitions[name] |= made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from typing import Literal
 
 import attrs
@@ -9,6 +11,21 @@ import attrs
 from ..domain import Effect, EffectCall
 from ..domain.effects import ClaimOutcome
 from ..errors import CannotSettleError
+
+_SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+def seconds_since_boot() -> float:
+    """Return what leases are measured by: the same for all processes of this machine, and set by nobody.
+
+    Where the system has it, a clock that counts on while the machine sleeps: others may take over meanwhile.
+    """
+    return time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)
+
+
+def now_text() -> str:
+    """Return the time as rows say it, for people."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool) -> ClaimOutcome:
@@ -71,6 +88,13 @@ def settled(
         text = f"the effect {row.key[:8]} ('{row.tool}') is {row.state} since {row.ended_at}: {by_whom}"
         raise CannotSettleError(text)
     return attrs.evolve(row, state=state, settled_by=by, note=note, result=result, ended_at=now)
+
+
+def told(row: Effect, owner_lives: bool) -> Effect:
+    """Return the row as people are told it: a claim whose owner is dead is unknown to them."""
+    if row.state != "claimed" or owner_lives:
+        return row
+    return attrs.evolve(row, state="unknown", note="the process that ran it has died")
 
 
 def forgotten(row: Effect) -> Effect:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from ..domain import Claim, Effect, EffectCall, EffectState
 from ..errors import UnknownEffectError
-from .effect_rows import claimed_anew, finished, forgotten, outcome_of, released, settled
+from .effect_rows import (
+    claimed_anew,
+    finished,
+    forgotten,
+    now_text,
+    outcome_of,
+    released,
+    seconds_since_boot,
+    settled,
+    told,
+)
 
 MOST_ROWS = 10_000
 """Rows it keeps: beyond that the oldest ones that are done or failed go."""
@@ -21,7 +30,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._rows: dict[str, Effect] = {}  # in the order in which they were first claimed
-        self._leases: dict[str, float] = {}  # until when each owner lives, by time.monotonic
+        self._leases: dict[str, float] = {}  # until when each owner lives
         self._lock = threading.Lock()
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
@@ -30,8 +39,8 @@ class MemoryLedger:
             row = self._rows.get(call.key)
             outcome = "yours" if row is None else outcome_of(row, call, self._lives(row.owner), take_over)
             if outcome == "yours":
-                row = self._rows[call.key] = claimed_anew(call, row, owner, _now())
-                self._leases[owner] = time.monotonic() + lease_s
+                row = self._rows[call.key] = claimed_anew(call, row, owner, now_text())
+                self._leases[owner] = seconds_since_boot() + lease_s
                 self._stay_small()
             assert row is not None
             return Claim(outcome, row)
@@ -39,17 +48,17 @@ class MemoryLedger:
     def renew(self, owner: str, lease_s: float) -> None:
         """Say that an owner lives; see EffectLedger."""
         with self._lock:
-            self._leases[owner] = time.monotonic() + lease_s
+            self._leases[owner] = seconds_since_boot() + lease_s
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
         """Say how a claim ended; see EffectLedger."""
-        return self._change(key, fence, lambda row: finished(row, state, result, note, _now()))
+        return self._change(key, fence, lambda row: finished(row, state, result, note, now_text()))
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
         """Give a claim back; see EffectLedger."""
-        return self._change(key, fence, lambda row: released(row, note, _now()))
+        return self._change(key, fence, lambda row: released(row, note, now_text()))
 
     async def settle(
         self,
@@ -64,14 +73,14 @@ class MemoryLedger:
         """Put a person's word in the place of "unknown"; see EffectLedger."""
         with self._lock:
             row = self._found(key, tenant)
-            changed = settled(row, self._lives(row.owner), state, by, note, result, _now())
+            changed = settled(row, self._lives(row.owner), state, by, note, result, now_text())
             self._rows[row.key] = changed
             return changed
 
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return an effect; see EffectLedger."""
         with self._lock:
-            return self._found(key, tenant)
+            return self._told(self._found(key, tenant))
 
     async def list(
         self,
@@ -88,6 +97,7 @@ class MemoryLedger:
             rows = [row for row in self._rows.values() if row.tenant == tenant]
             if before is not None:
                 rows = rows[: rows.index(self._found(before, tenant))]
+            rows = [self._told(row) for row in rows]
         fitting = (
             row
             for row in reversed(rows)
@@ -114,7 +124,10 @@ class MemoryLedger:
         """Do nothing: what it knows ends with it."""
 
     def _lives(self, owner: str) -> bool:
-        return self._leases.get(owner, 0.0) > time.monotonic()
+        return self._leases.get(owner, 0.0) > seconds_since_boot()
+
+    def _told(self, row: Effect) -> Effect:
+        return told(row, self._lives(row.owner))
 
     def _change(self, key: str, fence: int, change: Callable[[Effect], Effect | None]) -> bool:
         with self._lock:
@@ -138,7 +151,3 @@ class MemoryLedger:
             oldest = (key for key, row in self._rows.items() if row.state in ("done", "failed"))
             for key in [key for key, _ in zip(oldest, range(MOST_ROWS // 10), strict=False)]:
                 del self._rows[key]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""From the config's table [conversations] to a store, not opened yet."""
+"""From the config's tables [conversations] and [tools.effects] to a store and a ledger, not opened yet."""
 
 from __future__ import annotations
 
@@ -6,13 +6,47 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..config.model import ConversationsTable, own_keys
-from ..plugin.contracts import ConversationStore, ConversationStoreType
-from .sqlite_store import SQLITE
+from ..config.model import ConversationsTable, EffectsTable, own_keys
+from ..errors import did_you_mean
+from ..plugin.contracts import ConversationStore, ConversationStoreType, EffectLedger
+from .sqlite_store import SQLITE, sqlite_ledger_alone
 
 if TYPE_CHECKING:
     from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
     from ..plugin.host import PluginHost
+
+
+def open_ledger(
+    reading: ReadConfig, table: EffectsTable, conversations: ConversationStore | None
+) -> EffectLedger | None:
+    """Return where a configuration keeps its effects; None for memory. No file is touched yet.
+
+    What is wrong with tools.effects.store is added to the reading's problems, and None is returned.
+    """
+    written = reading.document.data.get("conversations")
+    provider = written.get("provider", SQLITE.name) if isinstance(written, Mapping) else None
+    if table.store == "memory" or (table.store is None and conversations is None):
+        return None
+    if table.store in (None, provider):
+        make = getattr(conversations, "ledger", None)
+        if make is not None:
+            ledger: EffectLedger = make()
+            return ledger
+        if table.store is None:
+            return sqlite_ledger_alone()
+    elif table.store == SQLITE.name:
+        return sqlite_ledger_alone()
+    assert table.store is not None
+    if table.store == provider:
+        text = f"'{provider}' keeps conversations but no effects: write 'sqlite' or 'memory'"
+    else:
+        known = dict.fromkeys(("memory", SQLITE.name, *([provider] if isinstance(provider, str) else ())))
+        hint = did_you_mean(table.store, known)
+        text = f"effects can be kept in {', '.join(known)}, not in '{table.store}'{hint}"
+        if not hint:
+            text += "; another store can keep them only where it keeps the conversations"
+    reading.problem(("tools", "effects", "store"), text)
+    return None
 
 
 def open_conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:

@@ -17,6 +17,7 @@ from ..errors import StorageError, UnknownConversationError
 from ..files import located
 from ..plugin.contracts import ConversationStoreType
 from ..storage import Database, data_folder
+from . import sqlite_ledger
 
 FILE_NAME = "conversations.db"
 APPLICATION_ID = 0x666C7863  # "flxc"
@@ -49,7 +50,7 @@ CREATE TABLE turns (
 """
 # A column beside the turn's own JSON, so that the list of conversations can tell it. Turns of old files are all done.
 _STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
-_MIGRATIONS = (_TABLES, _STATUS)
+_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES)
 
 _INFO = (
     "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn)"
@@ -68,19 +69,26 @@ class SqliteSettings:
 class SqliteConversations:
     """Keeps conversations in a SQLite file; see ConversationStore.
 
+    Attributes:
+        database: The file, which has the tables of conversations and of effects.
+
     Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused. A search compares
     without regard to case, and a word also occurs inside a longer one.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._database = Database(
+        self.database = Database(
             path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS, prepare=_add_functions
         )
 
     @property
     def path(self) -> Path:
         """The file."""
-        return self._database.path
+        return self.database.path
+
+    def ledger(self) -> sqlite_ledger.SqliteLedger:
+        """Return the ledger of effects in the same file; see KeepingEffects."""
+        return sqlite_ledger.SqliteLedger(self.database)
 
     async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
         """Add a turn at the end; see ConversationStore."""
@@ -107,7 +115,7 @@ class SqliteConversations:
                     (*key, title, topic, at, at, number),
                 )
 
-        await self._database.write(add)
+        await self.database.write(add)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return its turns, oldest first; see ConversationStore."""
@@ -122,7 +130,7 @@ class SqliteConversations:
             )
             return [row[0] for row in rows]
 
-        written = await self._database.read(read)
+        written = await self.database.read(read)
         try:
             return [turn_from_json(text) for text in reversed(written)]
         except ValueError as error:
@@ -133,7 +141,7 @@ class SqliteConversations:
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return what is known of a conversation; see ConversationStore."""
         key = _key(tenant, conversation)
-        return await self._database.read(lambda database: _found(database, key))
+        return await self.database.read(lambda database: _found(database, key))
 
     async def list(
         self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
@@ -163,7 +171,7 @@ class SqliteConversations:
             )
             return [_info(row) for row in rows]
 
-        return await self._database.read(read)
+        return await self.database.read(read)
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
         """Give it another title; see ConversationStore."""
@@ -175,22 +183,28 @@ class SqliteConversations:
             )
             _refuse_none(changed, conversation)
 
-        await self._database.write(rename)
+        await self.database.write(rename)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
-        """Delete it with all its turns; see ConversationStore."""
+        """Delete it with all its turns, and what was said in its effects; see ConversationStore."""
         key = _key(tenant, conversation)
 
         def delete(database: sqlite3.Connection) -> None:
             changed = database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key)
             _refuse_none(changed, conversation)
+            sqlite_ledger.forget_texts(database, *key)
 
-        await self._database.write(delete)
-        await self._database.empty_log()
+        await self.database.write(delete)
+        await self.database.empty_log()
 
     async def aclose(self) -> None:
         """Close the file."""
-        await self._database.aclose()
+        await self.database.aclose()
+
+
+def sqlite_ledger_alone() -> sqlite_ledger.SqliteLedger:
+    """Return a ledger in the usual file, for a program whose conversations are kept elsewhere, or not at all."""
+    return sqlite_ledger.SqliteLedger(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
 
 
 def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:

@@ -30,7 +30,7 @@ class EffectCall:
         conversation: None if its turn is not kept.
         turn: Empty outside of turns.
         place: Where in its turn: "2.0" is the first call of the model's second answer, "2.0/1" the second call that
-            call's tool makes. Outside of turns the key the caller gave, or a random one.
+            call's tool makes. Outside of turns "key:" with the key the caller gave, or a random one.
         digest: arguments_digest: equal for equal calls.
         arguments: As JSON, for people: secrets masked, and cut to MAX_ARGUMENTS_CHARS.
     """

@@ -143,7 +143,7 @@ class Call:
     @property
     def path(self) -> str:
         """Its place in the turn: "2.0" for the first call of the model's second answer, "2.0/1" for the second that
-        call's tool makes. Outside of turns the key its caller gave, else a random one.
+        call's tool makes. Outside of turns "key:" with the key its caller gave, else a random one.
         """
         if not self._path:
             self._path = f"{self.iteration}.{self.index}" if self.iteration and self.turn.id else new_call_id()

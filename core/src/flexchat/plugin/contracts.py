@@ -356,6 +356,8 @@ class EffectLedger(Protocol):
     async def get(self, key: str, *, tenant: str) -> Effect:
         """Return the effect with this key, or the only one whose key begins with it.
 
+        A claim whose owner is dead is told as unknown, here and in the list.
+
         Raises:
             UnknownEffectError: There is none, or several.
         """

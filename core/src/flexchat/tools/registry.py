@@ -11,7 +11,7 @@ import attrs
 
 from ..domain import ToolDefinition
 from ..domain.copies import copied, with_own_tables
-from ..errors import DuplicateToolError, ToolDefinitionError, UnknownToolFormatError
+from ..errors import DuplicateToolError, ToolDefinitionError, UnknownToolFormatError, did_you_mean
 from ..plugin.contracts import ToolEncoder
 from ..schema.limits import schema_problems
 from .wire_names import wire_names
@@ -116,3 +116,18 @@ class ToolRegistry:
             self._sent = wire_names(self._tools)
             self._by_sent = {sent: name for name, sent in self._sent.items()}
         return self._sent
+
+
+def verify_trouble(tool: ToolDefinition, registry: ToolRegistry) -> str | None:
+    """Return why the tool that is to verify this one cannot, one sentence; None if it can, or if none is to."""
+    if tool.verify is None:
+        return None
+    asked = registry.get(tool.verify)
+    if asked is None:
+        known = registry.names()
+        hint = did_you_mean(tool.verify, known) or f" (tools: {', '.join(known)})"
+        return f"tool '{tool.name}': there is no tool '{tool.verify}' that could verify it{hint}"
+    if asked.effect != "read":
+        wrong = f"its own effect must be 'read', not '{asked.effect}'"
+        return f"tool '{tool.name}': '{asked.name}' cannot verify it: {wrong}"
+    return None

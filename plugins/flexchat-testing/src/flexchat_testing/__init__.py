@@ -23,6 +23,7 @@ from .sockets import NetworkForbiddenError, forbid_sockets
 if TYPE_CHECKING:
     from .laws.conversation_store import ConversationStoreConformance
     from .laws.document_store import DocumentStoreConformance
+    from .laws.effect_ledger import LedgerConformance
     from .laws.handler import HandlerConformance
     from .laws.implementation import ImplementationConformance
     from .laws.local_embeddings import LocalEmbeddingsConformance
@@ -38,6 +39,7 @@ _LATER = {
     "ImplementationConformance": "laws.implementation",
     "LocalEmbeddingsConformance": "laws.local_embeddings",
     "ProviderConformance": "laws.provider",
+    "LedgerConformance": "laws.effect_ledger",
     "ReplayTransport": "replay",
     "RetrieverConformance": "laws.retriever",
 }
@@ -48,6 +50,7 @@ __all__ = [
     "HandlerConformance",
     "HashingEmbedder",
     "ImplementationConformance",
+    "LedgerConformance",
     "LocalEmbeddingsConformance",
     "NetworkForbiddenError",
     "ProviderConformance",

@@ -1,0 +1,264 @@
+"""The ledger of effects in the conversations' SQLite file."""
+
+from __future__ import annotations
+
+import builtins
+import sqlite3
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import attrs
+
+from ..domain import Claim, Effect, EffectCall, EffectState
+from ..domain.text import storable
+from ..errors import UnknownEffectError
+from ..storage import Database
+from .effect_rows import claimed_anew, finished, now_text, outcome_of, released, seconds_since_boot, settled, told
+
+# What is long comes last, so that a look at many rows need not read it.
+TABLES = """
+CREATE TABLE effects (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    tenant TEXT NOT NULL,
+    conversation TEXT,
+    turn TEXT NOT NULL,
+    place TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    state TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    fence INTEGER NOT NULL,
+    claimed_at TEXT NOT NULL,
+    ended_at TEXT NOT NULL,
+    settled_by TEXT NOT NULL,
+    note TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    result TEXT
+);
+CREATE INDEX effects_of_conversations ON effects (tenant, conversation) WHERE conversation IS NOT NULL;
+CREATE INDEX effects_not_ended ON effects (tenant, state) WHERE state IN ('claimed', 'unknown');
+CREATE INDEX effects_by_end ON effects (ended_at) WHERE ended_at <> '';
+CREATE TABLE owners (owner TEXT PRIMARY KEY, renewed REAL NOT NULL, lease REAL NOT NULL) WITHOUT ROWID;
+"""
+
+_FIELDS = tuple(field.name for field in attrs.fields(Effect))
+_COLUMNS = ", ".join(_FIELDS)
+_INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))})"
+_UPDATE = f"UPDATE effects SET {', '.join(f'{name} = ?' for name in _FIELDS)} WHERE key = ?"
+_RENEW = (
+    "INSERT INTO owners VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET renewed = excluded.renewed, lease = excluded.lease"
+)
+_TOLD_STATE = (
+    "CASE WHEN state = 'claimed' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = effects.owner "
+    "AND renewed <= ? AND renewed + lease > ?) THEN 'unknown' ELSE state END"
+)
+_DAY_S = 24 * 3600.0
+
+
+class SqliteLedger:
+    """Keeps effects in a SQLite file; see EffectLedger.
+
+    Leases are measured by the time since the machine was started, which all its processes share and nobody sets: the
+    clock may jump. Owners of before a restart are dead.
+
+    Args:
+        database: Has TABLES, and those of the conversations.
+        closes: Whether closing this closes the database.
+    """
+
+    def __init__(self, database: Database, *, closes: bool = False) -> None:
+        self._database = database
+        self._closes = closes
+
+    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+        """Claim an effect; see EffectLedger."""
+        call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
+
+        def claim(database: sqlite3.Connection) -> Claim:
+            row = _row(database, call.key)
+            outcome = "yours" if row is None else outcome_of(row, call, _lives(database, row.owner), take_over)
+            if outcome == "yours":
+                before, row = row, claimed_anew(call, row, owner, now_text())
+                if before is None:
+                    database.execute(_INSERT, _values(row))
+                else:
+                    _write(database, row)
+                database.execute(_RENEW, (owner, seconds_since_boot(), lease_s))
+            assert row is not None
+            return Claim(outcome, row)
+
+        return await self._database.write(claim)
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Say that an owner lives; see EffectLedger."""
+        self._database.write_blocking(lambda database: database.execute(_RENEW, (owner, seconds_since_boot(), lease_s)))
+
+    async def finish(
+        self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+    ) -> bool:
+        """Say how a claim ended; see EffectLedger."""
+
+        def finish(database: sqlite3.Connection) -> bool:
+            row = _row(database, key)
+            changed = row and row.fence == fence and finished(row, state, result, storable(note), now_text())
+            return _write(database, changed) if changed else False
+
+        return await self._database.write(finish)
+
+    async def release(self, key: str, fence: int, *, note: str) -> bool:
+        """Give a claim back; see EffectLedger."""
+
+        def release(database: sqlite3.Connection) -> bool:
+            row = _row(database, key)
+            changed = row and row.fence == fence and released(row, storable(note), now_text())
+            return _write(database, changed) if changed else False
+
+        return await self._database.write(release)
+
+    async def settle(
+        self,
+        key: str,
+        *,
+        tenant: str,
+        state: Literal["done", "failed"],
+        by: str,
+        note: str = "",
+        result: str | None = None,
+    ) -> Effect:
+        """Put a person's word in the place of "unknown"; see EffectLedger."""
+
+        def settle(database: sqlite3.Connection) -> Effect:
+            row = _found(database, key, tenant)
+            lives = _lives(database, row.owner)
+            changed = settled(row, lives, state, storable(by), storable(note), result, now_text())
+            _write(database, changed)
+            return changed
+
+        return await self._database.write(settle)
+
+    async def get(self, key: str, *, tenant: str) -> Effect:
+        """Return an effect; see EffectLedger."""
+
+        def read(database: sqlite3.Connection) -> Effect:
+            row = _found(database, key, tenant)
+            return told(row, _lives(database, row.owner))
+
+        return await self._database.read(read)
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Iterable[EffectState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Effect]:
+        """Return effects, the newest first; see EffectLedger."""
+        wanted = None if states is None else [*states]
+        conditions: builtins.list[str] = ["tenant = ?"]
+        values: builtins.list[object] = [tenant]
+        if wanted is not None:
+            marks, now = ", ".join("?" * len(wanted)), seconds_since_boot()
+            # The first is what an index knows, the second what is told of a claim whose owner is dead.
+            conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_TOLD_STATE} IN ({marks})")
+            values += [*wanted, now, now, *wanted]
+        if conversation is not None:
+            conditions.append("conversation = ?")
+            values.append(conversation)
+
+        def read(database: sqlite3.Connection) -> Sequence[Effect]:
+            where, given = [*conditions], [*values]
+            if before is not None:
+                where.append("number < (SELECT number FROM effects WHERE key = ?)")
+                given.append(_found(database, before, tenant).key)
+            rows = database.execute(
+                f"SELECT {_COLUMNS} FROM effects WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
+                (*given, max(limit, 0)),
+            )
+            return [told(each, _lives(database, each.owner)) for each in map(_effect, rows)]
+
+        return await self._database.read(read)
+
+    async def forget(self, *, older_than_s: float) -> None:
+        """Forget what ended long ago; see EffectLedger."""
+
+        def forget(database: sqlite3.Connection) -> None:
+            database.execute(
+                "UPDATE effects SET arguments = '', result = NULL, note = '' WHERE state IN ('done', 'failed') "
+                "AND ended_at <> '' AND ended_at < ? AND (arguments <> '' OR note <> '' OR result IS NOT NULL)",
+                (_ago(older_than_s),),
+            )
+            database.execute(
+                "DELETE FROM effects WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < ? "
+                "AND NOT EXISTS (SELECT 1 FROM conversations WHERE conversations.tenant = effects.tenant "
+                "AND conversations.id = effects.conversation)",
+                (_ago(max(older_than_s, _DAY_S)),),
+            )
+            database.execute(
+                "DELETE FROM owners WHERE NOT (renewed <= :now AND :now < renewed + lease) AND NOT EXISTS "
+                "(SELECT 1 FROM effects WHERE state = 'claimed' AND effects.owner = owners.owner)",
+                {"now": seconds_since_boot()},
+            )
+
+        await self._database.write(forget)
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Forget the texts of a conversation; see EffectLedger."""
+        await self._database.write(lambda database: forget_texts(database, tenant, conversation))
+
+    async def aclose(self) -> None:
+        """Close the file, if nobody else uses it."""
+        if self._closes:
+            await self._database.aclose()
+
+
+def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
+    """Forget what was said in the effects of a conversation, in a transaction of the caller's."""
+    database.execute(
+        "UPDATE effects SET arguments = '', result = NULL, note = '' WHERE tenant = ? AND conversation = ?",
+        (tenant, conversation),
+    )
+
+
+def _row(database: sqlite3.Connection, key: str) -> Effect | None:
+    row = database.execute(f"SELECT {_COLUMNS} FROM effects WHERE key = ?", (key,)).fetchone()
+    return None if row is None else _effect(row)
+
+
+def _found(database: sqlite3.Connection, key: str, tenant: str) -> Effect:
+    prefix = storable(key)
+    if not prefix or prefix != key:
+        raise UnknownEffectError(key)
+    rows = database.execute(
+        f"SELECT {_COLUMNS} FROM effects WHERE key >= ? AND key < ? AND tenant = ? LIMIT 3",
+        (prefix, prefix + "g", tenant),  # keys are hexadecimal
+    ).fetchall()
+    found = [_effect(row) for row in rows]
+    if len(found) != 1:
+        raise UnknownEffectError(key, [row.key for row in found])
+    return found[0]
+
+
+def _effect(row: tuple[object, ...]) -> Effect:
+    return Effect(**dict(zip(_FIELDS, row, strict=True)))  # type: ignore[arg-type]  # the columns have these types
+
+
+def _values(row: Effect) -> tuple[object, ...]:
+    return tuple(getattr(row, name) for name in _FIELDS)
+
+
+def _write(database: sqlite3.Connection, row: Effect) -> bool:
+    database.execute(_UPDATE, (*_values(row), row.key))
+    return True
+
+
+def _lives(database: sqlite3.Connection, owner: str) -> bool:
+    row = database.execute("SELECT renewed, lease FROM owners WHERE owner = ?", (owner,)).fetchone()
+    return row is not None and row[0] <= seconds_since_boot() < row[0] + row[1]
+
+
+def _ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
