@@ -33,6 +33,9 @@ def add_call(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "arguments", nargs="*", help="key=value, with the types of the tool's schema; or one JSON object"
     )
+    parser.add_argument(
+        "--key", metavar="TEXT", help="for a tool that changes something: the same key again gets the first result"
+    )
 
 
 def run_list(args: argparse.Namespace) -> int:
@@ -63,7 +66,7 @@ def run_call(args: argparse.Namespace) -> int:
     chat, host = open_tools(args)
     tool = _tool(chat, host, args.name)
     arguments = read_arguments(args.arguments, tool)
-    result = asyncio.run(_call(chat, tool.name, arguments))
+    result = asyncio.run(_call(chat, tool.name, arguments, args.key))
     for note in result.notes:
         terminal.say(f"note: {note}", "dim")
     if args.json:
@@ -75,9 +78,9 @@ def run_call(args: argparse.Namespace) -> int:
     return OK if result.success else FAILED
 
 
-async def _call(chat: FlexChat, name: str, arguments: dict[str, Any]) -> ToolResult:
+async def _call(chat: FlexChat, name: str, arguments: dict[str, Any], key: str | None) -> ToolResult:
     async with chat:
-        return await chat.call_tool(name, arguments, origin="command line")
+        return await chat.call_tool(name, arguments, origin="command line", key=key)
 
 
 def _tools(chat: FlexChat) -> list[ToolDefinition]:

@@ -138,5 +138,6 @@ SEARCH_DOCUMENTS = ToolDefinition(
         "required": ["query"],
     },
     implementation=Implementation(type="internal", settings={"handler": "rag_query"}),
+    effect="read",
 )
 """The tool this package offers ready-made."""
