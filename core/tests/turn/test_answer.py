@@ -83,8 +83,8 @@ async def answer(provider, *, streamed=False, timeout_ms=60_000, **table):
     [
         ([], "NoneType, not ChatResult"),
         ([TextDelta(0, "a")], "NoneType, not ChatResult"),
-        ([AnswerEnd(says("a")), AnswerEnd(says("b"))], "goes on after AnswerEnd"),
-        ([AnswerEnd(says("a")), TextDelta(0, "b")], "goes on after AnswerEnd"),
+        ([AnswerEnd(says("a")), AnswerEnd(says("b"))], "continues after AnswerEnd"),
+        ([AnswerEnd(says("a")), TextDelta(0, "b")], "continues after AnswerEnd"),
         ([AnswerEnd("a")], "str, not ChatResult"),
     ],
 )

@@ -190,7 +190,7 @@ async def test_a_store_that_breaks_its_contract_is_left_out(distances):
     found, notes = await collect({"docs": Broken({"faq": 0.1})})
 
     assert found == RagResults()
-    assert "does not keep its contract" in notes.warnings[0]
+    assert "broke its contract" in notes.warnings[0]
 
 
 async def test_the_caller_may_choose_collections_and_each_is_asked_once():
@@ -262,7 +262,7 @@ async def test_a_pinned_service_has_no_other_collection():
 
     assert found == RagResults()
     assert shelf.asked == []
-    assert notes.warnings == ["retrieval: docs/secret was left out: of docs only 'faq' is used"]
+    assert notes.warnings == ["retrieval: docs/secret was left out: docs uses only 'faq'"]
 
 
 async def test_listing_and_asking_share_the_time_of_the_phase(monkeypatch):

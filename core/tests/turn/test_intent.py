@@ -160,7 +160,7 @@ async def test_an_invented_category_is_taken_for_other_with_a_warning(answer, qu
     beside, _ = await detect(intents, RagResults(result="partial", hits=(hit("a", 0.4), hit("b", 0.3))))
 
     assert (alone, beside) == ("other", "docs/b")
-    assert notes.warnings == [f"intent detection: no category is called {quoted}; taken for 'other'"]
+    assert notes.warnings == [f"intent detection: no category is called {quoted}; using 'other'"]
 
 
 async def test_a_model_that_does_not_answer_leaves_no_intent_and_a_warning():

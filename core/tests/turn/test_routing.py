@@ -155,7 +155,7 @@ async def test_a_turn_goes_on_when_every_deciding_model_fails():
     assert turn.content == "hi"
     assert turn.rule == 2
     assert list(turn.response.warnings) == [
-        "topic detection: bot: no connection; the message itself stands for its topic",
+        "topic detection: bot: no connection; using the message itself as its topic",
         "intent detection: bot: no connection; the message has no intent",
     ]
     assert turn.to_dict()["phases"][0]["warnings"] == [turn.response.warnings[0]]
@@ -343,7 +343,7 @@ async def test_a_topic_alone_is_something_to_go_on_with():
 
 
 class Odd:
-    """A provider that does not keep its contract."""
+    """A provider that breaks its contract."""
 
     name = "odd"
 
@@ -396,7 +396,7 @@ async def test_a_provider_that_breaks_its_contract_in_a_phase_does_not_end_the_t
     explained = await bot.explain("Hello", history=HISTORY)
 
     assert [len(record.warnings) for record in explained.phases[:3]] == [1, 0, 1]
-    assert "the provider odd does not keep its contract: " in explained.phases[0].warnings[0]
+    assert "the provider odd broke its contract: " in explained.phases[0].warnings[0]
     assert told in explained.phases[0].warnings[0]
     assert "hunter" not in str([record.to_dict() for record in explained.phases])
 

@@ -361,7 +361,7 @@ async def test_a_turn_inside_of_its_own_conversation_is_refused(store):
     )
     turn = await asyncio.wait_for(chat.respond("x", conversation="c"), 5)
 
-    assert "was begun inside of one that still runs in it" in turn.response.tool_calls[0].result.error
+    assert "was started inside one that still runs in it" in turn.response.tool_calls[0].result.error
 
 
 async def test_conversations_of_one_name_in_two_stores_are_two(store, tmp_path):

@@ -132,7 +132,7 @@ async def test_a_model_that_fails_leaves_the_message_as_its_topic_with_a_warning
     notes = PhaseNotes()
 
     assert await topics(ChatRequest(user_message=MESSAGE, topic="trains"), notes) == Topic(MESSAGE, "new_topic")
-    assert notes.warnings == ["topic detection: bot: no connection; the message itself stands for its topic"]
+    assert notes.warnings == ["topic detection: bot: no connection; using the message itself as its topic"]
 
 
 async def test_a_model_that_never_answers_costs_the_time_of_a_phase_only():
@@ -146,7 +146,7 @@ async def test_a_model_that_never_answers_costs_the_time_of_a_phase_only():
     notes = PhaseNotes()
 
     assert (await topics(ChatRequest(user_message=MESSAGE), notes)).text == MESSAGE
-    assert notes.warnings == ["topic detection: the answer took too long; the message itself stands for its topic"]
+    assert notes.warnings == ["topic detection: the answer took too long; using the message itself as its topic"]
 
 
 async def test_thoughts_before_the_answer_are_no_part_of_it():

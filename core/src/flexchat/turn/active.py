@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from .rounds import CallRound
 
 DEEPEST = 5
-"""Turns inside each other, each begun by a tool of the one around it."""
+"""How deep turns may nest; each inner one is started by a tool of the turn around it."""
 
 
 @attrs.define(kw_only=True)
 class Candidates:
-    """Who answers: the model that is asked, and those that may take over.
+    """Who answers: the model asked, and those that may take over.
 
     Attributes:
-        model: None for the usual one of the llm.
+        model: None for the llm's default model.
         fallback: Entries of llms that may take over, in order.
     """
 
@@ -57,28 +57,28 @@ class Candidates:
 
 @attrs.define(kw_only=True, eq=False)
 class ActiveTurn:
-    """One turn while it runs: made once for each message, and handed to all phases. Nothing else holds state of it.
+    """One turn while it runs: made once per message and passed to all phases. Nothing else holds its state.
 
     Attributes:
-        outer: The turn whose tool has begun this one; None for one that somebody has asked for.
-        origin: Who asks for its tool calls.
-        rule: The chosen one, with its index; None before.
-        rag: What phase 2 has found.
-        found: What tools have told with ToolContext.cite.
-        who: Who is asked for the answer; None before a rule is chosen.
-        messages: What the model is sent; the first ``kept`` were there before this turn.
-        aside: Said to the model behind the messages, and no part of the turn.
+        outer: The turn whose tool started this one; None for a turn started from outside.
+        origin: Who requests its tool calls.
+        rule: The chosen rule, with its index; None until one is chosen.
+        rag: What phase 2 found.
+        found: What tools cited with ToolContext.cite.
+        who: Who is asked for the answer; None until a rule is chosen.
+        messages: What is sent to the model; the first ``kept`` were there before this turn.
+        aside: Sent to the model after the messages, but not part of the turn.
         form: What the answer must be; None for any text.
         asked_for_form: Whether the last request asked for that form.
-        paused: What the model said before it paused and went on: the beginning of its answer.
-        result: Of the last request for the answer.
-        said: The message of that result, as long as it is not among the messages.
-        pieces: Of an answer that is being written.
-        calling: The calls of ``said`` that are being run; None while none are.
-        wrote: Whether a tool has run that must not run twice.
+        paused: What the model said before it paused and continued: the beginning of its answer.
+        result: The result of the last request for the answer.
+        said: The message of that result, until it is added to the messages.
+        pieces: The pieces of an answer still being written.
+        calling: The calls of ``said`` now running; None if there are none.
+        wrote: Whether a tool that must not run twice has run.
         records: None while no tools are offered.
-        done: The turn as it is handed out; None before it has ended.
-        is_over: Whether all is told of it, so that no turn can run inside it any more.
+        done: The turn as it is returned; None until it has ended.
+        is_over: Whether all its events have been sent, so that no turn can run inside it any more.
     """
 
     info: TurnInfo
@@ -114,17 +114,17 @@ class ActiveTurn:
 
     @property
     def answer(self) -> str:
-        """The text of the last answer, with that before its pauses."""
+        """The text of the last answer, including the text before its pauses."""
         assert self.result is not None
         return self.paused + (self.result.content or self.result.message.refusal or "")
 
     def add_answer(self, answers: Sequence[Message] = ()) -> None:
-        """Put the last answer among the messages, and behind it those to its calls."""
+        """Add the last answer to the messages, followed by the results of its calls."""
         assert self.said is not None
         self.messages, self.said = (*self.messages, self.said, *answers), None
 
     def take(self, result: ChatResult, elapsed_ms: float) -> None:
-        """Take what a request for the answer came to."""
+        """Take the result of a request for the answer."""
         assert self.who is not None
         self.result, self.said = result, result.message
         self.pieces.clear()
@@ -144,7 +144,7 @@ class ActiveTurn:
         )
 
     def ended(self, response: ChatResponse, **rest: Any) -> Turn:
-        """Return the turn as it is handed out."""
+        """Return the turn in its final form."""
         index, rule = self.rule or (None, None)
         return Turn(
             id=self.info.id,
@@ -159,10 +159,10 @@ class ActiveTurn:
 
 
 def outer_turn() -> ActiveTurn | None:
-    """Return the turn whose tool is running this code; None outside of turns.
+    """Return the turn whose tool is running this code; None outside turns.
 
     Raises:
-        NestedTurnError: There are too many around this one already.
+        NestedTurnError: Too many turns are nested already.
     """
     outer = current_turn.get()
     if not isinstance(outer, ActiveTurn) or outer.is_over:
@@ -171,7 +171,7 @@ def outer_turn() -> ActiveTurn | None:
     while around is not None:
         depth, around = depth + 1, around.outer
     if depth >= DEEPEST:
-        raise NestedTurnError(f"a tool began a turn inside {depth} others; at most {DEEPEST} may run inside each other")
+        raise NestedTurnError(f"a tool started a turn inside {depth} others; at most {DEEPEST} may be nested")
     return outer
 
 

@@ -42,9 +42,9 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
 
     Raises:
         UnknownLLMError: The rule names an LLM the config does not have.
-        TurnTimeoutError: limits.turn_timeout_ms is over.
-        ProviderError: The provider did not answer. Tool trouble never raises.
-        ResponseFormatError: The answer does not have the form that was asked for.
+        TurnTimeoutError: limits.turn_timeout_ms has expired.
+        ProviderError: The provider did not answer. Tool failures never raise.
+        ResponseFormatError: The answer does not have the requested form.
 
     Source: response-generation specification (requirements RG-1 to RG-32, DS-2, DS-4, DS-9).
     """
@@ -65,7 +65,7 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
 
 
 def first_request(turn: ActiveTurn) -> ModelRequest:
-    """Return the request with which the answer of a turn that has its rule would begin; nothing is sent.
+    """Return the first request phase 6 would make for a turn that has its rule; nothing is sent.
 
     Raises:
         UnknownLLMError: The rule names an LLM the config does not have.
@@ -91,7 +91,7 @@ class _RuleDialogue:
             if tools.parallel is not None:
                 self._options = self.first = attrs.evolve(options, parallel_tool_calls=tools.parallel)
             if tools.choice != "auto":
-                # Until the first calls only: kept up, a forced choice would never let the model come to an end.
+                # Only until the first calls: a choice forced every time would never let the model finish.
                 self.first = attrs.evolve(self._options, tool_choice=tools.choice)
 
     async def ask(self) -> ChatResult:
@@ -112,7 +112,7 @@ class _RuleDialogue:
 
 
 def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
-    """Put together what the model is sent."""
+    """Assemble what is sent to the model."""
     request = turn.request
     earlier, repairs = repair_history(request.history)
     asked, more_repairs = repair_history((UserMessage(content=request.user_message), *request.continuation))
@@ -125,7 +125,7 @@ def _begin(turn: ActiveTurn, rule: ResponseRule) -> None:
 
 
 async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
-    """End a loop that its model would not end: with the specified sentence, or with one answer without tools."""
+    """End a loop the model does not end itself: with the specified sentence, or with one answer without tools."""
     if turn.engine.tools.table.at_limit == "answer" or turn.form is not None:
         assert turn.who is not None
         messages = turn.messages + turn.aside
@@ -139,7 +139,7 @@ async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
 
 
 async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reached: bool = False) -> ChatResponse:
-    """End with what the model said, or with the specified sentence if it said nothing although it should have."""
+    """End with what the model said, or with the specified sentence if it should have said something and did not."""
     parsed = data = None
     if turn.form is not None:
         await ensure_form(turn, turn.form, options)

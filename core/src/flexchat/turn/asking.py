@@ -21,7 +21,7 @@ TEMPERATURE = 0.1
 """Source: the original's topic and intent detection."""
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-# Some models' templates put the opening mark into the prompt: then the answer has only the closing one.
+# Some models' templates put the opening mark into the prompt; then the answer has only the closing one.
 _THOUGHTS_BEFORE = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _VARIABLE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
@@ -30,7 +30,7 @@ class Asker:
     """Asks models short questions in one phase of a turn.
 
     Args:
-        notes: Are given the tokens.
+        notes: Where the tokens used are recorded.
     """
 
     def __init__(self, turn: ActiveTurn, notes: PhaseNotes) -> None:
@@ -38,17 +38,17 @@ class Asker:
         self._notes = notes
 
     def why_not(self, choice: ModelChoice) -> str:
-        """Return why a service is not to be asked, for people; empty if it is."""
+        """Return why a service must not be asked, in words; empty if it may."""
         llm = self._turn.engine.llms.get(choice.llm)
         if llm is None or getattr(llm.provider, "follows_instructions", True):
             return ""
         return f"'{choice.llm}' only stands in for a model and cannot say"
 
     async def ask(self, choice: ModelChoice, prompt: str, *, max_tokens: int) -> str:
-        """Return a model's answer to one prompt, without what it thought before it.
+        """Return a model's answer to one prompt, without its thinking.
 
         Raises:
-            FlexChatError: As exchange.
+            FlexChatError: As for exchange.
             TimeoutError: It took longer than limits.phase_timeout_ms.
         """
         seconds = max(self._notes.seconds(self._turn.engine.phase_timeout_s), 0)
@@ -61,11 +61,11 @@ class Asker:
 
 
 async def in_time(seconds: float, work: Awaitable[T]) -> T:
-    """Return what a plugin's work returns.
+    """Return what a plugin's work returns, if it finishes in time.
 
     Raises:
         TimeoutError: It took longer.
-        ForeignError: It raised what is no Exception; a cancellation of the turn is passed on.
+        ForeignError: It raised something that is not an Exception; a cancellation of the turn is passed on.
     """
     async with asyncio.timeout(seconds):
         with contained():
@@ -73,12 +73,12 @@ async def in_time(seconds: float, work: Awaitable[T]) -> T:
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """Return a prompt with its {{variables}}; unknown ones stay. What is filled in is not searched again."""
+    """Return a prompt with its {{variables}} filled in; unknown ones stay. Filled-in text is not searched again."""
     return _VARIABLE.sub(lambda match: values.get(match.group(1), match.group(0)), template)
 
 
 def json_objects(text: str) -> list[Mapping[str, object]]:
-    """Return the JSON objects in a text, however it goes on about them: in a fence, behind a sentence, nested."""
+    """Return the JSON objects in a text, whatever surrounds them: in a fence, after a sentence, nested."""
     decoder, found, at = json.JSONDecoder(), [], text.find("{")
     tried = 0
     while at >= 0 and tried < 50:

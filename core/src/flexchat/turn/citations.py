@@ -1,4 +1,4 @@
-"""Which passages an answer had before it, and which of them it names."""
+"""Which passages an answer was based on, and which of them it names."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..domain import Citation, Document, RagResults
 from ..plugin.current import Cited
 
 _SHORTEST_NAME = 4
-"""Characters of a title that can be recognised in a text."""
+"""Characters a title needs to be recognised in a text."""
 
 
 def citations_of(answer: str, rag: RagResults, shown: bool, found: Sequence[Cited]) -> tuple[Citation, ...]:
-    """Return the citations of a turn, those of the prompt first, each passage's title and source once.
+    """Return the citations of a turn: those of the prompt first, each passage's title and source once.
 
     Args:
         shown: Whether the prompt had the documents of phase 2.
-        found: What tools told with ToolContext.cite.
+        found: What tools cited with ToolContext.cite.
     """
     if not shown and not found:
         return ()

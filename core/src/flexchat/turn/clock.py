@@ -9,20 +9,20 @@ from types import TracebackType
 from ..errors import TurnTimeoutError
 
 _GRACE_S = 0.02
-"""How much later than its time a turn is ended from outside: a tool or a service that was told how much time is left
-usually notices first, and says more of what was going on."""
+"""How long after its time a turn is ended from outside: a tool or service that knows how much time is left usually
+notices first, and can say more about what was going on."""
 
 
 class Clock:
-    """How long a turn has taken, and may still take.
+    """How long a turn has taken and may still take.
 
     Args:
         limit_ms: Milliseconds it may take (limits.turn_timeout_ms).
-        until: When the turn it runs in is over, by time.monotonic(); None for one that runs in none.
+        until: When the surrounding turn's time runs out, by time.monotonic(); None if there is no surrounding turn.
 
     Attributes:
-        doing: What takes the time now, for the error of a turn that takes too long.
-        until: When its time is over, by time.monotonic().
+        doing: What is taking time now, for the error of a turn that takes too long.
+        until: When its time runs out, by time.monotonic().
     """
 
     __slots__ = ("_outer", "_started", "doing", "limit_ms", "until")
@@ -34,7 +34,7 @@ class Clock:
         self.restart()
 
     def restart(self) -> None:
-        """Count from now on: what the turn has waited for others is not its time."""
+        """Count from now on: time spent waiting for other turns does not count."""
         self._started = time.monotonic()
         own = self._started + self.limit_ms / 1000
         self.until = own if self._outer is None or own < self._outer else self._outer
@@ -44,11 +44,11 @@ class Clock:
         return (time.monotonic() - self._started) * 1000
 
     def left(self) -> float:
-        """Return the seconds the turn may still take; below 0 once they are over."""
+        """Return the seconds the turn may still take; below 0 once time has run out."""
         return self.until - time.monotonic()
 
     def look(self) -> None:
-        """See that there is time left.
+        """Check that there is time left.
 
         Raises:
             TurnTimeoutError: There is none.
@@ -61,10 +61,10 @@ class Clock:
         return TurnTimeoutError(self.limit_ms, self.doing)
 
     def alarm(self) -> Alarm:
-        """Return a context manager that ends what is inside when the time is over: the one timer of a turn.
+        """Return a context manager that ends its body when time runs out: the turn's only timer.
 
         Raises:
-            TurnTimeoutError: It was not done in time.
+            TurnTimeoutError: The body did not finish in time.
         """
         return Alarm(self)
 
@@ -88,5 +88,5 @@ class Alarm:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
             raise self._clock.too_late() from over.with_traceback(None)
-        finally:  # the timeout knows the task, which knows the error that it ends with, which knows this frame
+        finally:  # breaks a cycle: the timeout holds the task, the task its error, the error this frame
             del self._timeout

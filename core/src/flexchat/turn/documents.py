@@ -1,4 +1,4 @@
-"""Phase 2: what the documents say about it."""
+"""Phase 2: what the documents say about the message."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from .topic import Topic, reason
 log = logging.getLogger(__name__)
 
 USUAL = (0.25, 0.5)
-"""Distances below which a hit is a match or a partial one, where nobody says otherwise: collection, store, embedder.
+"""Distances below which a hit is a match or a partial match, unless the collection, the store or the embedder sets
+others.
 
-Source: what the original documents."""
+Source: the original's documentation."""
 
 
 class DocumentCollector:
-    """Asks the document stores.
+    """Queries the document stores.
 
     Args:
-        stores: By their name in stores, in the order of the config.
+        stores: By name in ``stores``, in config order.
         entries: Their entries.
         usual: Thresholds (match, partial) that suit an embedder, by its name.
         timeout_s: Seconds all stores together may take.
@@ -51,7 +52,7 @@ class DocumentCollector:
         self._timeout_s = timeout_s
 
     async def collect(self, request: ChatRequest, topic: Topic, notes: PhaseNotes) -> RagResults:
-        """Ask all chosen collections at once: the nearest match wins; else all partial matches count.
+        """Query all chosen collections at once: the nearest match wins; without one, all partial matches count.
 
         A store that fails is left out, with a warning.
         """
@@ -69,7 +70,7 @@ class DocumentCollector:
     async def _chosen(
         self, wanted: Sequence[CollectionChoice] | None, until: float, notes: PhaseNotes
     ) -> list[CollectionChoice]:
-        """Return the collections to ask, each once: those of a choice, or all; a store may be pinned to one."""
+        """Return the collections to query, each once: those chosen, or all; a store may be pinned to one."""
         if wanted is None:
             wanted = [CollectionChoice(store=name) for name in self._stores]
         lists = await asyncio.gather(*(self._collections(choice, until, notes) for choice in wanted))
@@ -85,7 +86,7 @@ class DocumentCollector:
             return []
         pinned = self._entry(store).collection
         if pinned is not None and choice.collection not in (None, pinned):
-            notes.warn(f"retrieval: {_spoken(choice)} was left out: of {store} only '{pinned}' is used")
+            notes.warn(f"retrieval: {_spoken(choice)} was left out: {store} uses only '{pinned}'")
             return []
         if choice.collection is not None:
             return [choice]
@@ -123,10 +124,10 @@ class DocumentCollector:
 
 
 def search_text(message: str, topic: Topic) -> str:
-    """Return what stores are asked.
+    """Return the text to search the stores for.
 
-    A message that goes on with a topic is searched with it: "and what does it cost?" says little alone. The original
-    searched with the topic only, so that what a follow-up asked never reached the store.
+    A message that continues a topic is searched together with it: "and what does it cost?" says little on its own. The
+    original searched for the topic only, so what a follow-up asked never reached the store.
     """
     if topic.status == "new_topic" or topic.text.casefold() in message.casefold():
         return message
@@ -136,16 +137,16 @@ def search_text(message: str, topic: Topic) -> str:
 def judged(
     found: RetrievalHits, choice: CollectionChoice, entry: StoreEntry, usual: tuple[float, float] = USUAL
 ) -> CollectionHits | None:
-    """Return what one collection's hits amount to; None if even the nearest is too far away.
+    """Return what one collection's hits amount to; None if even the nearest is too far.
 
-    The collection's own thresholds go before the store's, and 0 is a threshold: nothing is below it. Of its
-    documents those count that would be a match or a partial one by themselves.
+    The collection's own thresholds take precedence over the store's. 0 is a valid threshold: nothing is below it.
+    Only documents that would each be a match or a partial match on their own count.
 
     Raises:
-        RetrievalError: The store does not keep its contract.
+        RetrievalError: The store broke its contract.
     """
     if len(found.documents) != len(found.distances) or not all(map(math.isfinite, found.distances)):
-        raise RetrievalError("the store does not keep its contract: every document needs a distance, a finite number")
+        raise RetrievalError("the store broke its contract: every document needs a distance, a finite number")
     if not found.documents:
         return None
     nearest = min(found.distances)

@@ -26,13 +26,13 @@ log = logging.getLogger(__name__)
 
 
 class TurnEngine:
-    """Begins turns. It holds no state of any of them.
+    """Starts turns, and holds no state of them.
 
     Attributes:
-        llms: Who can be asked.
-        tools: Registry, executor and limits of the tools.
-        keeper: Keeps conversations; None where none are kept.
-        phase_timeout_s: Seconds one of the phases 1 to 3 may take.
+        llms: The models that can be asked.
+        tools: The tools' registry, executor and limits.
+        keeper: Keeps conversations; None if none are kept.
+        phase_timeout_s: Seconds each of phases 1 to 3 may take.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ class TurnEngine:
     def begin(
         self, request: ChatRequest, *, feed: Feed | None = None, listeners: Sequence[Listener] = ()
     ) -> ActiveTurn:
-        """Return a turn that is about to run; its time begins when it does.
+        """Return a turn ready to run; its clock starts when it does.
 
         Args:
             feed: Where its reader gets the events; None if nobody reads them.
-            listeners: Are told of every event, too.
+            listeners: Also get every event.
 
         Raises:
-            NestedTurnError: It runs inside too many others.
-            ChatRequestError: The response_format can be no answer's form; or no conversations are kept.
+            NestedTurnError: It would run inside too many others.
+            ChatRequestError: The response_format is invalid, or no conversations are kept.
         """
         if request.conversation is not None and self.keeper is None:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
@@ -92,14 +92,14 @@ class TurnEngine:
         )
 
     def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
-        """Return the names of the tools this rule's model is offered; none means the standard flow (RG-8, RG-12)."""
+        """Return the names of the tools offered to this rule's model; none means the standard flow (RG-8, RG-12)."""
         names = self.tools.offered_to(rule)
         if not names and rule.tools is not None and rule.tools.enabled and self.tools.is_enabled():
             log.warning("no tool is available to this rule; answering without tools")
         return names
 
     def form_of(self, rule: ResponseRule) -> AnswerFormat | None:
-        """Return what the answers of a rule must be; None for any text."""
+        """Return the form a rule's answers must have; None for any text."""
         table = rule.response_format
         if table is None:
             return None

@@ -1,4 +1,4 @@
-"""One question to a model: the answer, a topic, an intent, an answer in its form. All ask here."""
+"""One question to a model: for the answer, a topic, an intent, a structured answer. All of them ask here."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ async def exchange(
 ) -> tuple[ChatResult, float]:
     """Ask a model, and return its answer and the milliseconds it took.
 
-    While its service cannot be reached, the next of the fallback list is asked instead: as long as nothing of an answer
-    has arrived, and no tool has run that must not run twice.
+    If its service cannot be reached, the next one on the fallback list is asked, unless part of an answer has arrived
+    or a tool that must not run twice has run.
 
     Args:
-        who: Who is asked; afterwards, who has answered.
+        who: Who is asked; afterwards, who answered.
         options: Without tools, response_format and timeout_s: they depend on who is asked.
-        offered: Names of the tools the model is offered.
+        offered: Names of the tools offered to the model.
         is_answer: Whether it answers the user: then it is passed on while it is written, if anybody reads it.
-        at_most_s: Seconds it may take, where they are fewer than the turn has. What is waited for a reader is not
-            among them.
+        at_most_s: Seconds it may take, if fewer than the turn has left. Time spent waiting for a reader does not
+            count.
 
     Raises:
-        TurnTimeoutError: The turn's time is over; TimeoutError: at_most_s are.
+        TurnTimeoutError: The turn's time has run out; TimeoutError: at_most_s has passed.
         UnknownLLMError: There is no such entry in llms.
-        RequestRefusedError: A plugin refuses the request.
-        ProviderError: No service has answered; ProviderProtocolError: one does not keep its contract.
+        RequestRefusedError: A plugin refused the request.
+        ProviderError: No service answered; ProviderProtocolError: one broke its contract.
     """
     while True:
         llm, who.model = turn.engine.llms.resolve(who.llm, who.model)
         if turn.engine.hooks.gates_requests:
-            await turn.sink.seam()  # no gate is asked ahead of the reader
+            await turn.sink.seam()  # gates never run ahead of the reader
         left = turn.clock.left() if at_most_s is None else min(at_most_s, turn.clock.left())
         if left <= 0:
             raise turn.clock.too_late()
@@ -95,7 +95,7 @@ def request_to(
     offered: tuple[str, ...] = (),
     form: AnswerFormat | None = None,
 ) -> ModelRequest:
-    """Return the request that ``exchange`` would begin with; no gate is asked, and nothing is sent.
+    """Return the first request ``exchange`` would make; no gate is asked, and nothing is sent.
 
     Raises:
         UnknownLLMError: There is no such entry in llms.
@@ -139,7 +139,7 @@ def _asked(
 async def _answered(
     turn: ActiveTurn, llm: LLM, attempts: Attempts, request: ModelRequest, *, is_answer: bool, is_quiet: bool
 ) -> ChatResult:
-    """Ask until there is an answer, or an error that asking again does not help."""
+    """Ask until there is an answer, or an error that another attempt cannot cure."""
     streams = is_answer and turn.sink.is_read
     while True:
         options = attempts.within(request.options)
@@ -163,7 +163,7 @@ async def _answered(
             raise _broken(llm, request.model, str(error)) from error
         except Exception as error:
             if is_answer:
-                raise  # a provider's bug: whoever writes it wants to see it as it is
+                raise  # a bug in the provider: its author wants to see it unchanged
             raise _broken(llm, request.model, error_name(error)) from error
         else:
             if streams and not llm.streams:
@@ -174,10 +174,10 @@ async def _answered(
 
 
 async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet: bool) -> Any:
-    """Pass the pieces of an answer on as they come.
+    """Pass on the pieces of an answer as they arrive.
 
     Args:
-        is_quiet: Keep texts back: what does not have its form yet must not reach the reader.
+        is_quiet: Hold texts back: an answer whose form is unchecked must not reach the reader.
     """
     pass_on, kept, clock, result = turn.sink.delta, turn.pieces.append, turn.clock, None
     ended = False
@@ -185,7 +185,7 @@ async def _streamed(turn: ActiveTurn, attempts: Attempts, pieces: Any, is_quiet:
         async for piece in pieces:
             attempts.began = True
             if ended:
-                raise _BrokenContractError("its stream goes on after AnswerEnd")
+                raise _BrokenContractError("its stream continues after AnswerEnd")
             if type(piece) is AnswerEnd:
                 result, ended = piece.result, True
                 if not isinstance(result, ChatResult):
@@ -222,11 +222,11 @@ async def _finished(
 
 
 def _fall_back(turn: ActiveTurn, who: Candidates, error: ProviderError) -> bool:
-    """Make the next service of the fallback list the one that is asked; return whether there is one."""
+    """Switch to the next service on the fallback list; return whether there is one."""
     if not error.retryable or not who.fallback:
         return False
     if turn.wrote:
-        log.warning("%s fails after a tool with side effects has run: no other service takes over", who.llm)
+        log.warning("%s failed after a tool with side effects had run: no other service takes over", who.llm)
         return False
     failed, who.llm, who.model = who.llm, who.fallback.pop(0), None
     log.warning("%s: %s; asking %s instead", failed, error, who.llm)
@@ -235,10 +235,10 @@ def _fall_back(turn: ActiveTurn, who: Candidates, error: ProviderError) -> bool:
 
 
 class _BrokenContractError(Exception):
-    """What a provider does wrong, in words."""
+    """How a provider breaks its contract, in words."""
 
 
 def _broken(llm: LLM, model: str, how: str) -> ProviderProtocolError:
     provider: ChatProvider = llm.provider
-    text = f"the provider {provider.name} does not keep its contract: {how}"
+    text = f"the provider {provider.name} broke its contract: {how}"
     return ProviderProtocolError(text, provider=provider.name, model=model)

@@ -1,4 +1,4 @@
-"""A turn that runs by itself: it does not end with whoever listens."""
+"""A turn that runs independently of its listeners."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ ENDS = (TurnFinished, TurnFailed, TurnCancelled)
 
 
 class TurnHandle:
-    """A turn that runs in a task of its own until it is done, fails, or is cancelled; made by ``FlexChat.start``.
+    """A turn that runs in its own task until it is done, fails, or is cancelled; made by ``FlexChat.start``.
 
-    Nobody has to listen to it, and anybody may, from any event on, at any time. It never waits for them. Its events are
-    numbered from 1; the last is TurnFinished, TurnFailed or TurnCancelled.
+    Nobody has to listen to it, and anybody may, at any time and from any event on. It never waits for its listeners.
+    Its events are numbered from 1; the last is TurnFinished, TurnFailed or TurnCancelled.
 
     Attributes:
         info: The turn.
@@ -45,28 +45,28 @@ class TurnHandle:
 
     @property
     def number(self) -> int:
-        """The number of the last event so far."""
+        """The number of the latest event."""
         return self._log.number
 
     def events(self, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent], None]:
-        """Yield what has happened and happens, each event with its number, until the turn has ended.
+        """Yield past and new events, each with its number, until the turn has ended.
 
-        Closing the generator ends nothing but the listening.
+        Closing the generator ends only the listening.
 
         Args:
-            after: Number of the last event that is known already; 0 for none.
+            after: Number of the last event already known; 0 for none.
 
         Raises:
-            ForgottenEventsError: Some of those events are kept no longer: a turn keeps its last 100,000, and 8 Mi
+            ForgottenEventsError: Some of those events are no longer kept: a turn keeps its last 100,000, and 8 Mi
                 characters of its answers.
         """
         return self._log.after(after)
 
     async def result(self) -> Turn:
-        """Wait until the turn has ended, and return it: one that is done, or cancelled; see its ``status``.
+        """Wait until the turn has ended, and return it: done or cancelled, see its ``status``.
 
         Raises:
-            FlexChatError: It failed, as ``respond`` fails. The error's ``turn`` is what there was by then.
+            FlexChatError: It failed, as ``respond`` fails. The error's ``turn`` holds what existed by then.
         """
         last = await self.last()
         if isinstance(last, TurnFailed):
@@ -74,19 +74,19 @@ class TurnHandle:
         return last.turn
 
     async def last(self) -> TurnFinished | TurnFailed | TurnCancelled:
-        """Wait until the turn has ended, and return its last event; its ``turn`` is what there is of it."""
+        """Wait until the turn has ended, and return its last event; its ``turn`` holds what exists of the turn."""
         await self._log.ended()
         last = self._log.last
         assert isinstance(last, ENDS), "a turn's last event says how it ended"
         return last
 
     def cancel(self) -> None:
-        """End the turn; ``result`` waits for its end. What there is of it by then is kept."""
-        if not self._task.cancelling():  # again would cancel the keeping
+        """End the turn; ``result`` waits for its end. What exists of it by then is kept."""
+        if not self._task.cancelling():  # a second cancel would stop it from being kept
             self._task.cancel()
 
     def when_ended(self, told: Callable[[TurnHandle], object]) -> None:
-        """Have something called once the turn has ended."""
+        """Call something once the turn has ended."""
         self._task.add_done_callback(lambda _: told(self))
 
     def _ended(self, task: asyncio.Task[Turn]) -> None:
@@ -98,7 +98,7 @@ class TurnHandle:
 
 
 def _end_of(turn: ActiveTurn, error: BaseException | None) -> Happening:
-    """Return the last event of a turn that ended before it began, waiting for its place, or while it told its end."""
+    """Return the last event of a turn that ended while it waited for its place, or while it reported its end."""
     if error is None or (turn.done is not None and turn.done.status == "done"):
         assert turn.done is not None
         return TurnFinished(info=turn.info, turn=turn.done)

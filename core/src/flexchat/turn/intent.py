@@ -13,7 +13,7 @@ from .phase_log import PhaseNotes
 from .topic import Topic, reason
 
 OTHER = "other"
-"""The category that is always there."""
+"""The category that always exists."""
 
 _KEYS = ("intent", "category", "name", "answer")
 _LABEL = re.compile(r"^\W*(?:the\s+)?(?:intent|category|answer)(?:\s+is\s*:?|\s*[:=])\s*", re.IGNORECASE)
@@ -24,7 +24,7 @@ class IntentDetector:
     """Detects intents.
 
     Args:
-        choice: Who is asked; None: nobody.
+        choice: Who is asked; None for nobody.
         categories: Names and descriptions, as configured.
     """
 
@@ -36,10 +36,10 @@ class IntentDetector:
     async def detect(self, message: str, topic: Topic, rag: RagResults, asker: Asker, notes: PhaseNotes) -> str | None:
         """Return one of the categories, or None.
 
-        A match needs no model: its collection is the intent. Else the model chooses between the configured
-        categories, one for each partial result, and "other"; where only one answer is possible it is not asked.
-        "other" beside partial results means the nearest of them, and an invented name means "other". If the model does
-        not answer, there is no intent, with a warning.
+        A match needs no model: its collection is the intent. Otherwise the model chooses between the configured
+        categories, one for each partial result, and "other"; if only one answer is possible, it is not asked. If there
+        are partial results, "other" means the nearest of them; an invented name means "other". If the model does not
+        answer, there is no intent, with a warning.
         """
         if rag.result == "match":
             notes.skipped = "a document matches"
@@ -65,13 +65,13 @@ class IntentDetector:
             return None
         named = read_category(answer, tuple(categories))
         if named is None:
-            notes.warn(f"intent detection: no category is called {_short(answer)}; taken for {OTHER!r}")
+            notes.warn(f"intent detection: no category is called {_short(answer)}; using {OTHER!r}")
             named = OTHER
         return _nearest(rag.hits) if named == OTHER and rag.hits else named
 
 
 def intent_prompt(message: str, topic: str, categories: Mapping[str, str]) -> str:
-    """Return the question to the model."""
+    """Return the question for the model."""
     listed = "\n".join(
         f"- {name}: {' '.join(text.split())}" if text else f"- {name}" for name, text in categories.items()
     )
@@ -84,9 +84,9 @@ def intent_prompt(message: str, topic: str, categories: Mapping[str, str]) -> st
 
 
 def read_category(answer: str, categories: Sequence[str]) -> str | None:
-    """Return the category an answer names, however it is wrapped: case, quotes, a sentence, JSON; None if none.
+    """Return the category an answer names, whatever the case or wrapping (quotes, a sentence, JSON); None if none.
 
-    An answer that names several is taken at its first word for it only if one stands alone on the first line.
+    An answer that names several counts only if one of them stands alone on the first line.
     """
     folded = {_folded(name): name for name in categories}
     for table in json_objects(answer):
@@ -112,7 +112,7 @@ def _stands_in(key: str, answer: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Return a name without what models change in it: case, quotes, and _ or - for blanks."""
+    """Return a name without what models tend to change: case, quotes, and _ or - for blanks."""
     return re.sub(r"[\s_-]+", " ", text.casefold().strip(_AROUND)).strip()
 
 

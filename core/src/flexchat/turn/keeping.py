@@ -1,4 +1,4 @@
-"""Turns of a kept conversation: what was said before goes into the request, what is said goes into the store."""
+"""Turns of a kept conversation: what was said before goes into the request, what is said now into the store."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..plugin.foreign import contained
 
 
 def new_conversation_id() -> str:
-    """Return an id for a new conversation: 32 hexadecimal digits, not to be guessed."""
+    """Return an id for a new conversation: 32 hexadecimal digits that cannot be guessed."""
     return secrets.token_hex(16)
 
 
 Keep = Callable[[Turn], Awaitable[Turn]]
-"""Adds a turn to its conversation, however it ended, and returns it as it is kept. May raise StorageError."""
+"""Adds a turn to its conversation, however it ended, and returns it as kept. May raise StorageError."""
 
 
 @attrs.frozen
@@ -31,7 +31,7 @@ class Place:
     """A turn's place in a conversation.
 
     Attributes:
-        request: With what was said before in its history.
+        request: The request, with what was said before in its history.
     """
 
     request: ChatRequest
@@ -39,11 +39,11 @@ class Place:
 
 
 class Keeper:
-    """Answers messages as part of conversations of a store.
+    """Answers messages as part of a store's conversations.
 
-    Turns of one conversation follow each other: the second waits for the first and knows what was said in it. Turns
-    that other processes add at the same time are kept too, in the order in which they end, and do not know of each
-    other.
+    Turns of one conversation run one after another: the second waits for the first and knows what was said in it.
+    Turns that other processes add at the same time are kept too, in the order in which they end, but do not know of
+    each other.
     """
 
     def __init__(self, store: ConversationStore) -> None:
@@ -52,11 +52,11 @@ class Keeper:
 
     @contextlib.asynccontextmanager
     async def place(self, request: ChatRequest, *, conversation: str, tenant: str) -> AsyncIterator[Place]:
-        """Lend the place behind the conversation's last turn; nobody else has it meanwhile.
+        """Lend out the place after the conversation's last turn; nobody else has it meanwhile.
 
         Args:
-            request: Its history, if it has any, comes behind that of the conversation; its topic goes before.
-            conversation: An id; one that is not there yet begins.
+            request: Its history, if any, follows the conversation's; its topic takes precedence.
+            conversation: An id; a conversation that does not exist yet is started.
 
         Raises:
             StorageError: The history cannot be read.

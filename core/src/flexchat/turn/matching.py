@@ -15,11 +15,11 @@ from ..domain import Profile
 from ..errors import NoMatchingRuleError
 
 MOST_TOLD = 1_000
-"""Rules of which a turn keeps why they did not fit; ``explain`` says it of all."""
+"""How many rules a turn records the mismatch of; ``explain`` reports all of them."""
 
 _SHOWN = 60
-_LEAST_S = 0.001  # what a pattern gets when others have used the time up: enough for one that is not slow
-_MOST_GIVEN_UP = 50  # searches that took too long, after which none is begun
+_LEAST_S = 0.001  # what a pattern gets when others have used up the time: enough unless it is slow
+_MOST_GIVEN_UP = 50  # after this many searches that took too long, no more are started
 
 
 @attrs.frozen
@@ -28,7 +28,7 @@ class RuleVerdict:
 
     Attributes:
         rule: Its index, from 0.
-        failed: The conditions that do not hold, a sentence each; none if it fits.
+        failed: The conditions that do not hold, one sentence each; empty if it fits.
     """
 
     rule: int
@@ -41,7 +41,7 @@ class RuleVerdict:
 
 
 class Conditions:
-    """Looks whether conditions hold for one profile. All searches with patterns share one time.
+    """Checks whether conditions hold for one profile. All pattern searches share one time limit.
 
     A user's text can make a pattern slow, and a configuration can have many patterns.
     """
@@ -52,7 +52,7 @@ class Conditions:
         self._given_up = 0
 
     def hold(self, key: str, wanted: Any) -> bool | None:
-        """Return whether one holds; None if its pattern took too long to say, so that it counts as one that fails."""
+        """Return whether one holds; None if its pattern took too long, which counts as a failure."""
         field, _, kind = key.rpartition("_")
         if kind == "contains" and field:
             value = getattr(self.profile, field, None)
@@ -88,13 +88,13 @@ class Conditions:
 
 
 def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[int, ResponseRule, tuple[str, ...]]:
-    """Return the first rule that fits, its index, and of the rules before it the first condition that fails.
+    """Return the first rule that fits, its index, and the first failed condition of each rule before it.
 
-    That is told of the first thousand rules.
+    Failed conditions are reported for the first thousand rules only.
 
-    A rule without conditions fits always. ``FIELD`` compares, ``FIELD_contains`` looks for a part of the text,
+    A rule without conditions always fits. ``FIELD`` compares, ``FIELD_contains`` looks for a part of the text,
     ``FIELD_regexp`` searches with a pattern (``/body/flags`` or the body alone), and ``rag_results = "any"`` means a
-    full or a partial match. A field the profile does not have never equals anything.
+    full or a partial match. A field missing from the profile never equals anything.
 
     Raises:
         NoMatchingRuleError: None fits.
@@ -115,12 +115,12 @@ def match_response_rule(profile: Profile, rules: Sequence[ResponseRule]) -> tupl
 
 
 def verdicts(profile: Profile, rules: Sequence[ResponseRule]) -> tuple[RuleVerdict, ...]:
-    """Return for each rule every condition that fails."""
+    """Return every failed condition of each rule."""
     return tuple(each_verdict(profile, rules))
 
 
 def each_verdict(profile: Profile, rules: Sequence[ResponseRule]) -> Iterator[RuleVerdict]:
-    """Yield for each rule every condition that fails."""
+    """Yield every failed condition of each rule."""
     conditions = Conditions(profile)
     for index, rule in enumerate(rules):
         yield RuleVerdict(index, tuple(conditions.failures(rule)))

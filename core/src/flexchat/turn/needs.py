@@ -1,4 +1,4 @@
-"""Which of the first three phases the rules need: one that nothing needs is not run."""
+"""Which of the first three phases the rules need: a phase nothing needs is not run."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _OF_DOCUMENTS = frozenset({"rag_results", "service", "collection", "rag_context"
 
 @attrs.frozen(kw_only=True)
 class Needs:
-    """What a configuration asks of the first three phases.
+    """What a configuration needs from the first three phases.
 
     Attributes:
-        topic: Always, also for the first message.
+        topic: Always, even for the first message.
         documents, intent: Always.
-        categories: A model chooses the intent also where no document is found. This and documents make the topic
-            needed as soon as there is something before the message: a follow-up question says little without it.
-        place: Service and collection: the intent where documents are found.
+        categories: A model chooses the intent even if no document is found. This or documents makes the topic
+            needed once anything precedes the message: a follow-up question says little without it.
+        place: Service and collection: the intent if documents are found.
     """
 
     topic: bool = False
@@ -35,10 +35,10 @@ class Needs:
 
 
 def needs_of(config: Config, stores: Collection[str]) -> Needs:
-    """Return what the rules of a configuration look at.
+    """Return what a configuration's rules depend on.
 
     Args:
-        stores: Names of the document stores there are.
+        stores: Names of the existing document stores.
     """
     used: set[str] = set()
     of_stores = False
@@ -58,9 +58,9 @@ def needs_of(config: Config, stores: Collection[str]) -> Needs:
 
 
 def _of_store(key: str, wanted: str, config: Config, stores: Collection[str]) -> bool:
-    """Return whether a condition on the intent means a store's collection: "docs/faq".
+    """Return whether a condition on the intent refers to a store's collection, as in "docs/faq".
 
-    One that looks for a part of it means the categories if it fits one, unless it names a store.
+    A condition on part of it refers to the categories if it fits one, unless it names a store.
     """
     if key == "intent":
         return any(wanted == name or wanted.startswith(f"{name}/") for name in stores)
@@ -70,8 +70,7 @@ def _of_store(key: str, wanted: str, config: Config, stores: Collection[str]) ->
 
 
 def topic_model(config: Config) -> ModelChoice | None:
-    """Return who detects topics: topic.llm, else intent.llm, else the model of the first rule that answers
-    everything.
+    """Return who detects topics: topic.llm, or intent.llm, or the model of the first rule without conditions.
 
     Source: the original's topic detection.
     """

@@ -16,16 +16,16 @@ class NextStep(enum.Enum):
 
     RUN_TOOLS = "run the tools it asks for"
     ASK_AGAIN = "send the same request once more"
-    CONTINUE = "let the model go on where it paused"
+    CONTINUE = "let the model continue where it paused"
     FINISH = "answer the user with its text"
     GIVE_UP = "answer the user with what there is, or with an apology"
 
 
 def next_step(result: ChatResult) -> NextStep:
-    """Decide by what is there, not by what the provider calls it.
+    """Decide by what the answer contains, not by what the provider calls it.
 
-    Calls win over the finish reason: Gemini says STOP beside a call, Ollama "stop". Two reasons win over calls: of
-    an answer that was filtered or refused nothing runs. No reason at all counts as "stop" if there is text.
+    Calls win over the finish reason: Gemini says STOP alongside a call, Ollama "stop". Two reasons win over calls:
+    nothing runs from an answer that was filtered or refused. No reason at all counts as "stop" if there is text.
 
     Source: requirements RG-16, RG-17, RG-25, TC-75, C22, C27; the neutral model, "Finish reasons".
     """
@@ -42,11 +42,11 @@ def next_step(result: ChatResult) -> NextStep:
 
 
 def calls_to_run(result: ChatResult) -> tuple[ToolCall, ...]:
-    """Return the calls of an answer; one that the output limit may have cut off as one that cannot be run.
+    """Return the calls of an answer; one the output limit may have cut off is marked as not runnable.
 
-    Where an answer ends with "length" in a call, nobody knows whether that call is what the model meant, even if its
-    arguments can be read: servers complete what was cut. A tool that must not run twice must not run on a guess, and
-    the model is told, so that it may ask again. Calls with something behind them are complete.
+    If an answer ends with "length" inside a call, nobody knows whether that call is what the model meant, even if its
+    arguments can be parsed: servers complete what was cut. A tool that must not run twice must not run on a guess; the
+    model gets an error, so it may ask again. Calls followed by anything else are complete.
 
     Source: requirement RG-25; the same for every provider.
     """
@@ -61,7 +61,7 @@ def calls_to_run(result: ChatResult) -> tuple[ToolCall, ...]:
 
 
 def why_no_answer(finish_reason: str | None) -> str:
-    """Say why an answer is none, or no whole one."""
+    """Return why there is no answer, or only part of one."""
     return _REASONS.get(finish_reason or "", f"the model ended with finish reason {finish_reason!r}")
 
 
@@ -70,5 +70,5 @@ _REASONS = {
     "content_filter": "the provider's content filter stopped the answer",
     "refusal": "the model refused to answer",
     "malformed_tool_call": "the model ended with a tool call that could not be read",
-    "pause": "the model paused and was not asked to go on any more (tools.max_iterations)",
+    "pause": "the model paused and was not asked to continue (tools.max_iterations)",
 }

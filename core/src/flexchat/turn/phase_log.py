@@ -15,11 +15,11 @@ from ..events.sink import Sink
 
 @attrs.define
 class PhaseNotes:
-    """What a phase has to tell beside its outcome; see PhaseRecord.
+    """What a phase reports in addition to its outcome; see PhaseRecord.
 
     Attributes:
-        mask: Takes secrets out of warnings.
-        left: Says how many seconds the turn may still take.
+        mask: Removes secrets from warnings.
+        left: Returns how many seconds the turn may still take.
     """
 
     input: object = None
@@ -30,7 +30,7 @@ class PhaseNotes:
     left: Callable[[], float] = lambda: math.inf
 
     def seconds(self, most: float) -> float:
-        """Return how long something may take that may take so long if the turn has the time."""
+        """Return how many seconds something may take: ``most``, or what the turn has left if that is less."""
         return min(most, self.left())
 
     def warn(self, text: str) -> None:
@@ -40,7 +40,7 @@ class PhaseNotes:
 
 @attrs.define
 class PhaseLog:
-    """Measures the phases of a turn, and remembers them."""
+    """Times the phases of a turn and records them."""
 
     records: list[PhaseRecord] = attrs.field(factory=list)
     _since: float = attrs.field(init=False, factory=time.perf_counter)
@@ -50,7 +50,7 @@ class PhaseLog:
         self._since = time.perf_counter()
 
     async def begin(self, sink: Sink, phase: str) -> None:
-        """Tell that a phase begins which has something to do."""
+        """Report that a phase with something to do begins."""
         if sink.wants(PhaseStarted):
             await sink.tell(PhaseStarted(info=sink.info, phase=phase))
 
@@ -64,12 +64,12 @@ class PhaseLog:
         *,
         usage: Usage | None = None,
     ) -> None:
-        """Tell that it is done.
+        """Report that it is done.
 
         Args:
-            outcome: What the plugins are told.
+            outcome: What is passed to the plugins.
             printable: The same as JSON data.
-            notes, usage: What it has to tell beside that.
+            notes, usage: What it reports in addition.
         """
         notes = notes or _NOTHING
         now = time.perf_counter()
@@ -89,7 +89,7 @@ class PhaseLog:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What went wrong in the phases so far."""
+        """The warnings of the phases so far."""
         return tuple(warning for record in self.records for warning in record.warnings)
 
 

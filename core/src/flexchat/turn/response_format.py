@@ -1,4 +1,4 @@
-"""Phase 6, where an answer must have a form: ask until it has, and read it."""
+"""Phase 6 when an answer must have a form: ask until it has, and read it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPLAINT = "That answer does not have the required form: {problem}. Write it ag
 
 
 async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions) -> None:
-    """Ask again if the last answer does not have the form: once, told what is wrong.
+    """Ask again, once, if the last answer does not have the form, saying what is wrong.
 
     Where tools forbade to ask for the form so far, it is asked for first, without them. What was said on the way is
     no part of the turn's messages.
@@ -39,7 +39,7 @@ async def ensure_form(turn: ActiveTurn, form: AnswerFormat, options: ChatOptions
 
 
 def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
-    """Return the last answer: its text without a fence around it, the JSON data it says, and that in its class.
+    """Return the last answer: its text without a fence, its JSON data, and that data as an instance of its class.
 
     Raises:
         ResponseFormatError: It does not have the form.
@@ -55,7 +55,7 @@ def read_answer(turn: ActiveTurn, form: AnswerFormat) -> tuple[str, Any, Any]:
 
 
 def _told(form: AnswerFormat) -> str:
-    """Return the schema for the complaint: not every service tells its model of it."""
+    """Return the schema for the complaint: not every service passes it to its model."""
     if form.format.schema is None:
         return ""
     return f", which fits this JSON Schema: {json.dumps(form.format.schema, ensure_ascii=False)}"

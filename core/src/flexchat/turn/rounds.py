@@ -1,4 +1,4 @@
-"""Phase 6b: as long as the model asks for tools, run them. The only tool loop: LangChain's clients use it."""
+"""Phase 6b: run tools for as long as the model asks for them. The only tool loop: LangChain's clients use it too."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _REPEATED = "This exact call was already made twice; use its earlier result inst
 
 
 class Dialogue(Protocol):
-    """How a model is asked, and what it is told of what it said: all in which one tool loop differs from another."""
+    """How a model is asked and what it gets back: everything in which one tool loop differs from another."""
 
     async def ask(self) -> ChatResult:
         """Ask the model and return its answer."""
 
     def remember(self, result: ChatResult, calls: Sequence[ToolCall], records: Sequence[ToolCallRecord]) -> None:
-        """Put an answer into the conversation, and behind it the results of its calls, one for each.
+        """Add an answer to the conversation, followed by the results of its calls, one for each.
 
-        Without calls, the model has paused, and goes on from there.
+        Without calls, the model has paused, and continues from there.
         """
 
 
@@ -48,10 +48,10 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
 
     Args:
         offered: Names of the tools; nothing else runs.
-        limit: Answers that may ask for tools, from 1.
+        limit: How many answers may ask for tools; at least 1.
 
     Returns:
-        Empty if the model came to an end by itself; else why the loop was ended for it.
+        Why the loop was ended; empty if the model finished on its own.
     """
     manners = Manners(turn.engine.tools.get_registry(), turn.engine.limits)
     asked_again = False
@@ -75,23 +75,23 @@ async def rounds(turn: ActiveTurn, dialogue: Dialogue, offered: Sequence[str], l
 
 
 class Manners:
-    """What a model may ask for in one turn: no call too often, not too many of them.
+    """What a model may ask for in one turn: no call too often, and not too many calls.
 
     Attributes:
         exhausted: Why the loop must end (a call repeated after it was refused, the limit reached); empty while it may
-            go on.
+            continue.
     """
 
     def __init__(self, registry: ToolRegistry, limits: LimitsTable) -> None:
         self._registry = registry
         self._limits = limits
         self._times_asked: Counter[str] = Counter()
-        self._refused: set[str] = set()  # repeated calls, once the model has been told so
+        self._refused: set[str] = set()  # repeated calls already refused once
         self._run = 0
         self.exhausted = ""
 
     def judge(self, calls: Sequence[ToolCall]) -> list[str | None]:
-        """Return for each call of an answer why it is not run; None if it is."""
+        """Return, for each call of an answer, why it does not run; None if it does."""
         refusals = [self._refusal(call, index) for index, call in enumerate(calls)]
         self._refused.update(_signature(c) for c, refusal in zip(calls, refusals, strict=True) if refusal == _REPEATED)
         return refusals
@@ -124,9 +124,9 @@ class CallRound:
     """The calls of one answer while they run.
 
     Attributes:
-        asked: As the model wrote them.
-        calls: The same on their way; None for one that has not begun.
-        records: What each came to; None while it runs.
+        asked: The calls as the model wrote them.
+        calls: The same calls running; None for one that has not started.
+        records: The outcome of each; None while it runs.
     """
 
     asked: Sequence[ToolCall]
@@ -138,7 +138,7 @@ class CallRound:
         self.calls, self.records = [None] * len(self.asked), [None] * len(self.asked)
 
     def broken_off(self, registry: ToolRegistry) -> list[ToolCallRecord]:
-        """Return a record for each call, if the turn ends before all of them have a result."""
+        """Return a record for each call of a turn that ends before all of them have a result."""
         return [record or self._lost(index, registry) for index, record in enumerate(self.records)]
 
     def _lost(self, index: int, registry: ToolRegistry) -> ToolCallRecord:
@@ -149,7 +149,7 @@ class CallRound:
 
 
 def messages_of(calls: Sequence[ToolCall], records: Sequence[ToolCallRecord], max_chars: int) -> list[ToolMessage]:
-    """Return the answers for the model, one for each call, under the name it knows the tool by."""
+    """Return the results for the model, one for each call, under the name it knows the tool by."""
     return [
         ToolMessage(
             tool_call_id=call.id,
@@ -166,8 +166,8 @@ async def run_calls(
 ) -> list[ToolCallRecord]:
     """Give every call exactly one result.
 
-    All are judged before one runs. They run side by side, but for exclusive tools, which run alone; if the turn ends,
-    everything that still runs is cancelled and has ended.
+    All are judged before any runs. They run side by side, except exclusive tools, which run alone. If the turn ends,
+    everything still running is cancelled and awaited.
     """
     round_ = turn.calling = CallRound(calls, iteration)
     refusals = manners.judge(calls)
@@ -209,12 +209,12 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
 
 
 async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
-    """Take one call through its steps, and keep its record."""
+    """Take one call through its steps and keep its record."""
     asked, sink = round_.asked[index], turn.sink
 
     async def tell(call: Call, result: ToolResult | None) -> None:
         wrote = asked
-        if call.id != asked.id:  # one that its tool makes
+        if call.id != asked.id:  # a call made by its tool
             wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
             turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
@@ -245,7 +245,7 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
     try:
         await turn.engine.tools.calls.run(call)
     finally:
-        call.tell = None  # it knows the round, which knows the call: without this only the garbage collector ends them
+        call.tell = None  # breaks the cycle of round and call: otherwise only the garbage collector frees them
 
 
 _sorted_json = json.JSONEncoder(sort_keys=True, default=repr).encode
@@ -257,5 +257,5 @@ def _signature(call: ToolCall) -> str:
         return f"{call.name} {call.raw_arguments}"
     try:
         return f"{call.name} {_sorted_json(call.arguments)}"
-    except (TypeError, ValueError, RecursionError):  # keys that cannot be sorted, or nested too deeply to be walked
+    except (TypeError, ValueError, RecursionError):  # unsortable keys, or nesting too deep to walk
         return f"{call.name} {call.raw_arguments or call.id}"

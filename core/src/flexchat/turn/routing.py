@@ -56,7 +56,7 @@ class Router:
         await self.match(turn)
 
     async def profile(self, turn: ActiveTurn) -> None:
-        """Run phases 1 to 4. What goes wrong in them is a warning in their record.
+        """Run phases 1 to 4. Failures become warnings in the phase's record.
 
         Raises:
             TurnTimeoutError: limits.turn_timeout_ms is over.
@@ -123,7 +123,7 @@ class Router:
 
 
 def _rag(rag: RagResults) -> Mapping[str, Any]:
-    """Return phase 2's outcome as JSON data; the envelope of the original, with titles in place of whole texts."""
+    """Return phase 2's outcome as JSON data: the original's envelope, with titles instead of whole texts."""
     hits = [
         {
             "result": hit.result,

@@ -1,4 +1,4 @@
-"""One turn, from its message to its end: the six phases, and what is told and kept however it ends."""
+"""One turn, from its message to its end: the six phases, and what is reported and kept however it ends."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from .unfinished import unfinished_response
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 100  # rules that are explained before others are served
+_AT_ONCE = 100  # rules explained before other work gets its turn
 
 KEEPING_S = 2.5
-"""How long a turn that is stopped waits for its being kept; then the store goes on by itself."""
+"""How many seconds a stopped turn waits to be kept; after that the store continues on its own."""
 
 TELLING_S = 1.0
-"""How long the plugins may take to hear that a turn did not come to its end."""
+"""How many seconds the plugins may take when notified that a turn ended early."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,7 +59,7 @@ class Explanation:
     Attributes:
         rule: Index of the response rule that would answer, from 0; None if none fits.
         tools: Names of the tools its model would be offered.
-        verdicts: Of every rule, with all its conditions that fail.
+        verdicts: One for each rule, with all its failed conditions.
         phases: Phases 1 to 4, and 5 if a rule fits.
     """
 
@@ -73,12 +73,12 @@ class Explanation:
 async def run(turn: ActiveTurn) -> Turn:
     """Run a turn to its end, and return it.
 
-    Turns of one conversation follow each other: waiting for those before it does not take of its time.
+    Turns of one conversation run one after another; waiting for earlier ones does not count against a turn's time.
 
     Raises:
         NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, RequestRefusedError, ProviderError,
-        ResponseFormatError, StorageError: It failed. Their ``turn`` is what there was by then, as is that of the
-        CancelledError of a turn that is stopped.
+        ResponseFormatError, StorageError: It failed. The error's ``turn`` holds what existed by then, as does the
+        CancelledError's if the turn is stopped.
     """
     conversation, keeper = turn.info.conversation, turn.engine.keeper
     if conversation is None or keeper is None:
@@ -95,7 +95,7 @@ def _look_for_itself(turn: ActiveTurn) -> None:
         same = (around.info.conversation, around.info.tenant) == (turn.info.conversation, turn.info.tenant)
         if same and around.engine.keeper is turn.engine.keeper:
             raise NestedTurnError(
-                f"a turn in conversation {turn.info.conversation} was begun inside of one that still runs in it"
+                f"a turn in conversation {turn.info.conversation} was started inside one that still runs in it"
             )
         around = around.outer
 
@@ -111,7 +111,7 @@ async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
                     await sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
                 await turn.engine.router.route(turn)
                 response = await _answered(turn)
-            await sink.seam()  # what its reader has not seen to the end is not done
+            await sink.seam()  # a turn its reader has not seen to the end is not done
             turn.done = turn.ended(response, citations=_citations(turn, response))
             if keep is not None:
                 turn.done = await keep(turn.done)
@@ -153,7 +153,7 @@ def _citations(turn: ActiveTurn, response: ChatResponse) -> tuple[Citation, ...]
 
 @contextlib.contextmanager
 def in_turn(turn: ActiveTurn) -> Iterator[None]:
-    """Make it the turn this code runs in; behind it the turn is over."""
+    """Make it the turn this code runs in; on exit the turn is over."""
     token = current_turn.set(turn)
     try:
         yield
@@ -165,9 +165,9 @@ def in_turn(turn: ActiveTurn) -> Iterator[None]:
 async def read(
     turn: ActiveTurn, feed: Feed, context: contextvars.Context, work: Callable[[ActiveTurn], Awaitable[Any]] = run
 ) -> AsyncGenerator[StreamEvent, None]:
-    """Run a turn in a task of its own, and yield what happens. Closing the generator ends the turn, and waits for it.
+    """Run a turn in its own task, and yield what happens. Closing the generator ends the turn and waits for it.
 
-    An async generator, and not an object with ``__anext__``: the event loop closes one that is forgotten.
+    An async generator rather than an object with ``__anext__``: the event loop closes a forgotten one.
 
     Args:
         context: Whose context variables the turn, its tools and hooks see.
@@ -192,7 +192,7 @@ async def read(
             while feed:
                 yield feed.take()
     except asyncio.CancelledError as error:
-        with contextlib.suppress(asyncio.CancelledError):  # somebody is impatient, and gets this one
+        with contextlib.suppress(asyncio.CancelledError):  # someone cancelled again, and gets this cancellation
             await end([task])
         error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
         raise
@@ -201,10 +201,10 @@ async def read(
 
 
 async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None) -> None:
-    """End a turn that does not come to its end: keep what there is of it, hand it over with the error, and tell.
+    """End a turn early: keep what exists of it, attach it to the error, and report it.
 
     Raises:
-        asyncio.CancelledError: A turn that fails was cancelled meanwhile.
+        asyncio.CancelledError: A failing turn was cancelled meanwhile.
     """
     ended, cancelled = turn.done or unfinished(turn, error), False
     if keep is not None and not (turn.done and isinstance(error, StorageError)):
@@ -217,13 +217,13 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
     else:
         told = TurnCancelled(info=turn.info, turn=ended)
     telling = asyncio.ensure_future(turn.sink.tell_end(told, TELLING_S))
-    cancelled |= await _waited_for(telling, TELLING_S + 0.5)  # it ends by itself, unless a plugin keeps it from that
+    cancelled |= await _waited_for(telling, TELLING_S + 0.5)  # it ends on its own, unless a plugin prevents that
     if cancelled and isinstance(error, Exception):
         raise asyncio.CancelledError
 
 
 def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
-    """Return what there is of a turn that an error, or whoever stopped it, has ended."""
+    """Return what exists of a turn that failed or was stopped."""
     response = unfinished_response(turn)
     if not isinstance(error, Exception):
         return turn.ended(response, status="cancelled")
@@ -232,12 +232,12 @@ def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:
 
 
 async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
-    """Keep a turn that nobody waits for any more. Whoever cancels it now does not cancel that.
+    """Keep a turn that nobody waits for any more; cancelling it now does not stop this.
 
-    It is waited for a moment, so that a program which ends now does not end before it.
+    Waits a moment, so that a program about to exit does not exit first.
 
     Returns:
-        The turn as it is kept, and whether somebody has cancelled it meanwhile.
+        The turn as kept, and whether it was cancelled meanwhile.
     """
     keeping = asyncio.ensure_future(keep(turn))
     _KEEPING.add(keeping)
@@ -252,7 +252,7 @@ async def _kept_in_any_case(keep: Keep, turn: Turn) -> tuple[Turn, bool]:
 
 
 async def _waited_for(work: asyncio.Future[Any], seconds: float) -> bool:
-    """Wait until work is done, so long at most, whoever cancels the waiting; return whether somebody has."""
+    """Wait at most this long for work to finish, even if cancelled; return whether it was cancelled."""
     was_cancelled, until = False, time.monotonic() + seconds
     while not work.done() and (left := until - time.monotonic()) > 0:
         try:
@@ -266,10 +266,10 @@ _KEEPING: set[asyncio.Future[Turn]] = set()
 
 
 async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Listener, ...] = ()) -> Explanation:
-    """Run the phases up to the choice of a rule, and say why it is chosen.
+    """Run the phases up to the choice of a rule, and explain the choice.
 
-    The plugins are told of these phases and of the requests to models, under a turn id of its own, but of no turn that
-    starts, finishes or fails. A model or a store that does not answer is a warning of its phase.
+    The plugins are notified of these phases and of the requests to models, under a separate turn id, but not of a turn
+    that starts, finishes or fails. A model or store that does not answer becomes a warning of its phase.
 
     Raises:
         TurnTimeoutError: limits.turn_timeout_ms is over.
@@ -294,10 +294,10 @@ async def explain(engine: TurnEngine, request: ChatRequest, listeners: tuple[Lis
 async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
     """Run the phases up to the choice of a rule, and return the request to the model that would answer.
 
-    The plugins are told as by explain; a gate is not asked, since it may count what is sent.
+    The plugins are notified as for explain; no gate is asked, because it may count what is sent.
 
     Raises:
-        NoMatchingRuleError, UnknownLLMError, TurnTimeoutError: There is none.
+        NoMatchingRuleError, UnknownLLMError, TurnTimeoutError: There is no such request.
         StorageError: The conversation cannot be read.
     """
     turn = engine.begin(request)
@@ -311,7 +311,7 @@ async def preview(engine: TurnEngine, request: ChatRequest) -> ModelRequest:
 
 
 async def _verdicts(engine: TurnEngine, profile: Profile) -> tuple[RuleVerdict, ...]:
-    """Return what is said of each rule; others are served meanwhile, and of many who ask one at a time."""
+    """Return the verdict on each rule, letting other work run meanwhile; concurrent callers take turns."""
     found: list[RuleVerdict] = []
     async with engine.explaining:
         for verdict in each_verdict(profile, engine.router.rules):

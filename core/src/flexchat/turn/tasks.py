@@ -8,10 +8,10 @@ from typing import Any
 
 
 async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until all of them have ended. A cancellation of the waiting is passed on to them.
+    """Cancel tasks, and wait until all have ended. If the wait is cancelled, that is passed on to them.
 
     Raises:
-        asyncio.CancelledError: The waiting was cancelled; the tasks have ended nevertheless.
+        asyncio.CancelledError: The wait was cancelled; the tasks have ended nevertheless.
     """
     was_cancelled = False
     for task in tasks:

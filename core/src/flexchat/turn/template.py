@@ -15,7 +15,7 @@ from ..domain import Document, Profile
 log = logging.getLogger(__name__)
 
 _VARIABLE = re.compile(r"\{\{\s*([\w.-]+)\s*\}\}")
-_INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() takes "²"
+_INDEX = re.compile(r"[0-9]{1,9}")  # int() refuses a long one, and str.isdigit() accepts "²"
 _MISSING = object()
 
 
@@ -23,12 +23,12 @@ def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any]
     """Fill in the variables of a prompt template.
 
     ``{{topic}}``, ``{{user_message}}``, ``{{intent}}``, ``{{service}}``, ``{{collection}}``, ``{{rag_results}}``,
-    ``{{reasoning}}``, ``{{rag_context}}``, and ``{{documents.0.title}}``: dots go into mappings and lists, never into
-    objects. What is None becomes an empty text, lists and objects become JSON, an unknown variable stays as it is and
-    is logged. What is filled in is not searched for variables again: a user's message cannot bring its own.
+    ``{{reasoning}}``, ``{{rag_context}}``, and ``{{documents.0.title}}``: dots reach into mappings and lists, never
+    into objects. None becomes an empty text, lists and objects become JSON; an unknown variable is left as it is and
+    logged. Filled-in text is not searched for variables again: a user's message cannot bring in its own.
 
     Args:
-        own: Further variables by name; the profile's go before them.
+        own: Further variables by name; the profile's take precedence.
 
     Source: requirements RG-1, RG-2, C21.
     """
@@ -47,17 +47,17 @@ def substitute_variables(template: str, profile: Profile, own: Mapping[str, Any]
 
 
 def variables_of(template: str) -> tuple[str, ...]:
-    """Return the variables a prompt names, each once: of {{documents.0.title}} only documents."""
+    """Return the variables a prompt names, each once; {{documents.0.title}} counts as documents."""
     return tuple(dict.fromkeys(path.partition(".")[0] for path in _VARIABLE.findall(template)))
 
 
 def shows_documents(template: str) -> bool:
-    """Return whether a prompt shows the documents that were found."""
+    """Return whether a prompt shows the documents found."""
     return not {"rag_context", "documents"}.isdisjoint(variables_of(template))
 
 
 def rag_context(documents: Sequence[Document]) -> str:
-    """Return the documents as a prompt shows them: over each text its title, its collection and its source."""
+    """Return the documents as a prompt shows them: each text headed by its title, collection and source."""
     if not documents:
         return "[No relevant documents found]"
     return "\n\n---\n\n".join(map(_passage, documents))

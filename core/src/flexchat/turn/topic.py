@@ -17,11 +17,11 @@ from .phase_log import PhaseNotes
 CONTEXT_MESSAGES = 6
 LONG_ANSWER = 400
 SHORT_TOPIC = 40
-"""Earlier messages the model is shown; characters from which an answer is only named; characters of the message that
-stand in for a topic. Source: the original's topic detection."""
+"""Earlier messages shown to the model; the length in characters from which an answer is only mentioned; characters of
+the message that stand in for a topic. Source: the original's topic detection."""
 
 LONGEST_TOPIC = 200
-"""Characters of a topic: a model that tells a story is cut."""
+"""Most characters of a topic: a model that rambles is cut off."""
 
 PROMPT = """\
 You keep track of what a conversation is about.
@@ -46,7 +46,7 @@ Answer with one JSON object and nothing else:
 _NOTHING = ("none", "general", "conversation")
 _SUMMARY = ("topic_summary", "topic", "summary")
 _STATUS = ("topic_status", "status")
-# What is left of an object that was cut off, or was written with the wrong quotes.
+# What is left of an object that was cut off or written with the wrong quotes.
 _LOOSE = r"""["']?\b(?:%s)["']?\s*[:=]\s*["']([^"'\n}]*)"""
 _LOOSE_SUMMARY = re.compile(_LOOSE % "topic_summary|topic|summary", re.IGNORECASE)
 _LOOSE_STATUS = re.compile(_LOOSE % "topic_status|status", re.IGNORECASE)
@@ -59,7 +59,7 @@ class Topic:
     """What a message is about.
 
     Attributes:
-        status: Whether it goes on with the topic of the conversation.
+        status: Whether it continues the conversation's topic.
     """
 
     text: str
@@ -70,7 +70,7 @@ class TopicDetector:
     """Detects topics.
 
     Args:
-        choice: Who is asked; None: the message itself is the topic.
+        choice: Who is asked; if None, the message itself is the topic.
         prompt: Template; see PROMPT.
     """
 
@@ -80,7 +80,7 @@ class TopicDetector:
         self._max_tokens = max_tokens
 
     async def detect(self, request: ChatRequest, asker: Asker, notes: PhaseNotes) -> Topic:
-        """Return the topic. If the model does not answer, that is the message itself, with a warning."""
+        """Return the topic. If the model does not answer, it is the message itself, with a warning."""
         message, current = request.user_message, (request.topic or "").strip()[:LONGEST_TOPIC]
         if self._choice is None:
             return Topic(message, "new_topic")
@@ -99,16 +99,16 @@ class TopicDetector:
         try:
             answer = await asker.ask(self._choice, prompt, max_tokens=self._max_tokens)
         except (FlexChatError, TimeoutError) as error:
-            notes.warn(f"topic detection: {reason(error)}; the message itself stands for its topic")
+            notes.warn(f"topic detection: {reason(error)}; using the message itself as its topic")
             return Topic(message, "new_topic")
         return read_topic(answer, message, current)
 
 
 def read_topic(answer: str, message: str, current: str) -> Topic:
-    """Return the topic a model's answer tells, however well it kept to the form.
+    """Return the topic a model's answer gives, however loosely it follows the format.
 
-    Without one, or with one that says nothing, the topic so far goes on; at the start the beginning of the message is
-    taken.
+    If there is none, or it says nothing, the topic so far continues; at the start of a conversation, the beginning of
+    the message is used.
     """
     summary, status = _told(answer)
     if not current:
@@ -145,7 +145,7 @@ def _tidy(summary: str) -> str:
 
 
 def _shown(history: Sequence[Message], current: str) -> Iterator[str]:
-    """Yield the latest messages as lines; a long answer is only named."""
+    """Yield the latest messages as lines; a long answer is only mentioned."""
     said = [m for m in history if isinstance(m, UserMessage) or (isinstance(m, AssistantMessage) and m.content)]
     for message in said[-CONTEXT_MESSAGES:]:
         if isinstance(message, UserMessage):

@@ -1,4 +1,4 @@
-"""What there is of a response whose making ended early: stopped, or with an error."""
+"""What exists of a response that was stopped or failed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .rounds import messages_of
 
 
 def unfinished_response(turn: ActiveTurn) -> ChatResponse:
-    """Return the text so far and the calls that ran, with messages that a later turn can go on from.
+    """Return the text so far and the calls that ran, with messages a later turn can continue from.
 
-    Calls of an answer whose tools were being run all have a result: their own, or one that says why there is none.
-    Calls of an answer that was still being written never ran and are left out.
+    If an answer's tools were running, each of its calls has a result: its own, or one that says why there is none.
+    Calls of an answer that was still being written never ran, and are left out.
     """
     if turn.who is None:  # phase 6 has not begun
         asked = (UserMessage(content=turn.request.user_message), *turn.request.continuation)
@@ -66,6 +66,6 @@ def message_so_far(pieces: Iterable[ChatEvent]) -> AssistantMessage:
 
 
 def without_calls(said: AssistantMessage) -> AssistantMessage:
-    """Return a message without its calls: one that was not run must not stand unanswered in the history."""
+    """Return a message without its calls: one that never ran must not stay unanswered in the history."""
     calls = said.tool_calls
     return attrs.evolve(said, parts=tuple(part for part in said.parts if part not in calls)) if calls else said
