@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 from flexchat.store import CannotSettleError, EffectLedger
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -67,6 +67,7 @@ def run_machine(make: Callable[[Path], EffectLedger], *, examples: int) -> None:
     config = settings(
         max_examples=examples,
         stateful_step_count=30,
+        phases=(Phase.generate,),  # not shrunk: with a ledger on a disk that takes minutes
         deadline=None,
         database=None,
         derandomize=True,
