@@ -205,7 +205,7 @@ async def test_whoever_comes_while_it_runs_waits_for_its_result(ledger, till):
 async def test_whoever_has_no_time_is_told_that_it_runs(ledger, pay, till):
     await left_behind(ledger, lease_s=60)
     result = await calls_of(ledger, pay).run(call(seconds_left=lambda: 0.01))
-    assert result.error == "Not executed: 'pay' is still running for this very call, started by another process"
+    assert result.error == "Not executed: this very call of 'pay' is still running, started by another process"
     assert till.paid == []
 
 
@@ -428,7 +428,7 @@ async def test_of_several_that_find_a_lost_effect_one_runs_it(ledger, till):
 async def test_what_cannot_be_claimed_does_not_run(ledger, pay, till):
     ledger.broken = "claim"
     result = await calls_of(ledger, pay).run(call())
-    assert result.error == "Not executed: 'pay' changes something, and that it is about to could not be recorded"
+    assert result.error == "Not executed: 'pay' changes something, and its start could not be recorded"
     assert (result.hint, till.paid) == ("the disk is full", [])
 
 
@@ -437,7 +437,7 @@ async def test_a_result_that_cannot_be_recorded_is_not_told(ledger, pay, monkeyp
     monkeypatch.setattr("flexchat.calls.effects._AGAIN_S", 0.01)
     ledger.broken = "finish"
     result = await calls_of(ledger, pay).run(call())
-    assert result.error == "'pay' took effect, but that could not be recorded, so its result is not told"
+    assert result.error == "'pay' took effect, but that could not be recorded, so its result is withheld"
     assert [row.state for row in await rows(ledger)] == ["claimed"]
     ledger.broken = ""
     assert await ledger.written.get()

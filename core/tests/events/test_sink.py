@@ -116,7 +116,7 @@ async def test_plugins_that_hang_at_the_end_are_not_waited_for(caplog):
     await sink_end(hanging, told)
 
     assert told == [(1, "TurnFinished")]
-    assert "to hear of a TurnFinished" in caplog.text
+    assert "to handle a TurnFinished" in caplog.text
 
 
 async def sink_end(hooks_, told):

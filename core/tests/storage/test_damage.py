@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_put_aside_stays_and_is_an_error(filled, monkeypat
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(StorageError, match="is no SQLite database, or is damaged"):
+    with pytest.raises(StorageError, match="is not a SQLite database, or is damaged"):
         db.read_blocking(everything)
     db.close()
     assert filled.read_bytes() == b"\0" * 5000

@@ -176,7 +176,7 @@ async def test_another_programs_database_is_refused_and_left_as_it_was(tmp_path,
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda path: path.write_bytes(b"no database, but long enough to be looked at" * 100), "no SQLite database"),
+        (lambda path: path.write_bytes(b"no database, but long enough to be looked at" * 100), "not a SQLite database"),
         (lambda path: path.mkdir(), "this is a folder, not a file"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Calls: puts the list of steps together once, and runs it for every tool call. Guards the steps of plugins."""
+"""Calls: builds the list of steps once, and runs it for every tool call. Guards the steps of plugins."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _Link = Callable[[Call], Coroutine[Any, Any, ToolResult]]
 
 
 class Calls:
-    """Runs tool calls: every way to call a tool ends here. The outcome, whatever it is, is a ToolResult.
+    """Runs tool calls: every way to call a tool ends here. The outcome is always a ToolResult.
 
     Args:
-        hooks: Of the plugins: their gates and steps, and who is told of calls that bring no ``tell`` of their own.
-        default_timeout_ms: For tools that say nothing of their own.
-        mask: Takes secrets out of error texts.
-        error_detail: "message" shows a model the (masked) text of an exception; "incident" a number that stands
-            beside the full text in the log.
+        hooks: The plugins' gates and steps, and their event hooks for calls without a ``tell``.
+        default_timeout_ms: For tools that do not set their own.
+        mask: Removes secrets from error texts.
+        error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
+            together with the full text.
         effects: The ledger; None for one in memory.
 
     Raises:
-        PluginLoadError: A plugin's step stands at a place that does not exist, or at "run".
-        PluginConflictError: Two steps have one name.
+        PluginLoadError: A plugin's step is at a place that does not exist, or at "run".
+        PluginConflictError: Two steps have the same name.
 
     Source: tool-execution specification (requirements TE-1 to TE-19, TC-36 to TC-49).
     """
@@ -79,22 +79,22 @@ class Calls:
         self._whole = link
 
     def run(self, call: Call) -> Coroutine[Any, Any, ToolResult]:
-        """Return a coroutine that runs all steps. Whatever name and arguments are, it returns a result."""
+        """Return a coroutine that runs all steps. It returns a result for any name and arguments."""
         call.runner = self
         return self._whole(call)
 
     def from_arguments(self, call: Call) -> Coroutine[Any, Any, ToolResult]:
-        """Return a coroutine that runs the steps from the check of the arguments on; see Call.again."""
+        """Return a coroutine that runs the steps from the argument check on; see Call.again."""
         return self._from_arguments(call)
 
     def findings(self, tool: ToolDefinition, arguments: Any) -> list[str]:
-        """Return what is wrong with the arguments, in the specification's words; empty if nothing is."""
+        """Return the problems with the arguments, in the specification's words; empty if there are none."""
         return [found.text for found in self._prepared.of(tool).checker.check(arguments).findings]
 
     def _guarded(self, theirs: PluginStep, inner: _Link) -> _Link:
         """Return a link that calls a plugin's step, and fails closed.
 
-        If it breaks before the tool has begun, the call is refused; afterwards what came of it stands, with a note.
+        If it breaks before the tool has started, the call is refused; after that the outcome stands, with a note.
         """
         plugin, step, outcomes = theirs.plugin, theirs.step, self._outcomes
 
@@ -117,7 +117,7 @@ class Calls:
 
 
 class _Once:
-    """The rest of a list, for a plugin's step: it can be awaited once, and only while the step is at it."""
+    """The rest of a list, for a plugin's step: it can be awaited once, and only while the step runs."""
 
     __slots__ = ("_call", "_inner", "_restarts", "_used", "is_over", "result")
 
@@ -134,14 +134,14 @@ class _Once:
         return self.result
 
     def came_to(self) -> ToolResult | None:
-        """Return what came of the rest, or of starting over; None if neither has ended."""
+        """Return the outcome of the rest, or of starting over; None if neither has ended."""
         if self.result is None and len(self._call.restarts) > self._restarts:
             return self._call.restarts[self._restarts]
         return self.result
 
 
 def _without(plugin: str, step: str, wrong: str, call: Call, rest: _Once) -> ToolResult:
-    """Return what becomes of a call whose step has broken."""
+    """Return the outcome of a call whose step has broken."""
     if not call.began:
         log.error("plugin %s: the step %s %s; the call is refused", plugin, step, wrong)
         return ToolResult.failed(call.name, f"plugin {plugin} could not decide about this call")
@@ -167,7 +167,7 @@ async def _nothing_inside(call: Call) -> ToolResult:
 
 
 def _in_order(core: Sequence[Step], theirs: Sequence[PluginStep]) -> tuple[Step | PluginStep, ...]:
-    """Return all steps from the outside to the inside: by place, core's first, the others as they come."""
+    """Return all steps from the outside in: by place, core's first, the others in their given order."""
     owners = {step.name: "flexchat" for step in core} | {Authorize.name: "flexchat"}
     for each in theirs:
         problem = wrong_place(each.step)

@@ -1,4 +1,4 @@
-"""The step that sees to it that an effect happens once: claimed in the ledger before its tool runs, finished after."""
+"""The step that makes an effect happen only once: claimed in the ledger before its tool runs, finished after."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.02, 0.5
 
 @attrs.frozen
 class ClaimEffect:
-    """Sees to it that an effect happens once; a tool that changes nothing passes straight through.
+    """Makes an effect happen only once; calls of a tool that changes nothing pass straight through.
 
     Attributes:
-        default_timeout_ms: Of tools that say nothing of their own: how long a call waits for the one before it.
+        default_timeout_ms: How long a call waits for the one before it, if the tool has no timeout of its own.
     """
 
     name: ClassVar[str] = "claim"
@@ -63,7 +63,7 @@ class ClaimEffect:
                 return self._ended(call, effect)
             case "running":
                 said = "another process" if effect.owner != self.effects.owner else "an earlier call with the same key"
-                text = f"Not executed: '{call.name}' is still running for this very call, started by {said}"
+                text = f"Not executed: this very call of '{call.name}' is still running, started by {said}"
                 return ToolResult.failed(call.name, text, hint="ask again when it has ended")
         text = f"Not executed: this place of the turn has been used for another call, of '{effect.tool}'"
         if not call.turn.id:
@@ -71,7 +71,7 @@ class ClaimEffect:
         return ToolResult.failed(call.name, text, hint="a key stands for one tool with one set of arguments")
 
     async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
-        """Claim the effect; while another call of it runs, wait for its end, or for the end of its owner's lease."""
+        """Claim the effect; while another call of it runs, wait until that ends or its owner's lease expires."""
         until, pause = time.monotonic() + self._patience_s(call), _FIRST_LOOK_S
         while True:
             claim = await self.effects.claim(wanted)
@@ -87,8 +87,8 @@ class ClaimEffect:
         return patience if left is None else min(patience, left)
 
     async def _run(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
-        """Run the tool, and write what came of it before anybody is told."""
-        if not self.effects.is_held():  # the process stood still for so long that another may have taken over
+        """Run the tool, and record the outcome before reporting it to anybody."""
+        if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
             await self._release(call, effect, "the lease ended before the tool was started")
             return ToolResult.failed(call.name, "Not executed: the process stood still before the tool was started")
         call.late = lambda value, error: self._late(effect, value, error)
@@ -112,7 +112,7 @@ class ClaimEffect:
             else:
                 await self.effects.release(effect, why)
         except StorageError:
-            pass  # it is tried again; the row is lost at the worst, which is as good as unknown
+            pass  # it is retried; at worst the row counts as lost, which is as good as unknown
 
     async def _finish(
         self, call: Call, effect: Effect, state: Literal["done", "failed", "unknown"], result: ToolResult
@@ -125,10 +125,10 @@ class ClaimEffect:
             return result
         except StorageError as error:
             if state != "done":
-                call.note(f"how the effect ended could not be recorded yet: {error}")
+                call.note(f"the outcome of the effect could not be recorded yet: {error}")
                 return result
             call.facts["effect"] = {"key": effect.key, "state": "done"}
-            text = f"'{call.name}' took effect, but that could not be recorded, so its result is not told"
+            text = f"'{call.name}' took effect, but that could not be recorded, so its result is withheld"
             return ToolResult.failed(call.name, text, hint=f"{error}. {_DO_NOT_REPEAT}")
 
     async def _release(self, call: Call, effect: Effect, why: str) -> None:
@@ -136,10 +136,10 @@ class ClaimEffect:
         try:
             await self.effects.release(effect, self.mask(why))
         except StorageError as error:
-            call.note(f"that the tool was not started could not be recorded yet: {error}")
+            call.note(f"it could not be recorded yet that the tool was not started: {error}")
 
     def _late(self, effect: Effect, value: Any, error: BaseException | None) -> None:
-        """Take down what a thread came to after its time was over."""
+        """Record the outcome of a thread that finished after its time had run out."""
         if error is None:
             if asyncio.iscoroutine(value):
                 value.close()
@@ -152,7 +152,7 @@ class ClaimEffect:
         self.effects.finish_late(effect, "done" if result.success else "failed", self._kept(result))
 
     async def _recover(self, call: Call, rest: Rest, wanted: EffectCall, lost: Effect) -> ToolResult:
-        """Go on where the owner of a claim has died, so that nobody knows whether its tool took effect."""
+        """Recover from a claim whose owner has died, so that nobody knows whether its tool took effect."""
         tool = call.tool
         assert tool is not None
         try:
@@ -201,7 +201,7 @@ class ClaimEffect:
         return await self._finish(call, effect, "unknown", self._unknown(call, call.unsure, effect))
 
     def _ended(self, call: Call, effect: Effect) -> ToolResult:
-        """Return what came of an earlier call."""
+        """Return the outcome of an earlier call."""
         call.facts["effect"] = {"key": effect.key, "state": effect.state}
         if effect.state == "unknown":
             return self._unknown(call, effect.note or "the call broke off", effect)
@@ -221,7 +221,7 @@ class ClaimEffect:
         return ToolResult.failed(call.name, text, hint=_WHERE)
 
     def _unknown_now(self, call: Call, result: ToolResult) -> ToolResult:
-        """Return the failure of a tool that has just broken off: its own text, which may be specified, and what now."""
+        """Return the failure of a tool that has just broken off: its own text, which may be specified, and advice."""
         call.facts["effect"] = {"key": call.key, "state": "unknown"}
         call.note(f"the effect is unknown: {_WHERE}")
         said = f"it is unknown whether '{call.name}' took effect. {_DO_NOT_REPEAT}"
@@ -229,14 +229,14 @@ class ClaimEffect:
 
     def _not_recorded(self, call: Call, error: StorageError) -> ToolResult:
         call.key = None
-        text = f"Not executed: '{call.name}' changes something, and that it is about to could not be recorded"
+        text = f"Not executed: '{call.name}' changes something, and its start could not be recorded"
         return ToolResult.failed(call.name, text, hint=self.mask(str(error)))
 
     def _wanted(self, call: Call) -> EffectCall:
         turn = call.turn
         try:
             digest = arguments_digest(call.name, call.arguments)
-        except ValueError:  # given in code, and more than JSON can say
+        except ValueError:  # given in code, and not expressible in JSON
             digest = arguments_digest(call.name, repr(call.arguments))
         said = json.dumps(self.mask.data(call.arguments), ensure_ascii=False, default=repr)
         return EffectCall(
@@ -251,7 +251,7 @@ class ClaimEffect:
         )
 
     def _kept(self, result: ToolResult) -> str:
-        """Return a result as the ledger keeps it: without secrets, and not too long."""
+        """Return a result as the ledger keeps it: without secrets, and cut to size."""
         text = result_to_json(result)
         if self.mask(text) != text:
             result = attrs.evolve(result, result=self.mask.data(result.result), encoded=None)

@@ -1,4 +1,4 @@
-"""The ledger as one process uses it: who it is there, its lease, and what could not be written yet."""
+"""The ledger as one process uses it: its identity there, its lease, and what could not be written yet."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Write = Callable[[], Coroutine[Any, Any, bool]]
 LEASE_S = 30.0
 KEEP_S = 30 * 24 * 3600.0
 _DAY_S = 24 * 3600.0
-_AGAIN_S = 1.0  # after this long, what could not be written is tried again
+_AGAIN_S = 1.0  # failed writes are retried after this long
 
 
 class Effects:
     """Claims and finishes effects as one owner, whose lease a thread renews while any of its claims is open.
 
-    A thread and not a task: a tool that blocks the event loop must not lose its claim to somebody else.
+    A thread, not a task: a tool that blocks the event loop must not lose its claim to another process.
 
     Args:
         ledger: None for one in memory.
-        lease_s: Seconds after which others may take over what this process has claimed, if it is not heard of.
+        lease_s: Seconds without a sign of life after which others may take over this process's claims.
         keep_s: Seconds for which arguments and results are kept.
         is_fixed: Whether the config says where effects are kept: then keeping conversations does not move them.
     """
@@ -67,13 +67,13 @@ class Effects:
     async def claim(self, call: EffectCall, *, take_over: bool = False) -> Claim:
         """Claim an effect. One that is "yours" must be finished or released.
 
-        A cancellation waits until it is known what came of it, and gives the claim back.
+        A cancellation waits until the outcome is known, and gives the claim back.
 
         Raises:
             StorageError: It could not be written.
         """
         if self._process != os.getpid():
-            self._begin()  # a fork is a process of its own, without our thread
+            self._begin()  # a fork is a separate process, without our thread
         self._opened()
         asked_at, is_ours = seconds_since_boot(), False
         try:
@@ -94,22 +94,22 @@ class Effects:
         return claim
 
     def is_held(self) -> bool:
-        """Return whether nobody can have taken our claims over by now."""
+        """Return whether our claims are certain not to have been taken over."""
         return seconds_since_boot() < self._held_until
 
     async def finish(
         self, effect: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
-        """Say how a claim of ours ended; False if somebody else has taken it over. A cancellation waits for it.
+        """Record how a claim of ours ended; False if it has been taken over. A cancellation waits for it.
 
         Raises:
-            StorageError: It could not be written. It is tried again until it can be, or this is closed.
+            StorageError: It could not be written. Writing is retried until it succeeds or this is closed.
         """
         key, fence = effect.key, effect.fence
         return await self._write(lambda: self.ledger.finish(key, fence, state=state, result=result, note=note))
 
     async def release(self, effect: Effect, note: str) -> bool:
-        """Give a claim of ours back, whose tool was never started. As finish."""
+        """Give back a claim of ours whose tool was never started. Returns and raises as finish."""
         return await self._write(lambda: self.ledger.release(effect.key, effect.fence, note=note))
 
     def finish_late(self, effect: Effect, state: Literal["done", "failed"], result: str | None) -> None:
@@ -121,13 +121,13 @@ class Effects:
             except StorageError as error:
                 log.error("tool %s: it answered late (%s), which could not be recorded: %s", effect.tool, state, error)
                 return
-            what = "it answered late" if written else "it answered too late, when somebody had settled its effect"
+            what = "it answered late" if written else "it answered too late: its effect had already been settled"
             log.warning("tool %s: %s: %s (effect %s)", effect.tool, what, state, effect.key[:8])
 
         self._in_background(settle())
 
     async def aclose(self) -> None:
-        """End the thread and what is tried again, and close the ledger."""
+        """End the thread and the retries, and close the ledger."""
         self._closed.set()
         if self._background:
             await asyncio.wait(self._background)
@@ -147,7 +147,7 @@ class Effects:
         return written
 
     async def _until_written(self, write: Write) -> None:
-        """Try a write again, while the claim stays ours; once more when this is closed."""
+        """Retry a write while the claim stays ours; once more when this is closed."""
         try:
             last = False
             while not last:
@@ -159,7 +159,7 @@ class Effects:
                     await write()
                     return
                 except StorageError as error:
-                    log.warning("how an effect ended could not be recorded yet: %s", error)
+                    log.warning("the outcome of an effect could not be recorded yet: %s", error)
         finally:
             self._ended()
 
@@ -180,7 +180,7 @@ class Effects:
             self._open -= 1
 
     def _renew(self) -> None:
-        """Renew the lease while claims are open. Ends by itself when none were for a while."""
+        """Renew the lease while claims are open. Ends on its own once none have been open for a while."""
         while True:
             self._closed.wait(self.lease_s / 3)
             with self._lock:
@@ -191,7 +191,7 @@ class Effects:
             try:
                 self.ledger.renew(self.owner, self.lease_s)
                 self._held_until = asked_at + self.lease_s
-            except Exception as error:  # noqa: BLE001  of any ledger; the next try may succeed
+            except Exception as error:  # noqa: BLE001  from any ledger; the next attempt may succeed
                 log.warning("the lease on effects could not be renewed: %s", error)
 
     async def _forget(self) -> None:
@@ -203,7 +203,7 @@ class Effects:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], asyncio.CancelledError | None]:
-    """Return the work when it has ended, and the cancellation that came meanwhile: it does not stop the work."""
+    """Return the work once it has ended, and any cancellation that came meanwhile: that does not stop the work."""
     task, cancelled = asyncio.ensure_future(work), None
     while not task.done():
         try:

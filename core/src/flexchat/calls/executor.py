@@ -11,7 +11,7 @@ from .calls import Calls
 
 
 class ToolExecutor:
-    """Executes tools, through Calls. The outcome, whatever it is, is a ToolResult.
+    """Executes tools, through Calls. The outcome is always a ToolResult.
 
     Source: tool-execution specification (requirements TC-14, TC-36 to TC-49).
     """
@@ -27,15 +27,15 @@ class ToolExecutor:
         allowed: Collection[str] | None = None,
         timeout_s: float | None = None,
     ) -> ToolResult:
-        """Run a tool with these arguments. Whatever name and params are, the outcome is a result.
+        """Run a tool with these arguments. The outcome is a result for any name and params.
 
         Args:
-            allowed: Names that were offered; any other tool does not exist here. None allows all.
-            timeout_s: Seconds that are left, where they are fewer than the tool's own timeout.
+            allowed: Names that were offered; any other tool counts as not found. None allows all.
+            timeout_s: Seconds left, if fewer than the tool's own timeout.
         """
         call = Call(name=name, arguments=params, origin="program", offered=allowed, seconds_left=lambda: timeout_s)
         return await self._calls.run(call)
 
     def validate(self, tool: ToolDefinition, params: Mapping[str, Any]) -> list[str]:
-        """Return what is wrong with the arguments, in the specification's words; empty if nothing is."""
+        """Return the problems with the arguments, in the specification's words; empty if there are none."""
         return self._calls.findings(tool, params)

@@ -24,7 +24,7 @@ from .executor import ToolExecutor
 log = logging.getLogger(__name__)
 
 ToolLike = str | ToolDefinition | FunctionTool | Callable[..., Any]
-"""What can be given as a tool: a plugin's by name, a definition, a function made one by @tool, a typed function."""
+"""What can be given as a tool: a plugin's tool by name, a definition, an @tool function, a typed function."""
 
 
 class ToolManager:
@@ -32,11 +32,11 @@ class ToolManager:
 
     Args:
         formats: Tool encoders of the installed providers, by format name.
-        offered: Ready-made tools of the plugins, which an entry switches on by name.
+        offered: The plugins' ready-made tools, which an entry switches on by name.
         effects: The ledger of what tools change; None for one in memory.
 
     Attributes:
-        calls: Runs tool calls: the list of steps each goes through.
+        calls: Runs tool calls through their steps.
         effects: The ledger of what its tools change, as this process uses it.
 
     Source: requirements TC-15, TC-67 to TC-70, C7, C8, C9.
@@ -91,11 +91,11 @@ class ToolManager:
         mask: Mask | None = None,
         effects: Effects | None = None,
     ) -> ToolManager:
-        """Return a manager that knows what plugins bring, without a tool yet: ``add`` and ``load_tools`` register some.
+        """Return a manager that knows what plugins bring but has no tools yet; ``add`` and ``load_tools`` add them.
 
         Args:
             table: Limits, and what load_tools registers.
-            hooks: Who is told and asked of calls; None for the plugins.
+            hooks: Event hooks and gates for calls; None for the plugins'.
             effects: The ledger of what tools change; None for one in memory.
         """
         return cls(
@@ -113,11 +113,11 @@ class ToolManager:
     def load_tools(
         self, structured: Mapping[int, Implementation] | None = None, left_out: Collection[int] = ()
     ) -> dict[int, str]:
-        """Register the tools of the config; return what is wrong with those that were left out, by their index.
+        """Register the config's tools; return what is wrong with those left out, by index.
 
         Args:
-            structured: Implementations whose settings are structured already, by index.
-            left_out: Those not to register, by index: the config's reader has said why.
+            structured: Implementations whose settings are already structured, by index.
+            left_out: Tools not to register, by index: the config's reader has reported why.
         """
         if self.table.enabled is False:
             return {}
@@ -144,7 +144,7 @@ class ToolManager:
             self._registry.register(self._offered_tool(item) if isinstance(item, str) else as_definition(item))
 
     def with_tools(self, tools: Iterable[ToolLike]) -> ToolManager:
-        """Return a manager of the same plugins and limits that has these tools instead, and a ledger in memory.
+        """Return a manager with the same plugins and limits, but with these tools and a ledger in memory.
 
         Raises:
             ToolDefinitionError: As add.
@@ -163,13 +163,13 @@ class ToolManager:
         return self._executor
 
     def is_enabled(self) -> bool:
-        """Return whether tools are used: as tools.enabled says, else if there are any (C7)."""
+        """Return whether tools are used: what tools.enabled says or, if not set, whether there are any (C7)."""
         if self.table.enabled is None:
             return bool(self._registry.names())
         return self.table.enabled
 
     def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:
-        """Return the names of the tools a rule's model is offered, in order (RG-8, RG-10)."""
+        """Return the names of the tools offered to a rule's model, in order (RG-8, RG-10)."""
         wanted = rule.tools.enabled if rule.tools is not None else self.table.apply_globally
         if not wanted or not self.is_enabled():
             return ()
@@ -180,7 +180,7 @@ class ToolManager:
         return self.table.max_iterations or 5
 
     def get_default_timeout(self) -> int:
-        """Return the milliseconds a tool may take that says nothing of its own."""
+        """Return the milliseconds a tool without its own timeout may take."""
         return self.table.default_timeout_ms or 30_000
 
     def _definition(self, entry: ToolEntry, structured: Implementation | None) -> ToolDefinition:
@@ -225,7 +225,7 @@ class ToolManager:
 
 
 def as_definition(item: ToolDefinition | FunctionTool | Callable[..., Any]) -> ToolDefinition:
-    """Return the definition of a tool that is given in code."""
+    """Return the definition of a tool given in code."""
     if isinstance(item, ToolDefinition):
         return item
     return (item if isinstance(item, FunctionTool) else tool(item)).definition

@@ -1,4 +1,4 @@
-"""From what a tool or a plugin returned or raised to a result that a model can be shown."""
+"""Turns what a tool or a plugin returned or raised into a result a model can be shown."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Outcomes:
     """Makes results.
 
     Args:
-        mask: Takes secrets out of error texts.
-        error_detail: "message" shows a model the (masked) text of an exception; "incident" a number that stands
-            beside the full text in the log.
+        mask: Removes secrets from error texts.
+        error_detail: "message" shows a model the (masked) text of an exception; "incident" shows a number, logged
+            together with the full text.
     """
 
     mask: Mask
     error_detail: Literal["message", "incident"] = "message"
 
     def of_value(self, name: str, value: Any) -> ToolResult:
-        """Return the result of a tool that has returned a value. Raises what the value's own conversion raises."""
+        """Return the result of a tool that returned a value. Raises whatever the value's own conversion raises."""
         plain, encoded = as_json(value)
         return ToolResult(success=True, tool_name=name, result=plain, encoded=encoded)
 
     def of_answer(self, name: str, answer: ToolResult) -> ToolResult:
-        """Hold a plugin's answer in a tool's place to what a tool's must be: JSON data, or an error with a text."""
+        """Hold a plugin's answer given in a tool's place to the rules for tools: JSON data, or an error with a text."""
         try:
             with contained():
                 notes = tuple(map(str, answer.notes))
@@ -61,11 +61,11 @@ class Outcomes:
         return ToolResult.failed(name, text, hint=hint)
 
     def of_trouble(self, name: str, error: BaseException) -> ToolResult:
-        """Return the failure of a call that cannot be made at all; its text is ours."""
+        """Return the failure of a call that is impossible to make; its text is ours."""
         return ToolResult.failed(name, self.mask(error_text(error)), hint=self._hint_of(error))
 
     def of_late(self, name: str, value: Any) -> ToolResult:
-        """Return the result of a tool that returned a value after its time, whatever that value is."""
+        """Return the result of a tool that returned a value, whatever it is, after its time had run out."""
         try:
             with contained():
                 return self.of_value(name, value)
@@ -73,10 +73,10 @@ class Outcomes:
             return self.of_error(name, error)
 
     def finished(self, call: Call, result: ToolResult, started: float) -> ToolResult:
-        """Return a result with its call's name, time and notes; see that the facts can be kept.
+        """Return a result with its call's name, time and notes; make sure the facts can be kept.
 
         Args:
-            started: When the call began, as time.perf_counter has it.
+            started: When the call began, by time.perf_counter().
         """
         if call.facts:
             call.facts = json_facts(call.facts, call.name)
@@ -98,13 +98,13 @@ _BROKEN_OFF = (
     BrokenPipeError,
     asyncio.CancelledError,
 )
-_DEEPEST = 10  # errors behind an error
+_DEEPEST = 10  # causes of causes of an error
 
 
 def doubt(error: BaseException) -> str:
-    """Return why a tool that raised this may have taken effect all the same; empty if it did not.
+    """Return why a tool that raised this may still have taken effect; empty if it did not.
 
-    It says so itself (EffectUnknownError), or what it waited for did not answer or broke off, however it put that.
+    Either it says so (EffectUnknownError), or what it waited for did not answer or broke off, in whatever words.
     """
     cause: BaseException | None = error
     for _ in range(_DEEPEST):

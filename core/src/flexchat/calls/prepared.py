@@ -1,4 +1,4 @@
-"""What is needed each time a tool is called, made once per tool: how its arguments are checked, and what runs it."""
+"""What every call of a tool needs, made once per tool: how its arguments are checked, and what runs it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class PreparedTool:
     """A tool that can be called.
 
     Attributes:
-        settings: Of the implementation, an instance of its settings_class.
-        handler_settings: Of the handler, likewise; None where it has none.
+        settings: The implementation's, an instance of its settings_class.
+        handler_settings: The handler's, likewise; None if it has none.
     """
 
     checker: ArgumentChecker
@@ -40,10 +40,10 @@ class PreparedTools:
         self._known: dict[str, tuple[ToolDefinition, PreparedTool]] = {}
 
     def of(self, tool: ToolDefinition) -> PreparedTool:
-        """Return what a tool is called with.
+        """Return everything needed to call a tool.
 
         Raises:
-            ToolError: Nothing installed runs it, or not with its settings.
+            ToolError: Nothing installed can run it, or not with its settings.
         """
         known = self._known.get(tool.name)
         if known is not None and known[0] is tool:
@@ -63,7 +63,7 @@ class PreparedTools:
     def _structured(
         self, settings: Mapping[str, Any], implementation: ImplementationType, tool: ToolDefinition
     ) -> tuple[Any, Any]:
-        """Settings of a tool that was made in code or by a plugin; those of a config arrive structured."""
+        """Return the settings of a tool made in code or by a plugin; those from a config arrive structured."""
         made, problems = structured_settings(settings, implementation, tool, self._handlers)
         if problems:
             raise ToolError(f"implementation of type {implementation.name}: {'; '.join(problems)}")

@@ -1,16 +1,16 @@
-"""What happens to a tool call: the steps of core, in order, from the outside to the inside.
+"""What happens to a tool call: core's steps, in order from the outside in.
 
-told        says that the call begins and, whatever came of it, what came of it; takes the time
-look up     the tool, by its name, if it was offered; a call that the round has refused ends here
-arguments   are checked against the whole schema, and read where they can be read without loss
+told        reports that the call begins and, in every case, its outcome; measures the time
+look up     finds the tool by its name, if it was offered; a call refused by the round ends here
+arguments   checks them against the whole schema, and converts those that can be converted without loss
 authorize   flexchat_before_tool_call of the plugins: the first that answers does so in the tool's place
 approve     core has nothing here: for packages that ask a person
 reserve     core has nothing here: for packages that hold a budget and settle it
-claim       sees to it that an effect happens once: claim.py; not there for tools that change nothing
-run         the tool, in its time; what it returns is brought into the form of a result, and so is what it raises
+claim       makes an effect happen only once: claim.py; absent for tools that change nothing
+run         runs the tool, within its time; what it returns or raises is converted into a result
 
-A step is an async function around the rest. Steps of plugins stand behind core's at their place, by the name of the
-plugin, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py puts the list together.
+A step is an async function around the rest. At each place plugins' steps follow core's, in order of the plugins'
+names, those of ``FlexChat.from_config(…, hooks=[…])`` last: calls.py builds the list.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAMES_SHOWN = 20
 
 @attrs.frozen
 class Told:
-    """Tells of every call that it begins and what came of it, be the tool unknown or the call refused."""
+    """Reports the start and the outcome of every call, even if the tool is unknown or the call refused."""
 
     name: ClassVar[str] = "told"
     place: ClassVar[Place] = "told"
@@ -53,7 +53,7 @@ class Told:
     outcomes: Outcomes
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
-        """Take the time from here, so that execution_time_ms has the waiting of every step in it."""
+        """Start the clock here, so that execution_time_ms includes the waiting of every step."""
         started = time.perf_counter()
         if not isinstance(call.name, str):
             call.name = quoted(call.name)
@@ -69,7 +69,7 @@ class Told:
 
 @attrs.frozen
 class LookUp:
-    """Finds the tool; ends a call that the round has refused, or whose tool is unknown or was not offered."""
+    """Finds the tool; ends a call refused by the round, or whose tool is unknown or was not offered."""
 
     name: ClassVar[str] = "look up"
     place: ClassVar[Place] = "look up"
@@ -90,9 +90,9 @@ class LookUp:
         return await rest()
 
     def _not_found(self, call: Call) -> ToolResult:
-        """The specified text; the hint says which tool may have been meant, and which there are."""
+        """Return the specified error; its hint says which tool may have been meant, and which exist."""
         names, meant = self.registry.names(), call.name
-        if call.offered is not None:  # a model asks: it knows the tools it was offered, by the names it was told
+        if call.offered is not None:  # a model asks: it knows the tools it was offered, under the names it was given
             names = tuple(self.registry.wire_name(known) for known in names if known in call.offered)
             meant = self.registry.wire_name(call.name)
         shown = ", ".join(names[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
@@ -113,7 +113,7 @@ class CheckArguments:
     outcomes: Outcomes
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
-        """Set call.arguments to what may be used."""
+        """Set call.arguments to the checked arguments."""
         assert call.tool is not None
         try:
             checked = self.prepared.of(call.tool).checker.check(call.arguments)
@@ -129,7 +129,7 @@ class CheckArguments:
 
 @attrs.frozen
 class Authorize:
-    """Asks flexchat_before_tool_call of the plugins; the first answer stands in the tool's place. Not there without."""
+    """Asks flexchat_before_tool_call of the plugins; the first answer replaces the tool's. Absent if none has it."""
 
     name: ClassVar[str] = "flexchat_before_tool_call"
     place: ClassVar[Place] = "authorize"
@@ -137,7 +137,7 @@ class Authorize:
     outcomes: Outcomes
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
-        """Let the call go on if every gate says None; one that breaks refuses it."""
+        """Let the call continue if every gate returns None; one that breaks refuses it."""
         assert call.tool is not None
         facts = ToolGate(info=call.turn, call_id=call.id, tool=call.tool, params=call.arguments)
         for gate in self.gates:
@@ -156,7 +156,7 @@ class Authorize:
 
 @attrs.frozen
 class Run:
-    """Runs the tool, and brings what it returns or raises into the form of a result. The innermost step."""
+    """Runs the tool, and converts what it returns or raises into a result. The innermost step."""
 
     name: ClassVar[str] = "run"
     place: ClassVar[Place] = "run"
@@ -167,7 +167,7 @@ class Run:
     default_timeout_ms: int
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
-        """Set call.began; rest is not asked, there is nothing further inside."""
+        """Set call.began; rest is not awaited, because nothing is further inside."""
         tool = call.tool
         assert tool is not None
         if call.began:
@@ -192,7 +192,7 @@ class Run:
                 async with deadline:
                     value = await prepared.implementation.run(prepared.settings, _own(call.arguments), context)
                 return self.outcomes.of_value(call.name, value)
-        except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model is told
+        except Exception as error:  # noqa: BLE001  a tool may raise anything, and the model gets it
             if isinstance(error, TimeoutError) and deadline.expired():
                 log.warning("tool %s: not finished after %d ms", call.name, limit_ms)
                 call.unsure = f"it was not finished after {limit_ms} ms"
@@ -201,16 +201,16 @@ class Run:
             call.unsure = doubt(error)
             return self.outcomes.of_error(call.name, error)
         finally:
-            del deadline  # it knows the task, which knows the error that it ends with, which knows this frame
+            del deadline  # breaks a cycle: it holds the task, the task its error, the error this frame
 
 
 def _left_behind(error: BaseException) -> str | None:
-    """Say what a timeout left behind: a coroutine was cancelled, a thread cannot be, and the model should know."""
+    """Return what a timeout left running: a coroutine is cancelled, a thread cannot be, and the model should know."""
     return STILL_RUNNING if STILL_RUNNING in getattr(error.__cause__, "__notes__", ()) else None
 
 
 def _own(params: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool may do what it likes with its arguments; the record keeps what the model wrote."""
+    """Return a copy: a tool may do what it likes with its arguments; the record keeps what the model wrote."""
     if any(isinstance(value, (dict, list)) for value in params.values()):
         return copy.deepcopy(dict(params))
     return dict(params)

@@ -1,1 +1,1 @@
-"""Conversations that are kept: the built-in store, and what a chat does with any store."""
+"""Kept conversations: the built-in store, and what a chat does with any store."""

@@ -1,4 +1,4 @@
-"""What may become of a row of the ledger: the rules that every ledger keeps, as functions of rows."""
+"""How a row of the ledger may change: the rules every ledger follows, as functions of rows."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def seconds_since_boot() -> float:
-    """Return what leases are measured by: the same for all processes of this machine, and set by nobody.
+    """Return the clock for leases: the same for all processes of this machine, and never adjusted.
 
-    Where the system has it, a clock that counts on while the machine sleeps: others may take over meanwhile.
+    If the system has one, a clock that keeps running while the machine sleeps: others may take over meanwhile.
     """
     return time.monotonic() if _SINCE_BOOT is None else time.clock_gettime(_SINCE_BOOT)
 
 
 def now_text() -> str:
-    """Return the time as rows say it, for people."""
+    """Return the time as rows store it, for people."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def outcome_of(row: Effect, call: EffectCall, owner_lives: bool, take_over: bool) -> ClaimOutcome:
-    """Return what a claim of a key comes to that has a row already."""
-    if not row.owner:  # given back: no tool has run, so that even another call may have it
+    """Return the outcome of claiming a key that already has a row."""
+    if not row.owner:  # given back: no tool has run, so even a different call may have it
         return "yours"
     if (row.tool, row.digest, row.tenant) != (call.tool, call.digest, call.tenant):
         return "other"
@@ -62,24 +62,24 @@ def claimed_anew(call: EffectCall, before: Effect | None, owner: str, now: str) 
 def finished(
     row: Effect, state: Literal["done", "failed", "unknown"], result: str | None, note: str, now: str
 ) -> Effect | None:
-    """Return the row of a claim that has ended; None if that is said too late."""
+    """Return the row of a claim that has ended; None if this comes too late."""
     if row.state not in ("claimed", "unknown"):
         return None
     return attrs.evolve(row, state=state, result=result, note=note, ended_at=now)
 
 
 def released(row: Effect, note: str, now: str) -> Effect | None:
-    """Return the row of a claim that is given back; None if that is said too late."""
+    """Return the row of a claim that is given back; None if this comes too late."""
     return attrs.evolve(row, state="failed", owner="", note=note, ended_at=now) if row.state == "claimed" else None
 
 
 def settled(
     row: Effect, owner_lives: bool, state: Literal["done", "failed"], by: str, note: str, result: str | None, now: str
 ) -> Effect:
-    """Return the row with a person's word in it.
+    """Return the row as settled by a person.
 
     Raises:
-        CannotSettleError: Nobody has to say anything.
+        CannotSettleError: There is nothing to settle.
     """
     if row.state == "claimed" and owner_lives:
         raise CannotSettleError(f"the effect {row.key[:8]} ('{row.tool}') is still running: wait for its end")
@@ -91,12 +91,12 @@ def settled(
 
 
 def told(row: Effect, owner_lives: bool) -> Effect:
-    """Return the row as people are told it: a claim whose owner is dead is unknown to them."""
+    """Return the row as shown to people: a claim whose owner is dead counts as unknown."""
     if row.state != "claimed" or owner_lives:
         return row
     return attrs.evolve(row, state="unknown", note="the process that ran it has died")
 
 
 def forgotten(row: Effect) -> Effect:
-    """Return the row without what was said in it."""
+    """Return the row without its texts."""
     return attrs.evolve(row, arguments="", result=None, note="")

@@ -1,4 +1,4 @@
-"""A kept conversation as a file for people or for programs."""
+"""Export of a kept conversation, for people or for programs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _FENCE = "```"
 
 
 def to_json(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> dict[str, Any]:
-    """Return everything that is kept of a conversation as JSON data."""
+    """Return everything kept of a conversation as JSON data."""
     return {**attrs.asdict(info), "turns": [{**turn_to_dict(turn), "status": turn.status} for turn in turns]}
 
 
 def to_markdown(info: ConversationInfo, turns: Sequence[ConversationTurn]) -> str:
-    """Return a conversation for people, in Markdown: what was said, which tools ran, which documents were shown.
+    """Return a conversation as Markdown, for people: what was said, which tools ran, which documents were shown.
 
-    What a model thought, and what only its provider can read, is left out.
+    A model's thinking, and data only its provider can read, are left out.
     """
     blocks = [f"# {info.title or info.id}", f"{to_the_minute(info.started_at)} to {to_the_minute(info.used_at)}"]
     for turn in turns:
@@ -79,7 +79,7 @@ def _result(message: ToolMessage) -> str:
 
 
 def _failure(content: str) -> str:
-    """Return the error and the hint of a failed tool's JSON, or the content where it is something else."""
+    """Return the error and the hint from a failed tool's JSON, or the content if it is something else."""
     try:
         failure = json.loads(content)
     except (ValueError, RecursionError):
@@ -91,7 +91,7 @@ def _failure(content: str) -> str:
 
 
 def to_the_minute(at: str) -> str:
-    """Return an ISO 8601 time as people read it: 2026-11-22 17:27."""
+    """Return an ISO 8601 time for people: 2026-11-22 17:27."""
     return at[:16].replace("T", " ")
 
 

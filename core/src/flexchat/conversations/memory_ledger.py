@@ -1,4 +1,4 @@
-"""The ledger of a process that keeps nothing: it knows its effects as long as it runs."""
+"""The ledger of a process that keeps nothing: it knows its effects only while it runs."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .effect_rows import (
 )
 
 MOST_ROWS = 10_000
-"""Rows it keeps: beyond that the oldest ones that are done or failed go."""
+"""Rows it keeps: beyond that, the oldest rows that are done or failed are dropped."""
 
 
 class MemoryLedger:
     """Keeps effects in memory; see EffectLedger. Any number of threads may use it."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, Effect] = {}  # in the order in which they were first claimed
-        self._leases: dict[str, float] = {}  # until when each owner lives
+        self._rows: dict[str, Effect] = {}  # in the order of their first claims
+        self._leases: dict[str, float] = {}  # when each owner's lease expires
         self._lock = threading.Lock()
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
@@ -46,14 +46,14 @@ class MemoryLedger:
             return Claim(outcome, row)
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Say that an owner lives; see EffectLedger."""
+        """Renew an owner's lease; see EffectLedger."""
         with self._lock:
             self._leases[owner] = seconds_since_boot() + lease_s
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
-        """Say how a claim ended; see EffectLedger."""
+        """Record how a claim ended; see EffectLedger."""
         return self._change(key, fence, lambda row: finished(row, state, result, note, now_text()))
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
@@ -70,7 +70,7 @@ class MemoryLedger:
         note: str = "",
         result: str | None = None,
     ) -> Effect:
-        """Put a person's word in the place of "unknown"; see EffectLedger."""
+        """Replace "unknown" with a person's verdict; see EffectLedger."""
         with self._lock:
             row = self._found(key, tenant)
             changed = settled(row, self._lives(row.owner), state, by, note, result, now_text())
@@ -106,7 +106,7 @@ class MemoryLedger:
         return [row for row, _ in zip(fitting, range(max(limit, 0)), strict=False)]
 
     async def forget(self, *, older_than_s: float) -> None:
-        """Forget texts of long ago; see EffectLedger. Nothing else: how many rows there are is bounded anyway."""
+        """Forget old texts; see EffectLedger. No rows are deleted: their number is bounded anyway."""
         until = (datetime.now(UTC) - timedelta(seconds=older_than_s)).isoformat()
         with self._lock:
             for row in self._rows.values():
@@ -121,7 +121,7 @@ class MemoryLedger:
                     self._rows[row.key] = forgotten(row)
 
     async def aclose(self) -> None:
-        """Do nothing: what it knows ends with it."""
+        """Do nothing: there is nothing to close."""
 
     def _lives(self, owner: str) -> bool:
         return self._leases.get(owner, 0.0) > seconds_since_boot()

@@ -1,4 +1,4 @@
-"""From the config's tables [conversations] and [tools.effects] to a store and a ledger, not opened yet."""
+"""Makes a store and a ledger from the config's tables [conversations] and [tools.effects], without opening them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..plugin.contracts import ConversationStore, ConversationStoreType, EffectL
 from .sqlite_store import SQLITE, sqlite_ledger_alone
 
 if TYPE_CHECKING:
-    from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
+    from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
     from ..plugin.host import PluginHost
 
 
 def open_ledger(
     reading: ReadConfig, table: EffectsTable, conversations: ConversationStore | None
 ) -> EffectLedger | None:
-    """Return where a configuration keeps its effects; None for memory. No file is touched yet.
+    """Return the ledger a configuration keeps its effects in; None for memory. No file is touched yet.
 
-    What is wrong with tools.effects.store is added to the reading's problems, and None is returned.
+    If tools.effects.store is wrong, that is added to the reading's problems, and None is returned.
     """
     written = reading.document.data.get("conversations")
     provider = written.get("provider", SQLITE.name) if isinstance(written, Mapping) else None
@@ -44,22 +44,22 @@ def open_ledger(
         hint = did_you_mean(table.store, known)
         text = f"effects can be kept in {', '.join(known)}, not in '{table.store}'{hint}"
         if not hint:
-            text += "; another store can keep them only where it keeps the conversations"
+            text += "; another store can keep them only if it keeps the conversations too"
     reading.problem(("tools", "effects", "store"), text)
     return None
 
 
 def open_conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:
-    """Return where a configuration keeps conversations; None if nowhere. No file is touched yet.
+    """Return the store a configuration keeps conversations in; None for none. No file is touched yet.
 
-    What is wrong with the table is added to the reading's problems, and None is returned.
+    If the table is wrong, that is added to the reading's problems, and None is returned.
     """
     table = reading.document.data.get("conversations")
     if not isinstance(table, Mapping):
         return None
     name = table.get("provider", SQLITE.name)
     if not isinstance(name, str):
-        return None  # reported by the structuring of core's own keys
+        return None  # reported when core's own keys are structured
     kind: ConversationStoreType | None = SQLITE if name == SQLITE.name else host.conversation_stores.by_name.get(name)
     if kind is None:
         reading.problem(

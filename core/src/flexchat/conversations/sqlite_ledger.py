@@ -16,7 +16,7 @@ from ..errors import UnknownEffectError
 from ..storage import Database
 from .effect_rows import claimed_anew, finished, now_text, outcome_of, released, seconds_since_boot, settled, told
 
-# What is long comes last, so that a look at many rows need not read it.
+# Long columns come last, so that reading many rows need not load them.
 TABLES = """
 CREATE TABLE effects (
     number INTEGER PRIMARY KEY,
@@ -60,8 +60,8 @@ _DAY_S = 24 * 3600.0
 class SqliteLedger:
     """Keeps effects in a SQLite file; see EffectLedger.
 
-    Leases are measured by the time since the machine was started, which all its processes share and nobody sets: the
-    clock may jump. Owners of before a restart are dead.
+    Leases are measured by the time since boot, which all processes of the machine share and nobody sets; the wall clock
+    may jump. Owners from before a restart are dead.
 
     Args:
         database: Has TABLES, and those of the conversations.
@@ -92,13 +92,13 @@ class SqliteLedger:
         return await self._database.write(claim)
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Say that an owner lives; see EffectLedger."""
+        """Renew an owner's lease; see EffectLedger."""
         self._database.write_blocking(lambda database: database.execute(_RENEW, (owner, seconds_since_boot(), lease_s)))
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
-        """Say how a claim ended; see EffectLedger."""
+        """Record how a claim ended; see EffectLedger."""
 
         def finish(database: sqlite3.Connection) -> bool:
             row = _row(database, key)
@@ -127,7 +127,7 @@ class SqliteLedger:
         note: str = "",
         result: str | None = None,
     ) -> Effect:
-        """Put a person's word in the place of "unknown"; see EffectLedger."""
+        """Replace "unknown" with a person's verdict; see EffectLedger."""
 
         def settle(database: sqlite3.Connection) -> Effect:
             row = _found(database, key, tenant)
@@ -162,7 +162,7 @@ class SqliteLedger:
         values: builtins.list[object] = [tenant]
         if wanted is not None:
             marks, now = ", ".join("?" * len(wanted)), seconds_since_boot()
-            # The first is what an index knows, the second what is told of a claim whose owner is dead.
+            # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
             conditions.append(f"(state IN ({marks}) OR state = 'claimed') AND {_TOLD_STATE} IN ({marks})")
             values += [*wanted, now, now, *wanted]
         if conversation is not None:
@@ -216,7 +216,7 @@ class SqliteLedger:
 
 
 def forget_texts(database: sqlite3.Connection, tenant: str, conversation: str) -> None:
-    """Forget what was said in the effects of a conversation, in a transaction of the caller's."""
+    """Forget the texts of a conversation's effects, in the caller's transaction."""
     database.execute(
         "UPDATE effects SET arguments = '', result = NULL, note = '' WHERE tenant = ? AND conversation = ?",
         (tenant, conversation),

@@ -22,7 +22,7 @@ from . import sqlite_ledger
 FILE_NAME = "conversations.db"
 APPLICATION_ID = 0x666C7863  # "flxc"
 
-# last_turn, and not a time, says which conversation was used last: clocks go back, and two turns may share a moment.
+# last_turn, not a time, says which conversation was used last: clocks go back, and two turns may share a moment.
 _TABLES = """
 CREATE TABLE conversations (
     tenant TEXT NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE turns (
         DEFERRABLE INITIALLY DEFERRED
 );
 """
-# A column beside the turn's own JSON, so that the list of conversations can tell it. Turns of old files are all done.
+# A column in addition to the turn's JSON, for the list of conversations. Turns in old files are all done.
 _STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
 _MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES)
 
@@ -62,7 +62,8 @@ class SqliteSettings:
     """[conversations] with provider "sqlite"."""
 
     path: str | None = attrs.field(
-        default=None, metadata={"help": "The file; from the config's folder. Absent: conversations.db in your data."}
+        default=None,
+        metadata={"help": "The file, relative to the config's folder. Default: conversations.db in your data folder."},
     )
 
 
@@ -118,7 +119,7 @@ class SqliteConversations:
         await self.database.write(add)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
-        """Return its turns, oldest first; see ConversationStore."""
+        """Return a conversation's turns, oldest first; see ConversationStore."""
         key = _key(tenant, conversation)
         most = -1 if last is None else max(last, 0)
 
@@ -146,7 +147,7 @@ class SqliteConversations:
     async def list(
         self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
     ) -> Sequence[ConversationInfo]:
-        """Return conversations, the last used one first; see ConversationStore.
+        """Return conversations, most recently used first; see ConversationStore.
 
         Raises:
             UnknownConversationError: There is no conversation ``before``.
@@ -174,7 +175,7 @@ class SqliteConversations:
         return await self.database.read(read)
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
-        """Give it another title; see ConversationStore."""
+        """Rename a conversation; see ConversationStore."""
         key = _key(tenant, conversation)
 
         def rename(database: sqlite3.Connection) -> None:
@@ -186,7 +187,7 @@ class SqliteConversations:
         await self.database.write(rename)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
-        """Delete it with all its turns, and what was said in its effects; see ConversationStore."""
+        """Delete a conversation with all its turns, and its effects' texts; see ConversationStore."""
         key = _key(tenant, conversation)
 
         def delete(database: sqlite3.Connection) -> None:
@@ -203,12 +204,12 @@ class SqliteConversations:
 
 
 def sqlite_ledger_alone() -> sqlite_ledger.SqliteLedger:
-    """Return a ledger in the usual file, for a program whose conversations are kept elsewhere, or not at all."""
+    """Return a ledger in the default file, for a program whose conversations are kept elsewhere or not at all."""
     return sqlite_ledger.SqliteLedger(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
 
 
 def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:
-    """Return the store that a config describes, or that of a program without one."""
+    """Return the store a config describes, or the default one for a program without a config."""
     if settings.path is None:
         return SqliteConversations(data_folder() / FILE_NAME)
     return SqliteConversations(located(settings.path, folder))
@@ -228,14 +229,14 @@ _HAS_WORDS = """(
 
 
 def _add_functions(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA secure_delete = ON")  # what a person deletes is to be gone from the file too
+    connection.execute("PRAGMA secure_delete = ON")  # what a person deletes must be gone from the file, too
     connection.create_function("casefold", 1, str.casefold, deterministic=True)
 
 
 def _key(*names: str) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not name or name != storable(name):
-            raise StorageError(f"conversations: {name!r} cannot be a key: it is empty, or no text a database takes")
+            raise StorageError(f"conversations: {name!r} cannot be a key: it is empty, or not text a database accepts")
     return names
 
 

@@ -11,10 +11,10 @@ from .export import to_json, to_markdown
 
 
 class Conversations:
-    """The kept conversations of a tenant; no method sees another's. Every method may raise StorageError.
+    """A tenant's kept conversations; no method sees another tenant's. Every method may raise StorageError.
 
     Attributes:
-        store: Where they are.
+        store: Where they are kept.
     """
 
     def __init__(self, store: ConversationStore, tenant: str = DEFAULT_TENANT) -> None:
@@ -26,19 +26,19 @@ class Conversations:
         return Conversations(self.store, tenant)
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
-        """Return them, the last used one first.
+        """Return the conversations, most recently used first.
 
         Args:
-            before: Id of the last one of a page, for the next page.
+            before: Id of the last conversation on a page, to get the next page.
         """
         return await self.store.list(tenant=self.tenant, limit=limit, before=before)
 
     async def search(self, words: str, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
-        """Return those with a turn, or a title, that has all these words."""
+        """Return the conversations with a turn or a title that contains all these words."""
         return await self.store.list(tenant=self.tenant, search=words, limit=limit, before=before)
 
     async def get(self, conversation: str) -> ConversationInfo:
-        """Return what is known of one.
+        """Return what is known about a conversation.
 
         Raises:
             UnknownConversationError: There is none of that id.
@@ -46,7 +46,7 @@ class Conversations:
         return await self.store.get(conversation, tenant=self.tenant)
 
     async def turns(self, conversation: str, *, last: int | None = None) -> Sequence[ConversationTurn]:
-        """Return its turns, oldest first; the last so many of them, if that is given.
+        """Return a conversation's turns, oldest first; with ``last``, only that many of the latest.
 
         Raises:
             UnknownConversationError: There is none of that id.
@@ -54,7 +54,7 @@ class Conversations:
         return await self.store.turns(conversation, tenant=self.tenant, last=last)
 
     async def rename(self, conversation: str, title: str) -> None:
-        """Give it another title.
+        """Rename a conversation.
 
         Raises:
             UnknownConversationError: There is none of that id.
@@ -62,7 +62,7 @@ class Conversations:
         await self.store.rename(conversation, title, tenant=self.tenant)
 
     async def delete(self, conversation: str) -> None:
-        """Delete it with all its turns.
+        """Delete a conversation with all its turns.
 
         Raises:
             UnknownConversationError: There is none of that id.
@@ -70,7 +70,7 @@ class Conversations:
         await self.store.delete(conversation, tenant=self.tenant)
 
     async def export_markdown(self, conversation: str) -> str:
-        """Return it for people: what was said, and which tools ran.
+        """Return a conversation as Markdown, for people: what was said, and which tools ran.
 
         Raises:
             UnknownConversationError: There is none of that id.
@@ -78,7 +78,7 @@ class Conversations:
         return to_markdown(await self.get(conversation), await self.turns(conversation))
 
     async def export_json(self, conversation: str) -> dict[str, Any]:
-        """Return all that is kept of it, as JSON data.
+        """Return everything kept of a conversation, as JSON data.
 
         Raises:
             UnknownConversationError: There is none of that id.

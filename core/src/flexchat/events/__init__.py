@@ -1,1 +1,1 @@
-"""How what happens in a turn reaches those who listen: plugins, the reader of a stream, records."""
+"""How a turn's events reach their listeners: plugins, the reader of a stream, records."""

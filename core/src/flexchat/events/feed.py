@@ -1,4 +1,4 @@
-"""From a turn that runs to the one who reads it: events in order, and never further ahead than is safe."""
+"""Carries events from a running turn to its reader: in order, and never further ahead than is safe."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import deque
 from typing import Any
 
 MOST_AHEAD = 64
-"""Events that may be unread: then the turn waits for its reader."""
+"""How many events may be unread before the turn waits for its reader."""
 
 
 class Feed:
     """Carries the events of one turn to one reader, in another task of the same event loop.
 
-    The turn is at most MOST_AHEAD events ahead, and at a ``seam`` not at all: whoever stops reading at an event knows
-    that nothing behind the next seam has begun. An asyncio.Queue costs four times as much for each event.
+    The turn is at most MOST_AHEAD events ahead, and not at all at a ``seam``: a reader that stops at an event knows
+    that nothing beyond the next seam has started. An asyncio.Queue costs four times as much per event.
     """
 
     __slots__ = ("_ended", "_error", "_events", "_reader", "_waiting")
@@ -27,7 +27,7 @@ class Feed:
         self._error: BaseException | None = None
 
     def put(self, event: Any) -> bool:
-        """Add an event; return whether the turn must wait for its reader (``room``) before the next."""
+        """Add an event; return whether the turn must wait for its reader (``room``) before the next one."""
         self._events.append(event)
         if self._reader is not None:
             self._wake_reader()
@@ -44,7 +44,7 @@ class Feed:
             await self._for_the_reader()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Let the reader come to the end: it gets what is left, and then the error if there is one."""
+        """End the feed: the reader gets what is left, then the error if there is one."""
         self._ended, self._error = True, error
         if self._reader is not None:
             self._wake_reader()
@@ -63,7 +63,7 @@ class Feed:
                 try:
                     raise error
                 finally:
-                    del error  # its traceback knows this frame, and by way of it the turn
+                    del error  # its traceback holds this frame, and through it the turn
             self._reader = asyncio.get_running_loop().create_future()
             self._wake_turn()
             try:
@@ -73,14 +73,14 @@ class Feed:
         return True
 
     def take(self) -> Any:
-        """Return the next event, which must be there."""
+        """Return the next event; there must be one."""
         event = self._events.popleft()
         if self._waiting and len(self._events) <= MOST_AHEAD // 2:
             self._wake_turn()
         return event
 
     def __len__(self) -> int:
-        """Return how many events are there to take."""
+        """Return how many events can be taken."""
         return len(self._events)
 
     async def _for_the_reader(self) -> None:

@@ -1,4 +1,4 @@
-"""All events of one turn under their numbers, for readers who come and go; the turn waits for none of them."""
+"""All numbered events of one turn, for readers who come and go; the turn waits for none of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..errors import ForgottenEventsError
 
 MOST_EVENTS = 100_000
 MOST_CHARACTERS = 8 * 1024 * 1024
-"""Of the pieces of answers. What else happens holds data the turn holds anyway."""
+"""Of the pieces of answers. Other events hold data the turn holds anyway."""
 
 
 class EventLog:
-    """Keeps the events of one turn; it is a Listener of its sink, and ``after`` reads them from any number on.
+    """Keeps the events of one turn: a Listener of its sink, and ``after`` reads them from any number on.
 
-    A turn with very many events has its oldest forgotten: beyond the limits, at least a quarter of them at once.
+    Beyond the limits, the oldest events are forgotten, at least a quarter of them at once.
 
     Attributes:
-        is_ended: Whether no more come.
+        is_ended: Whether there will be no more events.
     """
 
     __slots__ = ("_changed", "_characters", "_events", "_forgotten", "_most_characters", "_most_events", "is_ended")
@@ -52,15 +52,15 @@ class EventLog:
         self._wake()
 
     def end(self) -> None:
-        """Let all readers come to the end once they have read everything."""
+        """End the log: readers stop once they have read everything."""
         self.is_ended = True
         self._wake()
 
     async def after(self, number: int) -> AsyncGenerator[tuple[int, StreamEvent], None]:
-        """Yield all events behind that number, each with its own, until the last one has come.
+        """Yield all events after that number, each with its own number, until the last one has arrived.
 
         Raises:
-            ForgottenEventsError: Some of them are kept no longer.
+            ForgottenEventsError: Some of them are no longer kept.
         """
         while True:
             while number < self.number:
@@ -76,12 +76,12 @@ class EventLog:
             await self._changed.wait()
 
     async def ended(self) -> None:
-        """Wait until no more events come."""
+        """Wait until the log has ended."""
         while not self.is_ended:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        self._changed.set()  # wakes those who wait now
+        self._changed.set()  # wakes everyone waiting now
         self._changed.clear()
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""The one place a turn tells what happens to it."""
+"""The one place where a turn reports what happens to it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .feed import Feed
 log = logging.getLogger(__name__)
 
 Listener = Callable[[int, StreamEvent], None]
-"""Is given each event and its number, from 1, on the turn's own task; it must not block; what it raises is logged."""
+"""Gets each event and its number, from 1, on the turn's own task; must not block; what it raises is logged."""
 
 
 class Sink:
-    """Tells every event of one turn: the plugins first, then listeners, who get it with its number, then the reader.
+    """Reports every event of one turn: to the plugins first, then to listeners, with its number, then to the reader.
 
     Attributes:
         info: The turn.
-        number: Of the last event that listeners were told; 0 before the first.
+        number: The number of the last event sent to listeners; 0 before the first.
         is_read: Whether the pieces of an answer reach anybody.
-        delta: Passes a piece of an answer on (a ChatEvent, or whatever its reader expects), and says whether ``room``
-            is to be awaited before the next.
-        wants: Says whether anybody listens to a kind of happening: an event for nobody need not be made.
+        delta: Passes on a piece of an answer (a ChatEvent, or whatever its reader expects), and returns whether
+            ``room`` must be awaited before the next.
+        wants: Returns whether anybody listens to a kind of happening: an event for nobody need not be made.
     """
 
     __slots__ = ("_feed", "_hooks", "_listeners", "delta", "info", "is_read", "number", "wants")
@@ -45,24 +45,24 @@ class Sink:
         self.wants: Callable[[type[Happening]], bool] = _always if self.is_read else hooks.wants
 
     async def tell(self, happening: Happening) -> None:
-        """Tell what happens. A plugin that fails on it is logged, and the turn goes on."""
+        """Report an event. A plugin that fails on it is logged, and the turn continues."""
         if self._hooks.wants(type(happening)):
             await self._hooks.tell(happening)
         if self.delta(happening):
             await self.room()
 
     async def tell_end(self, happening: Happening, within_s: float) -> None:
-        """Tell how the turn has ended. The reader hears of a TurnFinished only: of any other end, it gets the error.
+        """Report how the turn ended. The reader gets only a TurnFinished; for any other end, it gets the error.
 
         Args:
-            within_s: Seconds the plugins may take; those that have not heard of it by then are not waited for.
+            within_s: Seconds the plugins may take; after that they are no longer waited for.
         """
         try:
             if self._hooks.wants(type(happening)):
                 async with asyncio.timeout(within_s):
                     await self._hooks.tell(happening)
         except TimeoutError:
-            log.warning("the plugins take over %.1f s to hear of a %s", within_s, type(happening).__name__)
+            log.warning("the plugins take over %.1f s to handle a %s", within_s, type(happening).__name__)
         finally:
             if isinstance(happening, TurnFinished):
                 self.delta(happening)
@@ -70,20 +70,20 @@ class Sink:
                 self._number(happening)
 
     async def room(self) -> None:
-        """Wait for a reader who is far behind."""
+        """Wait for a reader that is far behind."""
         if self._feed is not None:
             await self._feed.room()
 
     async def seam(self) -> None:
-        """Wait until the reader has taken everything and asks for more; at once without a reader."""
+        """Wait until the reader has taken everything and asks for more; without a reader, return at once."""
         if self._feed is not None:
             await self._feed.seam()
 
     async def begin(self, happening: Happening) -> None:
-        """Tell that a request to a model, or a tool, is about to begin.
+        """Report that a request to a model, or a tool, is about to start.
 
-        The reader is told first, and has asked for more when this returns: leaving a stream at an event means that
-        nothing behind it has begun, and no plugin has heard of it.
+        The reader gets it first, and has asked for more when this returns: if it leaves the stream at an event,
+        nothing after that has started, and no plugin was notified of it.
         """
         self.delta(happening)
         await self.seam()

@@ -1,4 +1,4 @@
-"""Keeping data on this machine: SQLite, and files, so that nothing acknowledged is lost. A door for plugins too."""
+"""Keeping data on this machine, in SQLite and files, so that nothing acknowledged is lost. A door for plugins, too."""
 
 from .folder import data_folder
 from .replacing import replacing

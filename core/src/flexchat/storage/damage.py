@@ -1,4 +1,4 @@
-"""A damaged database is put aside under a name that says so, never deleted, so that work can go on with a new one."""
+"""Puts a damaged database aside under a telling name, never deleting it, so that work can continue with a new one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 MAGIC = b"SQLite format 3\0"
-"""What every SQLite file begins with. Source: sqlite.org/fileformat.html, 1.3."""
+"""How every SQLite file starts. Source: sqlite.org/fileformat.html, 1.3."""
 
 _DAMAGE = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 _INDEX_ONLY = "SQLITE_CORRUPT_VTAB"
@@ -19,13 +19,13 @@ Place = tuple[int, int]
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether an error says that the file itself is damaged, and not only an index of words in it."""
+    """Return whether an error says that the file itself is damaged, not just a full-text index in it."""
     name = getattr(error, "sqlite_errorname", "") or ""
     return name.startswith(_DAMAGE) and name != _INDEX_ONLY
 
 
 def place_of(path: Path) -> Place | None:
-    """Return which file a path leads to just now; None where there is none."""
+    """Return which file a path leads to right now; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -34,10 +34,10 @@ def place_of(path: Path) -> Place | None:
 
 
 def put_aside(path: Path, seen: Place | None, application_id: int) -> Path | None:
-    """Rename a damaged database, with its log, and return its new path; None where that is not ours to do.
+    """Rename a damaged database, with its log, and return its new path; None if that is not ours to do.
 
-    It is not where another process has done it already, where the file says that it is another program's, and where it
-    neither begins as a database nor is named like one: then the path in the config is wrong, and not the file.
+    It is not if another process has done so already, if the file says it belongs to another program, or if it neither
+    starts like a database nor is named like one: then the path in the config is wrong, not the file.
 
     Args:
         seen: The file that was found damaged.
@@ -53,7 +53,7 @@ def put_aside(path: Path, seen: Place | None, application_id: int) -> Path | Non
         if not head.startswith(MAGIC) and path.suffix.casefold() not in _NAMES:
             return None
         aside = _free_name(path)
-        # The log first: a new database must never find the old one's.
+        # The log first: a new database must never find the old one's log.
         for end in ("-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 path.with_name(path.name + end).rename(aside.with_name(aside.name + end))
@@ -74,7 +74,7 @@ def _free_name(path: Path) -> Path:
 
 @contextlib.contextmanager
 def _alone(file: int) -> Iterator[None]:
-    """Keep other processes from putting aside the same file, or the new one in its place."""
+    """Keep other processes from putting aside the same file, or the new one that replaces it."""
     try:
         import fcntl
     except ImportError:  # Windows does not rename files that are open elsewhere

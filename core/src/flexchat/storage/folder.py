@@ -1,4 +1,4 @@
-"""Where FlexChat keeps data if nobody says where."""
+"""Where FlexChat keeps data by default."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..files import located
 
 
 def data_folder() -> Path:
-    """Return the folder for data of this user: FLEXCHAT_DATA, else where the platform wants such data.
+    """Return this user's data folder: FLEXCHAT_DATA or, if not set, where the platform wants such data.
 
     Raises:
-        PathError: Nobody knows where this user's home is.
+        PathError: This user's home folder is unknown.
 
-    Source: XDG Base Directory specification; Apple's and Microsoft's own places elsewhere.
+    Source: XDG Base Directory specification; Apple's and Microsoft's locations on their systems.
     """
     named = os.environ.get("FLEXCHAT_DATA")
     if named:

@@ -1,4 +1,4 @@
-"""Writing a file so that nobody ever reads half of it, whatever happens meanwhile."""
+"""Writing a file so that nobody ever reads half of it, whatever happens."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..files import refuse_other
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[TextIO]:
-    """Give a file to write UTF-8 to, which takes the place of another once it is on the disk; not if the block raises.
+    """Yield a UTF-8 file that replaces the one at path once it is on disk, unless the block raises.
 
-    A link goes on pointing to the file, and permissions stay. Missing folders are made. ``name`` of what is given is
-    its path meanwhile, with the same suffix; flush before reading it.
+    A link still points to the file, and permissions stay. Missing folders are created. The yielded file's ``name`` is
+    its temporary path, with the same suffix; flush before reading it.
 
     Raises:
-        OSError: It cannot be written, or there is something that is no file.
+        OSError: It cannot be written, or something at the path is not a file.
     """
     refuse_other(path)
     target = Path(os.path.realpath(path))
@@ -36,7 +36,7 @@ def replacing(path: Path) -> Iterator[TextIO]:
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # some systems cannot
+    with contextlib.suppress(OSError):  # some systems cannot do this
         folder = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -1,9 +1,9 @@
-"""One SQLite file, used from asyncio: one connection that writes, some that read, each in a thread of its own.
+"""One SQLite file, used from asyncio: one connection that writes and several that read, each in its own thread.
 
-Write-ahead log and full synchronisation: what a write has returned from survives ``kill -9`` and a loss of power, and
-readers never wait for a writer. Several processes may use one file. A damaged file is put aside, and a new one begun.
+Write-ahead log and full synchronisation: once a write returns, it survives ``kill -9`` and power loss, and readers
+never wait for a writer. Several processes may use one file. A damaged file is put aside, and a new one started.
 
-Source: sqlite.org/wal.html and pragma.html; the durability figures of our own measurements.
+Source: sqlite.org/wal.html and pragma.html; durability figures from our own measurements.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ READERS = 4
 
 
 class Database:
-    """A SQLite file. Opened at the first use, so that making one costs nothing and touches no disk.
+    """A SQLite file, opened on first use: creating a Database costs nothing and touches no disk.
 
     Args:
-        path: The file; its folder is made. New files are readable by their owner only.
+        path: The file; its folder is created. New files are readable by their owner only.
         kind: What it holds, for errors: "documents".
-        application_id: Says in the file whose it is (a 32-bit number): other programs' databases are refused.
-        migrations: From an empty file to the newest form, a step each: SQL, or a function of a connection. Steps are
-            only ever appended; how many a file has had is kept in its user_version.
-        prepare: What every new connection needs: functions of its own, say.
+        application_id: A 32-bit number stored in the file to mark it as ours: other programs' databases are refused.
+        migrations: Steps from an empty file to the newest schema: SQL, or functions of a connection. Only ever append
+            steps; the file's user_version counts those applied.
+        prepare: Sets up each new connection, for example with custom functions.
     """
 
     def __init__(
@@ -68,12 +68,12 @@ class Database:
         self._local = threading.local()
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
-        self._opened: Place | None = None  # which file the writer has open
+        self._opened: Place | None = None  # the file the writer has open
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work in a transaction and return what it returns, once that is on the disk.
+        """Run work in a transaction and return its result once that is on disk.
 
-        If work raises, nothing of it is kept. Whoever stops waiting does not stop the work.
+        If work raises, everything is rolled back. Cancelling the wait does not stop the work.
 
         Raises:
             StorageError: The file cannot be used.
@@ -81,27 +81,27 @@ class Database:
         return await self._run(self._writing, lambda: self._write(work))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work on one unchanging view of the data and return what it returns.
+        """Run work on one consistent snapshot of the data and return its result.
 
         Raises:
             StorageError: The file cannot be used.
         """
-        if self._is_new():  # only the writer makes a file and brings it up to date
+        if self._is_new():  # only the writer creates a file and migrates it
             await self._run(self._writing, lambda: self._guarded(self._connection))
         return await self._run(self._reading, lambda: self._read(work))
 
     def write_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do as write does, for code that is not asynchronous: the thread that calls waits."""
+        """Do the same as write for synchronous code: blocks the calling thread."""
         return self._submit(self._writing, lambda: self._write(work)).result()
 
     def read_blocking(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do as read does, for code that is not asynchronous: the thread that calls waits."""
+        """Do the same as read for synchronous code: blocks the calling thread."""
         if self._is_new():
             self._submit(self._writing, lambda: self._guarded(self._connection)).result()
         return self._submit(self._reading, lambda: self._read(work)).result()
 
     async def empty_log(self) -> None:
-        """Take over what the write-ahead log holds and empty it, unless somebody is reading: else deleted text stays.
+        """Checkpoint and empty the write-ahead log, unless somebody is reading; deleted text would stay in it.
 
         Raises:
             StorageError: The file cannot be used.
@@ -113,12 +113,12 @@ class Database:
         await self._run(self._writing, lambda: self._guarded(take_over))
 
     async def aclose(self) -> None:
-        """Close the file; what is being written is finished first. May be called twice."""
+        """Close the file after finishing pending writes. May be called twice."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self.close)
 
     def close(self) -> None:
-        """Do as aclose does, for code that is not asynchronous."""
+        """Do the same as aclose for synchronous code."""
         self._writing.shutdown(wait=True)
         self._reading.shutdown(wait=True)
         with contextlib.suppress(sqlite3.Error):
@@ -131,7 +131,7 @@ class Database:
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))
         running.add_done_callback(_looked_at)  # nobody may wait for it any more
-        return await asyncio.shield(running)  # cancelling would take back what waits for its thread
+        return await asyncio.shield(running)  # cancelling would withdraw work that waits for its thread
 
     def _submit(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> Future[T]:
         try:
@@ -154,7 +154,7 @@ class Database:
         return self._guarded(view)
 
     def _reader(self) -> sqlite3.Connection:
-        """Return this thread's connection for reading, to the file the writer has open."""
+        """Return this thread's reading connection to the file the writer has open."""
         kept: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if kept is not None and self._local.opened == self._opened:
             return kept
@@ -168,7 +168,7 @@ class Database:
         return connection
 
     def _is_new(self) -> bool:
-        """Return whether there is another file at the path than the one that was opened, or none was."""
+        """Return whether the path holds a different file than the opened one, or none was opened."""
         return self._opened is None or place_of(self.path) != self._opened
 
     @staticmethod
@@ -184,7 +184,7 @@ class Database:
         return result
 
     def _connection(self) -> sqlite3.Connection:
-        """Return the writing connection; at first, or where the file is gone, make it and bring it up to date."""
+        """Return the writing connection; at first, or if the file no longer exists, create and migrate it."""
         if self._writer is not None and not self._is_new():
             return self._writer
         self._close_writer()
@@ -216,11 +216,11 @@ class Database:
     def _close_writer(self) -> None:
         if self._writer is not None:
             with contextlib.suppress(sqlite3.Error):
-                self._writer.close()  # SQLite leaves the log alone where the file has moved
+                self._writer.close()  # SQLite leaves the log alone if the file has moved
         self._writer, self._opened = None, None
 
     def _put_aside(self, damaged: Place | None) -> Path | None:
-        """Put the file aside, in the writer's thread, and return where it is now; None where it has to stay."""
+        """Put the file aside, in the writer's thread, and return its new path; None if it has to stay."""
         self._close_writer()
         try:
             aside = put_aside(self.path, damaged, self._application_id)
@@ -231,20 +231,20 @@ class Database:
             return None
         if aside is not None:
             _log.error(
-                "%s: '%s' is damaged: it was put aside as '%s', and a new one is begun; restore a copy, or see what "
+                "%s: '%s' is damaged: it was put aside as '%s', and a new one was started; restore a copy, or see what "
                 "can still be read: sqlite3 '%s' .recover",
                 *(self._kind, self.path, aside, aside),
             )
         return aside
 
     def _told_damaged(self) -> str:
-        """Put a file aside that turned out damaged while it was in use, and return what became of it."""
+        """Put aside a file that turned out damaged while in use, and return what happened to it."""
         damaged = self._opened
         if threading.current_thread().name.startswith(f"flexchat {self._kind} writer"):
             aside = self._put_aside(damaged)
         else:
             aside = self._submit(self._writing, lambda: self._put_aside(damaged)).result()
-        return f"is damaged: it was put aside as '{aside}', and a new one is begun" if aside is not None else ""
+        return f"is damaged: it was put aside as '{aside}', and a new one was started" if aside is not None else ""
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -254,7 +254,7 @@ class Database:
         return connection
 
     def _check_owner(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN")  # one look: another process may be filling the file
+        connection.execute("BEGIN")  # one consistent look: another process may be filling the file
         try:
             found = connection.execute("PRAGMA application_id").fetchone()[0]
             tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -293,9 +293,9 @@ class Database:
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, which a file keeps for ever.
+    """Switch to the write-ahead log; the file keeps this setting.
 
-    SQLite does not wait for other processes that are doing the same at this moment; so we do.
+    SQLite does not wait for other processes doing the same at that moment, so we do.
     """
     end = time.monotonic() + BUSY_S
     while True:
@@ -320,11 +320,11 @@ def _statements(script: str) -> list[str]:
 
 
 _REASONS = {
-    "SQLITE_NOTADB": "is no SQLite database, or is damaged",
+    "SQLITE_NOTADB": "is not a SQLite database, or is damaged",
     "SQLITE_CORRUPT": "is damaged; restore it from a copy, or fill a new one",
     "SQLITE_FULL": "cannot grow: the disk is full",
     "SQLITE_READONLY": "cannot be written: the file or its folder is read-only",
-    "SQLITE_CANTOPEN": "cannot be opened: does its folder exist, and may it be written?",
+    "SQLITE_CANTOPEN": "cannot be opened: does its folder exist, and is it writable?",
     "SQLITE_BUSY": f"is in use: another process has been writing for {BUSY_S:g} seconds",
     "SQLITE_IOERR": "cannot be read or written: the disk reports an error",
 }

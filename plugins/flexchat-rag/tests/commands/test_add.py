@@ -176,5 +176,5 @@ def test_a_damaged_store_is_put_aside_and_filled_anew(run):
     assert ran.status == 0
     (aside,) = Path().glob("documents.damaged-*.db")
     assert aside.read_bytes()[100:] == content[100:]
-    assert f"'documents.db' is damaged: it was put aside as '{aside}', and a new one is begun" in ran.err
+    assert f"'documents.db' is damaged: it was put aside as '{aside}', and a new one was started" in ran.err
     assert len(data(run("rag", "query", "tea", "--json"))) == 1

@@ -129,7 +129,7 @@ def test_a_database_of_something_else_is_refused(run, tmp_path):
     ran = run("validations", "list", "--store", "other.txt")
 
     assert ran.status == 1
-    assert "is no SQLite database" in ran.err
+    assert "is not a SQLite database" in ran.err
 
 
 def test_results_of_other_tools_than_the_configurations_are_stale(run, script):
