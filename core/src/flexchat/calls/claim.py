@@ -117,7 +117,7 @@ class ClaimEffect:
     async def _finish(
         self, call: Call, effect: Effect, state: Literal["done", "failed", "unknown"], result: ToolResult
     ) -> ToolResult:
-        note = self.mask(call.unsure)
+        note = self.mask(call.unsure) if call.unsure else ""
         try:
             kept = None if state == "unknown" else self._kept(result)
             if not await self.effects.finish(effect, state, kept, note):

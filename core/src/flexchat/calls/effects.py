@@ -77,10 +77,9 @@ class Effects:
         self._opened()
         asked_at, is_ours = seconds_since_boot(), False
         try:
-            claiming, cancelled = await _to_its_end(
+            claim, cancelled = await self._to_its_end(
                 self.ledger.claim(call, owner=self.owner, lease_s=self.lease_s, take_over=take_over)
             )
-            claim = _result_of(claiming, cancelled)
             is_ours = claim.outcome == "yours"
         finally:
             if not is_ours:
@@ -134,14 +133,17 @@ class Effects:
         await self.ledger.aclose()
 
     async def _write(self, write: Write) -> bool:
-        writing, cancelled = await _to_its_end(write())
-        if isinstance(writing.exception(), StorageError):
+        try:
+            written, cancelled = await self._to_its_end(write())
+        except (StorageError, asyncio.CancelledError):
             self._in_background(self._until_written(write))
-        else:
+            raise
+        except BaseException:
             self._ended()
-            if time.monotonic() > self._forget_at:
-                self._in_background(self._forget())
-        written = _result_of(writing, cancelled)
+            raise
+        self._ended()
+        if time.monotonic() > self._forget_at:
+            self._in_background(self._forget())
         if cancelled is not None:
             raise cancelled
         return written
@@ -162,6 +164,26 @@ class Effects:
                     log.warning("the outcome of an effect could not be recorded yet: %s", error)
         finally:
             self._ended()
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
+        """Return what the work came to, and the cancellation that came meanwhile: it does not stop the work.
+
+        Raises:
+            StorageError: It failed.
+            asyncio.CancelledError: It failed, and was cancelled.
+        """
+        if isinstance(self.ledger, MemoryLedger):  # never waits, so that nothing can come meanwhile
+            return await work, None
+        task, cancelled = asyncio.ensure_future(work), None
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+        failed = task.exception()
+        if failed is not None and cancelled is not None:
+            raise cancelled from failed
+        return task.result(), cancelled
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -200,21 +222,3 @@ class Effects:
             await self.ledger.forget(older_than_s=self._keep_s)
         except StorageError as error:
             log.warning("old effects could not be forgotten: %s", error)
-
-
-async def _to_its_end(work: Coroutine[Any, Any, T]) -> tuple[asyncio.Task[T], asyncio.CancelledError | None]:
-    """Return the work once it has ended, and any cancellation that came meanwhile: that does not stop the work."""
-    task, cancelled = asyncio.ensure_future(work), None
-    while not task.done():
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    return task, cancelled
-
-
-def _result_of(task: asyncio.Task[T], cancelled: asyncio.CancelledError | None) -> T:
-    error = task.exception()
-    if error is not None and cancelled is not None:
-        raise cancelled from error
-    return task.result()

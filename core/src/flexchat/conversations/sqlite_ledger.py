@@ -14,7 +14,7 @@ from ..domain import Claim, Effect, EffectCall, EffectState
 from ..domain.text import storable
 from ..errors import UnknownEffectError
 from ..storage import Database
-from .effect_rows import claimed_anew, finished, now_text, outcome_of, released, seconds_since_boot, settled, told
+from .effect_rows import claimed_anew, now_text, outcome_of, seconds_since_boot, settled, told
 
 # Long columns come last, so that reading many rows need not load them.
 TABLES = """
@@ -45,7 +45,15 @@ CREATE TABLE owners (owner TEXT PRIMARY KEY, renewed REAL NOT NULL, lease REAL N
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS = ", ".join(_FIELDS)
-_INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))})"
+_INSERT = f"INSERT INTO effects ({_COLUMNS}) VALUES ({', '.join('?' * len(_FIELDS))}) ON CONFLICT DO NOTHING"
+_FINISH = (
+    "UPDATE effects SET state = ?, result = ?, note = ?, ended_at = ? "
+    "WHERE key = ? AND fence = ? AND owner <> '' AND state IN ('claimed', 'unknown')"
+)
+_RELEASE = (
+    "UPDATE effects SET state = 'failed', owner = '', note = ?, ended_at = ? "
+    "WHERE key = ? AND fence = ? AND state = 'claimed'"
+)
 _UPDATE = f"UPDATE effects SET {', '.join(f'{name} = ?' for name in _FIELDS)} WHERE key = ?"
 _RENEW = (
     "INSERT INTO owners VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET renewed = excluded.renewed, lease = excluded.lease"
@@ -76,46 +84,41 @@ class SqliteLedger:
         """Claim an effect; see EffectLedger."""
         call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
 
+        new = claimed_anew(call, None, owner, now_text())
+        values = _values(new)
+
         def claim(database: sqlite3.Connection) -> Claim:
+            if database.execute(_INSERT, values).rowcount:
+                _renew(database, owner, lease_s)
+                return Claim("yours", new)
             row = _row(database, call.key)
-            outcome = "yours" if row is None else outcome_of(row, call, _lives(database, row.owner), take_over)
-            if outcome == "yours":
-                before, row = row, claimed_anew(call, row, owner, now_text())
-                if before is None:
-                    database.execute(_INSERT, _values(row))
-                else:
-                    _write(database, row)
-                database.execute(_RENEW, (owner, seconds_since_boot(), lease_s))
             assert row is not None
+            outcome = outcome_of(row, call, _lives(database, row.owner), take_over)
+            if outcome == "yours":
+                row = claimed_anew(call, row, owner, now_text())
+                _write(database, row)
+                _renew(database, owner, lease_s)
             return Claim(outcome, row)
 
         return await self._database.write(claim)
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
-        self._database.write_blocking(lambda database: database.execute(_RENEW, (owner, seconds_since_boot(), lease_s)))
+        self._database.write_blocking(lambda database: _renew(database, owner, lease_s))
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
         """Record how a claim ended; see EffectLedger."""
 
-        def finish(database: sqlite3.Connection) -> bool:
-            row = _row(database, key)
-            changed = row and row.fence == fence and finished(row, state, result, storable(note), now_text())
-            return _write(database, changed) if changed else False
-
-        return await self._database.write(finish)
+        values = (state, result, storable(note), now_text(), key, fence)
+        return await self._database.write(lambda database: database.execute(_FINISH, values).rowcount > 0)
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
         """Give a claim back; see EffectLedger."""
 
-        def release(database: sqlite3.Connection) -> bool:
-            row = _row(database, key)
-            changed = row and row.fence == fence and released(row, storable(note), now_text())
-            return _write(database, changed) if changed else False
-
-        return await self._database.write(release)
+        values = (storable(note), now_text(), key, fence)
+        return await self._database.write(lambda database: database.execute(_RELEASE, values).rowcount > 0)
 
     async def settle(
         self,
@@ -250,9 +253,12 @@ def _values(row: Effect) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in _FIELDS)
 
 
-def _write(database: sqlite3.Connection, row: Effect) -> bool:
+def _write(database: sqlite3.Connection, row: Effect) -> None:
     database.execute(_UPDATE, (*_values(row), row.key))
-    return True
+
+
+def _renew(database: sqlite3.Connection, owner: str, lease_s: float) -> None:
+    database.execute(_RENEW, (owner, seconds_since_boot(), lease_s))
 
 
 def _lives(database: sqlite3.Connection, owner: str) -> bool:

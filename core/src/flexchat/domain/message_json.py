@@ -133,6 +133,8 @@ def result_to_json(result: ToolResult) -> str:
     Raises:
         ValueError: It is not JSON data.
     """
+    if result.success and not result.notes and result.encoded is not None and result.encoded.isascii():
+        return f'{{"success": true, "tool_name": {json.dumps(result.tool_name)}, "result": {result.encoded}}}'
     return json.dumps(_fields(result), allow_nan=False)
 
 
