@@ -16,6 +16,7 @@ from flexchat import (
     ToolStarted,
     TurnTimeoutError,
     Usage,
+    tool,
 )
 from flexchat.config.model import ResponseRule
 from flexchat.conversations.sqlite_store import SqliteConversations
@@ -216,6 +217,7 @@ async def test_calls_that_ran_keep_their_results_and_each_other_call_is_answered
         running.set()
         await asyncio.Event().wait()
 
+    @tool(effect="read")  # what is recorded in the ledger takes longer than this test waits
     def quick() -> str:
         """Answer at once."""
         return "42"

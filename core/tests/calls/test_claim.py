@@ -409,6 +409,60 @@ async def test_the_tool_that_verifies_is_asked(ledger, till, answer, outcome, pa
         assert "and was_paid cannot tell" in result.error
 
 
+@pytest.mark.parametrize("how", ["refused", "fails", "cancelled"])
+async def test_a_repetition_that_does_not_succeed_stays_unknown(ledger, till, how):
+    """The earlier call may have taken effect: nobody may take it for failed, or run it under other arguments."""
+    begun = asyncio.Event()
+
+    class Step:
+        name, place = "step", "claim"
+
+        async def __call__(self, call, rest):
+            begun.set()
+            if how == "cancelled":
+                await asyncio.Event().wait()
+            return ToolResult.failed(call.name, "no") if how == "refused" else await rest()
+
+    @tool(honours_key=True)
+    async def pay(amount: int) -> None:
+        """Pay."""
+        raise ToolError("no")
+
+    await left_behind(ledger)
+    running = asyncio.create_task(calls_of(ledger, pay, steps=[Step()]).run(call()))
+    await begun.wait()
+    if how == "cancelled":
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    else:
+        assert (await running).hint.startswith("it is unknown whether 'pay' took effect")
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
+async def test_a_turn_that_ends_while_it_is_verified_leaves_it_unknown(ledger, till):
+    begun = asyncio.Event()
+
+    @tool(verify="was_paid")
+    async def pay(amount: int) -> None:
+        """Pay."""
+        till.paid.append(amount)
+
+    @tool(effect="read")
+    async def was_paid() -> None:
+        """Never answer."""
+        begun.set()
+        await asyncio.Event().wait()
+
+    await left_behind(ledger)
+    running = asyncio.create_task(calls_of(ledger, pay, was_paid).run(call()))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [row.state for row in await rows(ledger)] == ["unknown"]
+
+
 async def test_of_several_that_find_a_lost_effect_one_runs_it(ledger, till):
     @tool(honours_key=True)
     async def pay(amount: int) -> str:

@@ -86,28 +86,45 @@ class ClaimEffect:
         left = call.seconds_left() if call.seconds_left is not None else None
         return patience if left is None else min(patience, left)
 
-    async def _run(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
-        """Run the tool, and record the outcome before reporting it to anybody."""
+    async def _run(self, call: Call, rest: Rest, effect: Effect, *, earlier: str = "") -> ToolResult:
+        """Run the tool, and record the outcome before reporting it to anybody.
+
+        Args:
+            earlier: Why an earlier attempt may have taken effect: then whatever is not a success stays unknown.
+        """
         if not self.effects.is_held():  # the process was suspended for so long that another may have taken over
-            await self._release(call, effect, "the lease ended before the tool was started")
-            return ToolResult.failed(call.name, "Not executed: the process stood still before the tool was started")
+            stood_still = "Not executed: the process stood still before the tool was started"
+            return await self._not_begun(call, effect, ToolResult.failed(call.name, stood_still), earlier)
         call.late = lambda value, error: self._late(effect, value, error)
         try:
             result = await rest()
         except BaseException as error:
             why = "the turn ended while it was running" if isinstance(error, asyncio.CancelledError) else repr(error)
-            await self._broken_off(call, effect, why)
+            await self._broken_off(effect, why, may_have_acted=call.began or bool(earlier))
             raise
         if not call.began:
-            await self._release(call, effect, result.error or "a plugin answered in its place")
-            return result
+            return await self._not_begun(call, effect, result, earlier)
+        if not result.success and not call.unsure:
+            call.unsure = earlier
         if call.unsure:
             return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
         return await self._finish(call, effect, "done" if result.success else "failed", result)
 
-    async def _broken_off(self, call: Call, effect: Effect, why: str) -> None:
+    async def _not_begun(self, call: Call, effect: Effect, result: ToolResult, earlier: str) -> ToolResult:
+        """Give back the claim of a call that was refused further inside, if no earlier attempt can have acted."""
+        if earlier:
+            call.unsure = earlier
+            return await self._finish(call, effect, "unknown", self._unknown_now(call, result))
+        call.key = None
         try:
-            if call.began:
+            await self.effects.release(effect, self.mask(result.error or "a plugin answered in its place"))
+        except StorageError as error:
+            call.note(f"it could not be recorded yet that the tool was not started: {error}")
+        return result
+
+    async def _broken_off(self, effect: Effect, why: str, *, may_have_acted: bool) -> None:
+        try:
+            if may_have_acted:
                 await self.effects.finish(effect, "unknown", None, why)
             else:
                 await self.effects.release(effect, why)
@@ -131,13 +148,6 @@ class ClaimEffect:
             text = f"'{call.name}' took effect, but that could not be recorded, so its result is withheld"
             return ToolResult.failed(call.name, text, hint=f"{error}. {_DO_NOT_REPEAT}")
 
-    async def _release(self, call: Call, effect: Effect, why: str) -> None:
-        call.key = None
-        try:
-            await self.effects.release(effect, self.mask(why))
-        except StorageError as error:
-            call.note(f"it could not be recorded yet that the tool was not started: {error}")
-
     def _late(self, effect: Effect, value: Any, error: BaseException | None) -> None:
         """Record the outcome of a thread that finished after its time had run out."""
         if error is None:
@@ -159,16 +169,16 @@ class ClaimEffect:
             if not tool.honours_key and tool.verify is None:
                 why = "the process that ran it has died"
                 await self.effects.ledger.finish(lost.key, lost.fence, state="unknown", result=None, note=why)
-                return self._ended(call, (await self.effects.claim(wanted)).effect)
+                return await self._once(call, rest)
             claim = await self.effects.claim(wanted, take_over=True)
         except StorageError as error:
             return self._not_recorded(call, error)
         if claim.outcome != "yours":  # somebody was faster
-            call.key = None
             return await self._once(call, rest)
         if tool.honours_key:
             call.note("an earlier call broke off: it is made again, with the same key")
-            return await self._run(call, rest, claim.effect)
+            earlier = "an earlier call broke off, and making it again with the same key failed"
+            return await self._run(call, rest, claim.effect, earlier=earlier)
         return await self._verified(call, rest, claim.effect)
 
     async def _verified(self, call: Call, rest: Rest, effect: Effect) -> ToolResult:
@@ -185,8 +195,8 @@ class ClaimEffect:
         try:
             answer = await call.runner.run(call.child(name, given, path=f"{call.path}/verify"))
         except BaseException:
-            call.key = None
-            await self._broken_off(call, effect, "")
+            why = f"an earlier call broke off, and {name} had not said yet whether it took effect"
+            await self._broken_off(effect, why, may_have_acted=True)
             raise
         said = answer.result if answer.success and isinstance(answer.result, dict) else {}
         done = said.get("done")

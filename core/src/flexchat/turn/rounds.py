@@ -217,7 +217,8 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         if call.id != asked.id:  # a call made by its tool
             wrote = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
         if result is not None:
-            turn.wrote = turn.wrote or (call.began and call.tool is not None and call.tool.effect == "write")
+            acted = call.began or "effect" in call.facts  # now, or before the turn was interrupted
+            turn.wrote = turn.wrote or (acted and call.tool is not None and call.tool.effect == "write")
             record = record_of(wrote, call.name, result, round_.iteration, call.facts)
             if wrote is asked:
                 round_.records[index] = record
