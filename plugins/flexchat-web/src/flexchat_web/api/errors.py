@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import attrs
 from flexchat import (
+    CannotSettleError,
     ChatRequestError,
     ConfigError,
     FlexChatError,
@@ -20,6 +21,7 @@ from flexchat import (
     ToolError,
     TurnTimeoutError,
     UnknownConversationError,
+    UnknownEffectError,
 )
 from flexchat.host import (
     ForgottenEventsError,
@@ -54,6 +56,8 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (ToolError, 502, "tool"),
     (UnknownConversationError, 404, "unknown-conversation"),
     (UnknownCollectionError, 404, "unknown-collection"),
+    (UnknownEffectError, 404, "unknown-effect"),
+    (CannotSettleError, 409, "cannot-settle"),
     (NoMatchingRuleError, 422, "no-matching-rule"),
     (UnknownLLMError, 404, "unknown-llm"),
     (UnknownToolFormatError, 422, "unknown-tool-format"),
