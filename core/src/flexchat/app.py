@@ -93,7 +93,7 @@ class FlexChat:
         self.notes = parts.notes
         self._parts = parts
         store = parts.conversations
-        self.conversations = Conversations(store) if store is not None else None
+        self.conversations = self._conversations(store) if store is not None else None
         self._engine = TurnEngine(
             parts.config,
             parts.llms,
@@ -268,10 +268,10 @@ class FlexChat:
 
         Effects go with them, if the store can keep them and the config does not say where they are kept.
         """
-        self.conversations, self._engine.keeper = Conversations(store), Keeper(store)
         make = getattr(store, "ledger", None)
         if make is not None and not self.tools.effects.is_fixed:
             self.tools.effects.ledger = make()
+        self.conversations, self._engine.keeper = self._conversations(store), Keeper(store)
 
     async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Say which rule would answer a message, and why, without answering it.
@@ -465,6 +465,11 @@ class FlexChat:
             if self._is_open:
                 self._is_open = False
                 await self._tell("flexchat_app_closed")
+
+    def _conversations(self, store: ConversationStore) -> Conversations:
+        effects = self.tools.effects
+        is_apart = effects.is_fixed or not hasattr(store, "ledger")
+        return Conversations(store, ledger=effects.ledger if is_apart else None)
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()

@@ -65,8 +65,9 @@ async def test_conversations_kept_from_outside_take_the_effects_with_them(tmp_pa
         assert isinstance(chat.tools.effects.ledger, MemoryLedger)
 
 
-async def test_deleting_a_conversation_takes_what_was_said_and_leaves_that_it_happened(tmp_path):
-    async with chat_with(None, {"path": str(tmp_path / "c.db")}, tools=[pay]) as chat:
+@pytest.mark.parametrize("effects", [{}, {"store": "memory"}], ids=["with it", "apart"])
+async def test_deleting_a_conversation_takes_what_was_said_and_leaves_that_it_happened(tmp_path, effects):
+    async with chat_with(effects, {"path": str(tmp_path / "c.db")}, tools=[pay]) as chat:
         await chat.conversations.store.append(
             "c", ConversationTurn(id="t", messages=(UserMessage(content="pay"),)), tenant="default"
         )

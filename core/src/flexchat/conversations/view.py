@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
-from ..plugin.contracts import ConversationStore
+from ..plugin.contracts import ConversationStore, EffectLedger
 from .export import to_json, to_markdown
 
 
@@ -15,15 +15,21 @@ class Conversations:
 
     Attributes:
         store: Where they are kept.
+
+    Args:
+        ledger: Of their effects, where the store does not keep it: it forgets what was said in a deleted conversation.
     """
 
-    def __init__(self, store: ConversationStore, tenant: str = DEFAULT_TENANT) -> None:
+    def __init__(
+        self, store: ConversationStore, tenant: str = DEFAULT_TENANT, *, ledger: EffectLedger | None = None
+    ) -> None:
         self.store = store
         self.tenant = tenant
+        self._ledger = ledger
 
     def of(self, tenant: str) -> Conversations:
         """Return the conversations of another tenant."""
-        return Conversations(self.store, tenant)
+        return Conversations(self.store, tenant, ledger=self._ledger)
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
         """Return the conversations, most recently used first.
@@ -68,6 +74,8 @@ class Conversations:
             UnknownConversationError: There is none of that id.
         """
         await self.store.delete(conversation, tenant=self.tenant)
+        if self._ledger is not None:
+            await self._ledger.forget_conversation(conversation, tenant=self.tenant)
 
     async def export_markdown(self, conversation: str) -> str:
         """Return a conversation as Markdown, for people: what was said, and which tools ran.
