@@ -168,7 +168,7 @@ async def test_a_hook_that_hangs_at_the_end_holds_no_turn(hook, monkeypatch, cap
 
     assert work.done()
     assert work.cancelled() or not isinstance(work.exception(), TimeoutError)
-    assert "to hear of a Turn" in caplog.text
+    assert "to handle a Turn" in caplog.text
 
 
 async def test_who_cancels_a_finished_turn_still_gets_it():
