@@ -1,10 +1,10 @@
-"""An agent of LangChain's that uses FlexChat's tools and asks FlexChat's models; prints what was said.
+"""A LangChain agent that uses FlexChat's tools and models; prints the conversation.
 
     pip install "flexchat[openai,langchain]" langchain
     python examples/langchain_agent.py examples/real-model.toml "What is 12.5% of 640?"
 
-The tools run in FlexChat's executor: checked, in time, and seen by its plugins. The model is whatever the
-configuration's rules choose.
+The tools run in FlexChat's executor: checked, within their time limits, and visible to its plugins. The model is whatever the configuration's rules choose.
+
 """
 
 import asyncio
