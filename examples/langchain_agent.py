@@ -3,7 +3,8 @@
     pip install "flexchat[openai,langchain]" langchain
     python examples/langchain_agent.py examples/real-model.toml "What is 12.5% of 640?"
 
-The tools run in FlexChat's executor: checked, within their time limits, and visible to its plugins. The model is whatever the configuration's rules choose.
+The tools run in FlexChat's executor: checked, within their time limits, and visible to its plugins. The model is
+whatever the configuration's rules choose.
 
 """
 
