@@ -47,11 +47,13 @@ from .domain import (
     TurnFailed,
     TurnFinished,
     TurnInfo,
+    TurnResumed,
     TurnStarted,
     Usage,
     UserMessage,
 )
 from .domain.history import read_history, write_history
+from .domain.journal import JournaledTurn, JournalEntry
 from .errors import (
     CannotSettleError,
     ChatRequestError,
@@ -61,6 +63,8 @@ from .errors import (
     EffectUnknownError,
     FlexChatError,
     ForgottenEventsError,
+    InterruptedTurnError,
+    LostTurnError,
     ModelNotFoundError,
     NestedTurnError,
     NoMatchingRuleError,
@@ -78,8 +82,10 @@ from .errors import (
     ResponseFormatError,
     RetrievalError,
     StorageError,
+    StuckTurnError,
     ToolDefinitionError,
     ToolError,
+    TurnNotWaitingError,
     TurnTimeoutError,
     UnknownCollectionError,
     UnknownConversationError,
@@ -87,6 +93,7 @@ from .errors import (
     UnknownLLMError,
     UnknownNameError,
     UnknownToolFormatError,
+    UnknownTurnError,
 )
 from .plugin.contracts import ToolContext
 from .plugin.hooks import ModelRequest
@@ -126,6 +133,10 @@ __all__ = [
     "ForgottenEventsError",
     "FunctionTool",
     "Implementation",
+    "InterruptedTurnError",
+    "JournalEntry",
+    "JournaledTurn",
+    "LostTurnError",
     "MediaPart",
     "Message",
     "ModelInfo",
@@ -157,6 +168,7 @@ __all__ = [
     "Round",
     "StorageError",
     "StreamEvent",
+    "StuckTurnError",
     "SyncFlexChat",
     "SystemMessage",
     "TextDelta",
@@ -176,6 +188,8 @@ __all__ = [
     "TurnFinished",
     "TurnHandle",
     "TurnInfo",
+    "TurnNotWaitingError",
+    "TurnResumed",
     "TurnStarted",
     "TurnTimeoutError",
     "UnknownCollectionError",
@@ -184,6 +198,7 @@ __all__ = [
     "UnknownLLMError",
     "UnknownNameError",
     "UnknownToolFormatError",
+    "UnknownTurnError",
     "Usage",
     "UserMessage",
     "new_conversation_id",

@@ -30,6 +30,7 @@ from .domain import (
     Turn,
 )
 from .domain.copies import with_own_tables
+from .domain.journal import JournaledTurn, JournalEntry, TurnState
 from .domain.message_json import result_to_json
 from .domain.text import scrub
 from .errors import ProviderError, ProviderProtocolError, ProviderTimeoutError
@@ -47,7 +48,7 @@ from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
 from .turn.keeping import Keeper
-from .turn.run import Explanation, explain, preview, read, run
+from .turn.run import Explanation, close, explain, preview, read, run
 
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
@@ -101,7 +102,7 @@ class FlexChat:
             hooks=parts.hooks,
             stores=parts.stores,
             usual_thresholds=parts.usual_thresholds,
-            keeper=Keeper(store) if store is not None else None,
+            keeper=self._keeper(store) if store is not None else None,
             mask=parts.mask,
         )
         self._about = AppInfo(llms=parts.packages, tools=parts.tools.get_registry().names())
@@ -263,6 +264,65 @@ class FlexChat:
         handle.when_ended(self._started.discard)
         return handle
 
+    async def resume(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> Turn:
+        """Take up a turn whose process ended before it did, and return it once it has ended.
+
+        It goes on where it stopped: answers of models and results of tools that its journal has are used, and neither
+        paid for nor run again. It ends as respond does.
+
+        Args:
+            id: The turn's id, or the beginning of it; ``turns`` lists those that wait.
+            context: What tools and policies are to have as ``context``: that of the first run is kept nowhere.
+
+        Raises:
+            ChatRequestError: No conversations are kept, or their store keeps no journal.
+            UnknownTurnError: There is no such turn.
+            TurnNotWaitingError: It is running, or has ended.
+            StuckTurnError: The configuration no longer fits it; the text says what is gone.
+            FlexChatError: As respond.
+        """
+        return await self._run(await self._engine.take_up(id, tenant=tenant, context=context))
+
+    async def close_turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Turn:
+        """End an interrupted turn without going on: its conversation gets what it did, and what is unknown of it.
+
+        The next turn of the conversation does the same to one that nobody has resumed by then.
+
+        Raises:
+            ChatRequestError, UnknownTurnError, TurnNotWaitingError, StorageError: As resume.
+        """
+        return await close(self._engine, id, tenant=tenant)
+
+    async def turns(
+        self,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        states: Sequence[TurnState] | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[JournaledTurn]:
+        """Return the turns of kept conversations, the newest first.
+
+        Args:
+            states: Only those in one of these; ["interrupted"] are those that ``resume`` takes up.
+            before: Id of a turn: only those that began before it.
+
+        Raises:
+            ChatRequestError: As resume. UnknownTurnError: There is no turn ``before``.
+        """
+        return await self._engine.journal.list(tenant=tenant, states=states, limit=limit, before=before)
+
+    async def turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
+        """Return a turn of a kept conversation and its steps: what was asked, answered and run, with the times.
+
+        Args:
+            id: The turn's id, or the beginning of it.
+
+        Raises:
+            ChatRequestError: As resume. UnknownTurnError: There is no such turn.
+        """
+        return await self._engine.journal.read(id, tenant=tenant)
+
     def keep_in(self, store: ConversationStore) -> None:
         """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it.
 
@@ -271,7 +331,7 @@ class FlexChat:
         make = getattr(store, "ledger", None)
         if make is not None and not self.tools.effects.is_fixed:
             self.tools.effects.ledger = make()
-        self.conversations, self._engine.keeper = self._conversations(store), Keeper(store)
+        self.conversations, self._engine.keeper = self._conversations(store), self._keeper(store)
 
     async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
         """Say which rule would answer a message, and why, without answering it.
@@ -470,6 +530,9 @@ class FlexChat:
         effects = self.tools.effects
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
         return Conversations(store, ledger=effects.ledger if is_apart else None)
+
+    def _keeper(self, store: ConversationStore) -> Keeper:
+        return Keeper(store, lease_s=self.tools.effects.lease_s)
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()

@@ -11,19 +11,24 @@
     │   └── EffectUnknownError       a tool cannot tell whether its effect took place
     ├── ChatRequestError             the message or the history cannot be used
     │   └── UnknownNameError         no such LLM, document store, rule           exit status 2
-    ├── UnknownToolFormatError         no such tool format                         exit status 2
-    ├── UnknownLLMError          a rule names an LLM that is not configured  exit status 2
+    ├── UnknownToolFormatError       no such tool format                         exit status 2
+    ├── UnknownLLMError              a rule names an LLM that is not configured  exit status 2
     ├── NoMatchingRuleError          no response rule fits the profile
     ├── TurnTimeoutError             the turn took longer than limits.turn_timeout_ms
     ├── ResponseFormatError          the model's answer is not in the format asked for
     ├── FilterError                  a metadata filter cannot be read            exit status 2
     ├── RetrievalError               a document store cannot do what it was asked
     │   └── UnknownCollectionError                                               exit status 2
-    ├── PathError                    a path cannot be used                    exit status 2
+    ├── PathError                    a path cannot be used                       exit status 2
     ├── StorageError                 a database or its file cannot be used
     ├── UnknownConversationError     no conversation has this id                 exit status 2
     ├── UnknownEffectError           no effect has this key                      exit status 2
     ├── CannotSettleError            it is known, or will be, how this effect ended     exit status 2
+    ├── UnknownTurnError             no turn in the journal has this id          exit status 2
+    ├── TurnNotWaitingError          the turn cannot be resumed: it runs, or has ended
+    ├── StuckTurnError               the turn cannot be resumed: the configuration no longer fits it
+    ├── InterruptedTurnError         the process that ran the turn ended before it did
+    ├── LostTurnError                another process has taken the turn up
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
         ├── ProviderAuthError
         ├── ProviderRequestError
@@ -373,6 +378,53 @@ class CannotSettleError(FlexChatError):
     """An effect cannot be settled by a person: it is not unknown; the text says what it is."""
 
     exit_status = 2
+
+
+class UnknownTurnError(FlexChatError):
+    """No turn in the journal of this tenant has this id, or several ids start with it."""
+
+    exit_status = 2
+
+    def __init__(self, id: str, *, several: bool = False) -> None:
+        super().__init__(f"several turns have ids that start with '{id}'" if several else f"there is no turn '{id}'")
+        self.id = id
+
+
+class TurnNotWaitingError(FlexChatError):
+    """A turn cannot be resumed, since it is not interrupted.
+
+    Attributes:
+        state: What it is instead: "running", "done", "failed" or "cancelled".
+    """
+
+    def __init__(self, id: str, state: str) -> None:
+        why = "it is still running" if state == "running" else f"it has ended ({state})"
+        super().__init__(f"the turn '{id}' cannot be resumed: {why}")
+        self.id, self.state = id, state
+
+
+class StuckTurnError(FlexChatError):
+    """An interrupted turn cannot be resumed: the configuration no longer fits what it has already done."""
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(f"the turn '{id}' cannot be resumed: {why}; undo the change, or cancel the turn")
+        self.id, self.why = id, why
+
+
+class InterruptedTurnError(FlexChatError):
+    """The process that ran this turn ended before the turn did, and the turn was not resumed."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__("the turn was interrupted: the process that ran it ended, and it was not resumed")
+        self.id = id
+
+
+class LostTurnError(FlexChatError):
+    """Another process has taken this turn up, or has ended it: this one's lease had expired."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"the turn '{id}' is no longer this process's: another one has taken it up, or has ended it")
+        self.id = id
 
 
 class ProviderError(FlexChatError):

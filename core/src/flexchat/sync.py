@@ -22,6 +22,7 @@ from .domain import (
     ToolResult,
     Turn,
 )
+from .domain.journal import JournaledTurn, JournalEntry
 from .errors import ProviderError
 from .plugin.hooks import ModelRequest
 from .request import Asked
@@ -114,6 +115,22 @@ class SyncFlexChat:
     def settle_effect(self, key: str, state: Literal["done", "failed"], **rest: Any) -> Effect:
         """Say how one ended that is unknown; see FlexChat.settle_effect."""
         return self._run(self.chat.settle_effect(key, state, **rest))
+
+    def turns(self, **rest: Any) -> Sequence[JournaledTurn]:
+        """Return the turns of kept conversations; see FlexChat.turns."""
+        return self._run(self.chat.turns(**rest))
+
+    def turn(self, id: str, **rest: Any) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
+        """Return one of them with its steps; see FlexChat.turn."""
+        return self._run(self.chat.turn(id, **rest))
+
+    def resume(self, id: str, **rest: Any) -> Turn:
+        """Let a turn whose process died continue; see FlexChat.resume."""
+        return self._run(self.chat.resume(id, **rest))
+
+    def close_turn(self, id: str, **rest: Any) -> Turn:
+        """End a turn whose process died; see FlexChat.close_turn."""
+        return self._run(self.chat.close_turn(id, **rest))
 
     def embed(self, texts: Sequence[str], **rest: Any) -> Embeddings:
         """Turn texts into vectors; see FlexChat.embed."""

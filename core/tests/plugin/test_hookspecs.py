@@ -5,15 +5,17 @@ import asyncio
 import functools
 import inspect
 import re
+import tempfile
 import tomllib
 import types
 from pathlib import Path
 
 import attrs
 import pytest
-from flexchat import FlexChat, tool
+from flexchat import FlexChat, LostTurnError, tool
 from flexchat.assembly import installed_plugins
 from flexchat.config.model import ResponseRule
+from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin import hookimpl, hookspecs
 from flexchat.provider import ProviderOverloadedError
 from flexchat_testing import ScriptedProvider, calls, says
@@ -84,6 +86,29 @@ async def one_of_each(host, tables):
         stopped.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stopped
+    await a_resumed_turn(host, {**BASE, **tables})
+
+
+async def a_resumed_turn(host, config):
+    """One whose process counts as dead, although it is here and finds out too late."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteConversations(f"{folder}/c.db")
+
+        async def stands_still(messages, options):
+            await store.database.write(lambda database: database.execute("DELETE FROM owners"))
+            (waiting,) = await other.turns(states=["interrupted"])
+            await other.resume(waiting.id)
+            return "too late"
+
+        one, other = (
+            FlexChat.from_config(config, providers={"bot": ScriptedProvider([reply])}, tools=[add], plugins=host)
+            for reply in (stands_still, "Hello again.")
+        )
+        for chat in (one, other):
+            chat.keep_in(store)
+        with pytest.raises(LostTurnError):
+            await one.respond("Hello", conversation="c")
+        await store.aclose()
 
 
 def test_every_hook_has_an_example():

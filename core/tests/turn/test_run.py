@@ -190,7 +190,7 @@ async def test_who_cancels_a_finished_turn_still_gets_it():
 class Broken(SqliteConversations):
     """Keeps nothing."""
 
-    async def append(self, conversation, turn, *, tenant):
+    async def append(self, conversation, turn, *, tenant, **rest):
         raise StorageError("the disk is full")
 
 
@@ -216,7 +216,7 @@ async def test_a_turn_that_fails_is_cancelled_all_the_same_while_it_is_kept(tmp_
     class Slow(SqliteConversations):
         begun, go_on = asyncio.Event(), asyncio.Event()
 
-        async def append(self, conversation, turn, *, tenant):
+        async def append(self, conversation, turn, *, tenant, **rest):
             self.begun.set()
             await self.go_on.wait()
 

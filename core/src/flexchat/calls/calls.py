@@ -62,12 +62,14 @@ class Calls:
         prepared = self._prepared = PreparedTools(implementation_types, dict(handlers or {}))
         gates = hooks.of("flexchat_before_tool_call")
         tell: Tell = hooks.tell_call
+        claim = ClaimEffect(effects or Effects(), registry, outcomes, mask, default_timeout_ms)
+        self.recalled = claim.recalled
         core: list[Step] = [
             Told(tell, mask, outcomes),
             LookUp(registry),
             CheckArguments(prepared, outcomes),
             *([Authorize(gates, outcomes)] if gates else []),
-            ClaimEffect(effects or Effects(), registry, outcomes, mask, default_timeout_ms),
+            claim,
             Run(prepared, outcomes, dict(handlers or {}), dict(stores or {}), default_timeout_ms),
         ]
         steps = self.steps = _in_order(core, hooks.steps)

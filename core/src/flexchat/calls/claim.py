@@ -14,7 +14,7 @@ from ..domain import Claim, Effect, EffectCall, ToolResult
 from ..domain.effects import MAX_ARGUMENTS_CHARS, MAX_RESULT_CHARS, arguments_digest, effect_key
 from ..domain.masking import Mask
 from ..domain.message_json import result_from_json, result_to_json
-from ..errors import StorageError
+from ..errors import StorageError, UnknownEffectError
 from ..plugin.call import Call, Place, Rest
 from ..tools.registry import ToolRegistry
 from ..tools.results import shortened
@@ -69,6 +69,22 @@ class ClaimEffect:
         if not call.turn.id:
             text = f"Not executed: this key has been used for another call, of '{effect.tool}'"
         return ToolResult.failed(call.name, text, hint="a key stands for one tool with one set of arguments")
+
+    async def recalled(self, call: Call) -> ToolResult | None:
+        """Return what is known of a call that must not run any more; None if its effect was never claimed.
+
+        Raises:
+            StorageError: The ledger cannot be read.
+        """
+        turn = call.turn
+        key = effect_key(turn.tenant, turn.conversation, turn.id, call.path)
+        try:
+            effect = await self.effects.ledger.get(key, tenant=turn.tenant)
+        except UnknownEffectError:
+            return None
+        if effect.state == "claimed":
+            effect = attrs.evolve(effect, state="unknown")
+        return self._ended(call, effect)
 
     async def _claimed(self, call: Call, wanted: EffectCall) -> Claim:
         """Claim the effect; while another call of it runs, wait until that ends or its owner's lease expires."""

@@ -16,6 +16,7 @@ from . import (
     schema,
     tools,
     tools_lint,
+    turns,
 )
 
 OWN = {
@@ -30,6 +31,7 @@ OWN = {
         init,
         tools,
         tools_lint,
+        turns,
         models,
         plugins,
         check,

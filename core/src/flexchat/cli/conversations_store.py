@@ -101,10 +101,12 @@ class KeptChat:
 
     Attributes:
         continued: What is known of the conversation; None if it begins.
+        waiting: Ids of its turns that were interrupted.
     """
 
     def __init__(self, chat: FlexChat, conversations: Conversations, continued: ConversationInfo | None) -> None:
         self.continued = continued
+        self.waiting: tuple[str, ...] = ()
         self._chat = chat
         self._conversations = conversations
         chat.keep_in(conversations.store)
@@ -155,7 +157,10 @@ async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: boo
             last = await conversations.list(limit=1)
             if args.go_on:
                 continued = last[0] if last else None
-        return KeptChat(chat, conversations, continued)
+        kept = KeptChat(chat, conversations, continued)
+        if continued is not None and (journal := getattr(store, "journal", None)) is not None:
+            kept.waiting = tuple(await journal.waiting(continued.id, tenant=args.tenant))
+        return kept
     except BaseException:
         await store.aclose()
         raise
@@ -167,5 +172,8 @@ def say_continued(kept: KeptChat, args: argparse.Namespace) -> None:
         turns = "1 turn" if kept.continued.turns == 1 else f"{kept.continued.turns} turns"
         title = one_line(kept.continued.title, 60)
         args.terminal.say(f"continuing {short_id(kept.continued)} ({turns}): {title}", "dim")
+        for id in kept.waiting:
+            text = f"its turn {id[:_SHORT_ID]} was interrupted: the next message ends it; flexchat turns resume goes on"
+            args.terminal.say(text, "dim")
     elif args.go_on:
         args.terminal.say("no conversation is kept yet: a new one begins", "dim")

@@ -89,7 +89,7 @@ class SqliteLedger:
 
         def claim(database: sqlite3.Connection) -> Claim:
             if database.execute(_INSERT, values).rowcount:
-                _renew(database, owner, lease_s)
+                renew(database, owner, lease_s)
                 return Claim("yours", new)
             row = _row(database, call.key)
             assert row is not None
@@ -97,14 +97,14 @@ class SqliteLedger:
             if outcome == "yours":
                 row = claimed_anew(call, row, owner, now_text())
                 _write(database, row)
-                _renew(database, owner, lease_s)
+                renew(database, owner, lease_s)
             return Claim(outcome, row)
 
         return await self._database.write(claim)
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Renew an owner's lease; see EffectLedger."""
-        self._database.write_blocking(lambda database: _renew(database, owner, lease_s))
+        self._database.write_blocking(lambda database: renew(database, owner, lease_s))
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
@@ -257,7 +257,8 @@ def _write(database: sqlite3.Connection, row: Effect) -> None:
     database.execute(_UPDATE, (*_values(row), row.key))
 
 
-def _renew(database: sqlite3.Connection, owner: str, lease_s: float) -> None:
+def renew(database: sqlite3.Connection, owner: str, lease_s: float) -> None:
+    """Let an owner's lease run from now on, in a transaction of the caller's."""
     database.execute(_RENEW, (owner, seconds_since_boot(), lease_s))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import attrs
 
 from ..domain import ConversationInfo, ConversationTurn, TurnStatus
+from ..domain.journal import TurnEnd
 from ..domain.message_json import turn_from_json, turn_to_json
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
@@ -18,6 +19,8 @@ from ..files import located
 from ..plugin.contracts import ConversationStoreType
 from ..storage import Database, data_folder
 from . import sqlite_ledger
+from .sqlite_journal import TABLES as JOURNAL_TABLES
+from .sqlite_journal import SqliteJournal, delete_turns_of, ended
 
 FILE_NAME = "conversations.db"
 APPLICATION_ID = 0x666C7863  # "flxc"
@@ -50,7 +53,7 @@ CREATE TABLE turns (
 """
 # A column in addition to the turn's JSON, for the list of conversations. Turns in old files are all done.
 _STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
-_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES)
+_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES)
 
 _INFO = (
     "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn)"
@@ -71,7 +74,8 @@ class SqliteConversations:
     """Keeps conversations in a SQLite file; see ConversationStore.
 
     Attributes:
-        database: The file, which has the tables of conversations and of effects.
+        database: The file, which has the tables of conversations, of effects and of the journal.
+        journal: The steps of the turns; see JournalingStore.
 
     Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused. A search compares
     without regard to case, and a word also occurs inside a longer one.
@@ -81,6 +85,7 @@ class SqliteConversations:
         self.database = Database(
             path, kind="conversations", application_id=APPLICATION_ID, migrations=_MIGRATIONS, prepare=_add_functions
         )
+        self.journal = SqliteJournal(self.database)
 
     @property
     def path(self) -> Path:
@@ -91,32 +96,18 @@ class SqliteConversations:
         """Return the ledger of effects in the same file; see KeepingEffects."""
         return sqlite_ledger.SqliteLedger(self.database)
 
-    async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
-        """Add a turn at the end; see ConversationStore."""
-        key = _key(tenant, conversation)
-        _key(turn.id)
-        try:
-            written = turn_to_json(turn)
-        except ValueError as error:
-            raise StorageError(f"conversations: {error}") from None
-        title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
-        at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
+    async def append(
+        self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
+    ) -> None:
+        """Add a turn at the end; see JournalingStore."""
+        add, write_end = _added(conversation, turn, tenant), None if end is None else ended(end)
 
-        def add(database: sqlite3.Connection) -> None:
-            added = database.execute(
-                "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status) VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING RETURNING number",
-                (*key, turn.id, written, folded, turn.status),
-            ).fetchall()
-            for (number,) in added:
-                database.execute(
-                    "INSERT INTO conversations (tenant, id, title, topic, turns, started_at, used_at, last_turn) "
-                    "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
-                    "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn",
-                    (*key, title, topic, at, at, number),
-                )
+        def write(database: sqlite3.Connection) -> None:
+            if write_end is not None:
+                write_end(database)
+            add(database)
 
-        await self.database.write(add)
+        await self.database.write(write)
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return a conversation's turns, oldest first; see ConversationStore."""
@@ -192,6 +183,7 @@ class SqliteConversations:
 
         def delete(database: sqlite3.Connection) -> None:
             changed = database.execute("DELETE FROM conversations WHERE tenant = ? AND id = ?", key)
+            delete_turns_of(database, *key)
             _refuse_none(changed, conversation)
             sqlite_ledger.forget_texts(database, *key)
 
@@ -206,6 +198,38 @@ class SqliteConversations:
 def sqlite_ledger_alone() -> sqlite_ledger.SqliteLedger:
     """Return a ledger in the default file, for a program whose conversations are kept elsewhere or not at all."""
     return sqlite_ledger.SqliteLedger(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
+
+
+def _added(conversation: str, turn: ConversationTurn, tenant: str) -> Callable[[sqlite3.Connection], None]:
+    """Return what adds a turn at the end of a conversation, inside a transaction.
+
+    Raises:
+        StorageError: It cannot be kept as it is.
+    """
+    key = _key(tenant, conversation)
+    _key(turn.id)
+    try:
+        written = turn_to_json(turn)
+    except ValueError as error:
+        raise StorageError(f"conversations: {error}") from None
+    title, topic, folded = turn.title, storable(turn.topic), turn.text.casefold()
+    at = storable(turn.at) or datetime.now(UTC).isoformat(timespec="milliseconds")
+
+    def add(database: sqlite3.Connection) -> None:
+        added = database.execute(
+            "INSERT INTO turns (tenant, conversation, id, turn, folded_text, status) VALUES (?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING RETURNING number",
+            (*key, turn.id, written, folded, turn.status),
+        ).fetchall()
+        for (number,) in added:
+            database.execute(
+                "INSERT INTO conversations (tenant, id, title, topic, turns, started_at, used_at, last_turn) "
+                "VALUES (?, ?, ?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET turns = turns + 1, "
+                "topic = excluded.topic, used_at = excluded.used_at, last_turn = excluded.last_turn",
+                (*key, title, topic, at, at, number),
+            )
+
+    return add
 
 
 def sqlite_conversations(settings: SqliteSettings, folder: Path | None) -> SqliteConversations:

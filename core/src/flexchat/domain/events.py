@@ -92,6 +92,16 @@ class TurnStarted(Happening):
 
 
 @attrs.frozen(kw_only=True)
+class TurnResumed(Happening):
+    """A turn whose process died, or was stopped, goes on; what happened before is not reported again.
+
+    A part of an answer that had been streamed by then, and was not complete, is void: the model is asked again.
+    """
+
+    user_message: str
+
+
+@attrs.frozen(kw_only=True)
 class PhaseStarted(Happening):
     """One of the six phases begins that has something to wait for: 1 to 3 where they are needed, and 6.
 
@@ -199,6 +209,7 @@ class TurnCancelled(Happening):
 
 HAPPENINGS: tuple[type[Happening], ...] = (
     TurnStarted,
+    TurnResumed,
     PhaseStarted,
     PhaseFinished,
     ModelRequestStarted,

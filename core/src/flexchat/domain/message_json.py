@@ -7,13 +7,14 @@ part or a role they do not know they refuse, because leaving it out would change
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_args
 
 import attrs
 
-from .chat import Round, Usage
+from .chat import ChatResult, ResponseFormat, Round, Usage
 from .conversation import ConversationTurn
 from .messages import (
     AssistantMessage,
@@ -29,9 +30,9 @@ from .messages import (
     ToolMessage,
     UserMessage,
 )
-from .retrieval import Citation
+from .retrieval import Citation, CollectionHits, Document, RagResults
 from .tools import ToolCallRecord, ToolResult
-from .turn import PhaseRecord, TurnStatus
+from .turn import ChatRequest, CollectionChoice, PhaseRecord, TurnStatus
 
 T = TypeVar("T")
 
@@ -50,6 +51,8 @@ _MESSAGES: dict[str, type] = {
     "assistant": AssistantMessage,
     "tool": ToolMessage,
 }
+_MESSAGE_CLASSES = frozenset(_MESSAGES.values())
+_AS_IT_IS = frozenset((str, int, float, bool, type(None), dict, list))
 _TYPES: dict[str, Any] = {"str": str, "str | None": str | None, "Mapping[str, Any] | None": Mapping | None}
 """By the annotation of a field: what nothing else would find to be wrong."""
 _JSON_TYPES = (str, int, float, list, dict, type(None))  # bool is an int
@@ -147,32 +150,89 @@ def result_from_json(text: str) -> ToolResult:
     return _result(json.loads(text))
 
 
+def value_to_dict(value: ChatResult | ToolCallRecord | RagResults | PhaseRecord | ChatRequest) -> dict[str, Any]:
+    """Return a value as JSON data; what a caller gave along as context is left out."""
+    return _fields(value)
+
+
+def result_from_dict(data: Any) -> ChatResult:
+    """Return the answer of a model that value_to_dict made data of.
+
+    Raises:
+        ValueError: It is not one, or is one of a newer FlexChat. The others raise the same.
+    """
+    return _made(ChatResult, data, message=message_from_dict, usage=_usage, warnings=_tuple)
+
+
+def record_from_dict(data: Any) -> ToolCallRecord:
+    """Return the record of a tool call that value_to_dict made data of."""
+    return _made(ToolCallRecord, data, result=_result)
+
+
+def phase_from_dict(data: Any) -> PhaseRecord:
+    """Return the record of a phase that value_to_dict made data of."""
+    return _made(PhaseRecord, data, usage=_usage, warnings=_tuple)
+
+
+def rag_from_dict(data: Any) -> RagResults:
+    """Return the outcome of phase 2 that value_to_dict made data of."""
+    return _made(RagResults, data, hits=_hits)
+
+
+def request_from_dict(data: Any) -> ChatRequest:
+    """Return the request that value_to_dict made data of; without its context."""
+    return _made(
+        ChatRequest,
+        data,
+        history=_messages,
+        continuation=_messages,
+        collections=lambda items: tuple([_made(CollectionChoice, item) for item in _list(items)]),
+        response_format=lambda item: _made(ResponseFormat, item),
+    )
+
+
 def _fields(value: Any) -> dict[str, Any]:
     """Return what is set of an attrs instance, by field; a part says its type first."""
-    data: dict[str, Any] = {"type": _PART_NAMES[type(value)]} if type(value) in _PART_NAMES else {}
-    for field in attrs.fields(type(value)):
-        item = getattr(value, field.name)
-        if field.init and field.eq and not (field.name != "id" and _is_default(item, field.default)):
-            data[field.name] = _data(item)
+    cls = type(value)
+    data: dict[str, Any] = {"type": _PART_NAMES[cls]} if cls in _PART_NAMES else {}
+    for name, default in _written(cls):  # type: ignore[arg-type]  # a class is hashable
+        item = getattr(value, name)
+        if item is not default and not (default is _NO_ENTRIES and item == {}):
+            data[name] = item if type(item) in _AS_IT_IS else _data(item)
     return data
 
 
-def _is_default(item: Any, default: Any) -> bool:
-    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class, not the function the stubs see
-        return bool(item == {})
-    return item is default or (default == () and item == ())
+_NO_ENTRIES = object()
+_NEVER_LEFT_OUT = object()
+
+
+@functools.cache
+def _written(cls: type) -> tuple[tuple[str, object], ...]:
+    """Return the fields of a class that are written, each with the value that is left out."""
+    fields = []
+    for field in attrs.fields(cls):
+        if field.init and field.eq:
+            is_made = isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]  # a class, whatever the stubs say
+            usual = _NO_ENTRIES if is_made else field.default
+            fields.append((field.name, _NEVER_LEFT_OUT if field.name == "id" else usual))
+    return tuple(fields)
 
 
 def _data(item: Any) -> Any:
+    cls = type(item)
+    if cls in _AS_IT_IS:
+        return item
+    if cls is tuple:
+        return [_data(each) for each in item]
+    if cls in _MESSAGE_CLASSES:
+        return message_to_dict(item)
     if isinstance(item, bytes):
         return base64.b64encode(item).decode()
-    if isinstance(item, (SystemMessage, UserMessage, AssistantMessage, ToolMessage)):
-        return message_to_dict(item)
-    if attrs.has(type(item)):
+    if attrs.has(cls):
         return _fields(item)
     if isinstance(item, tuple):
         return [_data(each) for each in item]
-    if isinstance(item, Mapping) and type(item) is not dict:
+    if isinstance(item, Mapping):
         return dict(item)
     return item
 
@@ -230,6 +290,14 @@ def _media(items: Any) -> tuple[MediaPart, ...]:
 
 def _citations(items: Any) -> tuple[Citation, ...]:
     return tuple([_made(Citation, item) for item in _list(items)])
+
+
+def _hits(items: Any) -> tuple[CollectionHits, ...]:
+    return tuple([_made(CollectionHits, item, documents=_documents, distances=_tuple) for item in _list(items)])
+
+
+def _documents(items: Any) -> tuple[Document, ...]:
+    return tuple([_made(Document, item) for item in _list(items)])
 
 
 def _phases(items: Any) -> tuple[PhaseRecord, ...]:

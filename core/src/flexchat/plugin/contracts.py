@@ -33,6 +33,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
+from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
 from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Cited, current_turn
@@ -392,6 +393,101 @@ class EffectLedger(Protocol):
 
     async def aclose(self) -> None:
         """Give back what is held. Called once, at the end."""
+
+
+class JournalingStore(ConversationStore, Protocol):
+    """A ConversationStore that also keeps the steps of the turns, in the same place.
+
+    Attributes:
+        journal: Of all tenants.
+    """
+
+    journal: TurnJournal
+
+    async def append(
+        self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
+    ) -> None:
+        """Add a turn at the end, as ConversationStore.append, and end it in the journal: both or neither.
+
+        Args:
+            end: How the turn ends in the journal; None for one that is not in it.
+
+        Raises:
+            LostTurnError: The turn has ended, or has been taken up by another owner.
+        """
+
+
+class TurnJournal(Protocol):
+    """Keeps the steps of turns, so that a turn whose process died can go on where it stopped.
+
+    A turn belongs to the owner that began it or took it up last, with that owner's fence. An owner lives as long as its
+    lease, which runs by the store's clock; a running turn of an owner that is no longer alive is "interrupted". Every
+    method may raise StorageError."""
+
+    async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
+        """Add steps to a turn, all or none. With step 1 the turn begins.
+
+        Args:
+            lease_s: Seconds the owner's lease is to last from now on; None to leave it.
+
+        The steps survive the end of the process; whether they survive a loss of power is open until a write that does
+        (the turn's end, a claim or its finish) has returned.
+
+        Raises:
+            LostTurnError: The turn has ended, or has been taken up by another owner.
+        """
+
+    async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
+        """Take up an interrupted turn, and return it as it is now: running, and this owner's. Of two, one succeeds.
+
+        Args:
+            id: The turn's id, or the beginning of it.
+
+        Raises:
+            UnknownTurnError: There is none, or there are several.
+            TurnNotWaitingError: It is not interrupted.
+        """
+
+    async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
+        """Give up a turn, which is interrupted then.
+
+        Args:
+            error: Why it cannot go on.
+        """
+
+    async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
+        """Return a turn with its steps, in order; id as in take.
+
+        Raises:
+            UnknownTurnError: There is none, or there are several.
+        """
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Sequence[TurnState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[JournaledTurn]:
+        """Return turns, the newest first.
+
+        Args:
+            before: Id of a turn: only those that began before it; for the next page.
+
+        Raises:
+            UnknownTurnError: There is no turn ``before``.
+        """
+
+    async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
+        """Return the ids of a conversation's interrupted turns, oldest first. Asked before every turn: be quick."""
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Let the lease of an owner run from now on, so many seconds. Blocks: it is called in a thread of its own."""
+
+    async def forget(self, *, older_than_s: float) -> int:
+        """Delete turns that ended so many seconds ago, with their steps; return how many."""
 
 
 @attrs.frozen(kw_only=True)

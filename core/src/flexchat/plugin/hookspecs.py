@@ -145,6 +145,11 @@ def flexchat_turn_started(info: TurnInfo, user_message: str) -> Awaitable[None] 
 
 
 @hookspec
+def flexchat_turn_resumed(info: TurnInfo, user_message: str) -> Awaitable[None] | None:
+    """A turn whose process ended before it did goes on; what happened before is not reported again."""
+
+
+@hookspec
 def flexchat_phase_started(info: TurnInfo, phase: str) -> Awaitable[None] | None:
     """One of the six phases begins that has something to wait for: 1 to 3 where they are needed, and 6.
 

@@ -69,6 +69,9 @@ class Database:
         self._readers: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
         self._opened: Place | None = None  # the file the writer has open
+        self._quick: sqlite3.Connection | None = None
+        self._quick_opened: Place | None = None
+        self._quick_lock = threading.Lock()
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work in a transaction and return its result once that is on disk.
@@ -79,6 +82,30 @@ class Database:
             StorageError: The file cannot be used.
         """
         return await self._run(self._writing, lambda: self._write(work))
+
+    async def write_soon(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Run work in a transaction that survives the end of the process, and return once that is so.
+
+        It does not wait for the disk: a loss of power takes it back, unless a later ``write`` has returned. It runs in
+        the calling thread if nobody else is writing, since a change of threads costs more than most work: work must
+        be short. It may be run twice, with nothing kept of the first run.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        if not self._did_at_once(lambda connection: self._in_transaction(connection, work)):
+            await self.write(work)
+
+    async def read_soon(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do as read does, in the calling thread if the file is open: for one short look.
+
+        Raises:
+            StorageError: The file cannot be used.
+        """
+        found: list[T] = []
+        if self._did_at_once(lambda connection: found.append(work(connection))):
+            return found[-1]
+        return await self.read(work)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work on one consistent snapshot of the data and return its result.
@@ -124,9 +151,10 @@ class Database:
         with contextlib.suppress(sqlite3.Error):
             for connection in self._readers:
                 connection.close()
-            if self._writer is not None:
-                self._writer.close()
-        self._readers, self._writer, self._opened = [], None, None
+            for each in (self._writer, self._quick):
+                if each is not None:
+                    each.close()
+        self._readers, self._writer, self._quick, self._opened = [], None, None, None
 
     async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         running = asyncio.wrap_future(self._submit(threads, work))
@@ -141,6 +169,29 @@ class Database:
 
     def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return self._guarded(lambda: self._in_transaction(self._connection(), work))
+
+    def _did_at_once(self, work: Callable[[sqlite3.Connection], object]) -> bool:
+        """Run work in this thread, if nobody has to be waited for; return whether it was done."""
+        if self._is_new() or not self._quick_lock.acquire(blocking=False):
+            return False
+        try:
+            if self._quick is None or self._quick_opened != self._opened:
+                self._open_quick()
+            assert self._quick is not None
+            work(self._quick)
+        except sqlite3.Error:
+            return False
+        finally:
+            self._quick_lock.release()
+        return True
+
+    def _open_quick(self) -> None:
+        """Open the connection of _did_at_once: it waits neither for locks nor for the disk, and moves no log."""
+        if self._quick is not None:
+            self._quick.close()
+        self._quick, self._quick_opened = self._connect(timeout=0), self._opened
+        self._quick.execute("PRAGMA synchronous = NORMAL")
+        self._quick.execute("PRAGMA wal_autocheckpoint = 0")
 
     def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         def view() -> T:
@@ -246,8 +297,8 @@ class Database:
             aside = self._submit(self._writing, lambda: self._put_aside(damaged)).result()
         return f"is damaged: it was put aside as '{aside}', and a new one was started" if aside is not None else ""
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    def _connect(self, timeout: float = BUSY_S) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA foreign_keys = ON")
         if self._prepare is not None:
             self._prepare(connection)

@@ -31,6 +31,7 @@ from ..plugin.call import Origin
 from ..plugin.current import Cited, current_turn
 from ..schema.answer_format import AnswerFormat
 from .clock import Clock
+from .journal import Journal
 from .phase_log import PhaseLog
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class ActiveTurn:
         records: None while no tools are offered.
         done: The turn as it is returned; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
+        journal: Where its steps are written; None where conversations are not kept.
     """
 
     info: TurnInfo
@@ -111,6 +113,7 @@ class ActiveTurn:
     warnings: list[str] = attrs.field(factory=list)
     done: Turn | None = None
     is_over: bool = False
+    journal: Journal | None = None
 
     @property
     def answer(self) -> str:

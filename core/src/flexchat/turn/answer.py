@@ -52,6 +52,8 @@ async def answer(turn: ActiveTurn) -> ChatResponse:
     rule, turn.clock.doing = turn.rule[1], "the tool loop"
     _begin(turn, rule)
     options, offered = _options(rule), turn.engine.offered_to(rule)
+    if turn.journal is not None and turn.journal.is_closed:
+        offered = turn.journal.offered
     limit = turn.engine.tools.get_max_iterations()
     if offered:
         turn.records = []

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
 
 from ..calls.manager import ToolManager
 from ..config.model import Config, LimitsTable, ResponseFormatTable, ResponseRule
 from ..domain import ChatRequest, Profile, TurnInfo
 from ..domain.masking import Mask
-from ..errors import ChatRequestError
+from ..errors import ChatRequestError, StuckTurnError
 from ..events.feed import Feed
 from ..events.sink import Listener, Sink
 from ..llms.llm import Llms
-from ..plugin.contracts import Retriever
+from ..plugin.contracts import Retriever, TurnJournal
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import AnswerFormat, answer_format
 from .active import ActiveTurn, new_turn_id, outer_turn
 from .clock import Clock
+from .journal import Journal
 from .keeping import Keeper
-from .routing import Router
+from .routing import Router, rule_as_recorded
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +84,80 @@ class TurnEngine:
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
         )
+        journal = None if self.keeper is None else self.keeper.journal_of(info, request.user_message)
+        return self._active(info, request, Sink(info, self.hooks, feed, listeners), outer, journal)
+
+    async def take_up(
+        self,
+        id: str,
+        *,
+        tenant: str,
+        context: Any = None,
+        feed: Feed | None = None,
+        listeners: Sequence[Listener] = (),
+        is_closed: bool = False,
+    ) -> ActiveTurn:
+        """Take up an interrupted turn, and return it: run, it goes on where it stopped.
+
+        Args:
+            id: The turn's id, or the beginning of it.
+            context: In place of the ``context`` its request had, which is kept nowhere.
+            feed, listeners: As in begin; what happened before is not reported again.
+            is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
+
+        Raises:
+            ChatRequestError: No journal is kept.
+            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be taken up.
+        """
+        outer, _ = outer_turn(), self.journal
+        assert self.keeper is not None
+        journal, request = await self.keeper.take(id, tenant=tenant)
+        journal.is_closed = is_closed
+        try:
+            if not is_closed:
+                self._see_that_it_fits(journal)
+        except StuckTurnError as error:
+            await journal.release(error.why)
+            raise
+        info = TurnInfo(id=journal.turn.id, conversation=journal.turn.conversation, tenant=journal.turn.tenant)
+        journal.loud = Sink(info, self.hooks, feed, listeners)
+        return self._active(info, attrs.evolve(request, context=context), Sink(info, Hooks()), outer, journal)
+
+    @property
+    def journal(self) -> TurnJournal:
+        """Where turns of kept conversations are written.
+
+        Raises:
+            ChatRequestError: No conversations are kept, or their store keeps no journal.
+        """
+        if self.keeper is None:
+            raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
+        if self.keeper.journal is None:
+            raise ChatRequestError("the store of the conversations keeps no journal of turns")
+        return self.keeper.journal
+
+    def _see_that_it_fits(self, journal: Journal) -> None:
+        if journal.rule is None:
+            return
+        rule_as_recorded(self.router.rules, journal.rule, journal.turn.id)
+        known = self.tools.get_registry()
+        for name in map(known.name_of, journal.waiting_calls()):
+            if name in journal.rule["tools"] and known.get(name) is None:
+                raise StuckTurnError(journal.turn.id, f"the tool {name} it was calling is gone from the configuration")
+
+    def _active(
+        self, info: TurnInfo, request: ChatRequest, sink: Sink, outer: ActiveTurn | None, journal: Journal | None
+    ) -> ActiveTurn:
         return ActiveTurn(
             info=info,
             engine=self,
             request=request,
             clock=Clock(self.limits.turn_timeout_ms, None if outer is None else outer.clock.until),
-            sink=Sink(info, self.hooks, feed, listeners),
+            sink=sink,
             outer=outer,
             form=None if request.response_format is None else answer_format(request.response_format),
             profile=Profile(topic=request.topic or "", user_message=request.user_message),
+            journal=journal,
         )
 
     def offered_to(self, rule: ResponseRule) -> tuple[str, ...]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..domain import AnswerEnd, ChatOptions, ChatResult, Message, ModelRequestFinished, ModelRequestStarted, TextDelta
+from ..domain.message_json import result_from_dict, value_to_dict
 from ..errors import FlexChatError, ProviderError, ProviderProtocolError, ProviderTimeoutError
 from ..plugin.contracts import ChatProvider
 from ..plugin.foreign import ForeignError, contained, error_name
 from ..plugin.hooks import ModelRequest
 from ..schema.answer_format import AnswerFormat
 from .active import ActiveTurn, Candidates
+from .journal import Journal, go_on
 
 if TYPE_CHECKING:
     from ..llms.llm import LLM
@@ -56,6 +58,10 @@ async def exchange(
         RequestRefusedError: A plugin refused the request.
         ProviderError: No service answered; ProviderProtocolError: one broke its contract.
     """
+    if turn.journal is not None:
+        if is_answer and (recorded := turn.journal.answer()) is not None:
+            return _as_recorded(turn, who, recorded)
+        await go_on(turn)
     while True:
         llm, who.model = turn.engine.llms.resolve(who.llm, who.model)
         if turn.engine.hooks.gates_requests:
@@ -70,6 +76,9 @@ async def exchange(
         if turn.engine.hooks.gates_requests:
             request = await turn.engine.hooks.before_model_request(request)
             who.model = request.model
+        if turn.journal is not None:
+            turn.journal.add("request", llm=request.llm, model=request.model, messages=len(messages))
+            await turn.journal.flush()
         if turn.sink.wants(ModelRequestStarted):
             await turn.sink.begin(_started(request))
         started, attempts = time.perf_counter(), llm.attempts(left, request.model)
@@ -83,7 +92,29 @@ async def exchange(
             if not isinstance(error, ProviderError) or attempts.began or not _fall_back(turn, who, error):
                 raise
             continue
-        return result, await _finished(turn, request, started, result=result)
+        elapsed_ms = await _finished(turn, request, started, result=result)
+        if is_answer and turn.journal is not None:
+            _record(turn, turn.journal, who, result, elapsed_ms)
+        return result, elapsed_ms
+
+
+def _record(turn: ActiveTurn, journal: Journal, who: Candidates, result: ChatResult, elapsed_ms: float) -> None:
+    journal.add(
+        "answer",
+        result=value_to_dict(result),
+        llm=who.llm,
+        model=who.model,
+        fallback=who.fallback[:],
+        elapsed_ms=elapsed_ms,
+        asked_for_form=turn.asked_for_form,
+        warnings=turn.warnings[:],
+    )
+
+
+def _as_recorded(turn: ActiveTurn, who: Candidates, recorded: Mapping[str, Any]) -> tuple[ChatResult, float]:
+    who.llm, who.model, who.fallback = recorded["llm"], recorded["model"], [*recorded["fallback"]]
+    turn.asked_for_form, turn.warnings = recorded["asked_for_form"], [*recorded["warnings"]]
+    return result_from_dict(recorded["result"]), recorded["elapsed_ms"]
 
 
 def request_to(

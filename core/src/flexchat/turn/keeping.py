@@ -6,15 +6,27 @@ import asyncio
 import contextlib
 import secrets
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 
 import attrs
 
-from ..domain import ChatRequest, ConversationTurn, Message, Turn
+from ..domain import ChatRequest, ConversationTurn, Message, Turn, TurnInfo
+from ..domain.journal import JournaledTurn
+from ..domain.message_json import request_from_dict
+from ..domain.text import storable
 from ..errors import UnknownConversationError
-from ..plugin.contracts import ConversationStore
+from ..plugin.contracts import ConversationStore, TurnJournal
 from ..plugin.foreign import contained
+from .active import ActiveTurn
+from .journal import Journal
+from .lease import Lease
+
+LEASE_S = 30.0
+"""How long a process that has stopped counts as alive."""
+
+MESSAGE_CHARS = 80
+"""Of a turn's message, in lists."""
 
 
 def new_conversation_id() -> str:
@@ -46,30 +58,77 @@ class Keeper:
     each other.
     """
 
-    def __init__(self, store: ConversationStore) -> None:
+    def __init__(self, store: ConversationStore, *, lease_s: float = LEASE_S) -> None:
         self.store = store
+        self.journal: TurnJournal | None = getattr(store, "journal", None)
+        self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
         self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
+    def journal_of(self, info: TurnInfo, message: str) -> Journal | None:
+        """Return the journal of a new turn of a kept conversation; None where the store has none."""
+        if self.journal is None or self._lease is None or info.conversation is None:
+            return None
+        turn = JournaledTurn(
+            id=info.id,
+            tenant=info.tenant,
+            conversation=info.conversation,
+            state="running",
+            message=" ".join(storable(message[:1000]).split())[:MESSAGE_CHARS],
+            owner=self._lease.owner,
+        )
+        return Journal(self.journal, self._lease, turn)
+
+    async def take(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
+        """Take up an interrupted turn; return its journal, and the request it began with.
+
+        Raises:
+            UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be taken up.
+        """
+        assert self.journal is not None
+        assert self._lease is not None
+        turn = await self.journal.take(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
+        _, entries = await self.journal.read(turn.id, tenant=tenant)
+        return Journal(self.journal, self._lease, turn, entries), request_from_dict(entries[0].data["request"])
+
+    def close(self) -> None:
+        """Renew the lease no more."""
+        if self._lease is not None:
+            self._lease.end()
+
     @contextlib.asynccontextmanager
-    async def place(self, request: ChatRequest, *, conversation: str, tenant: str) -> AsyncIterator[Place]:
+    async def place(
+        self, turn: ActiveTurn, conversation: str, close: Callable[[str], Awaitable[None]]
+    ) -> AsyncIterator[Place]:
         """Lend out the place after the conversation's last turn; nobody else has it meanwhile.
 
         Args:
-            request: Its history, if any, follows the conversation's; its topic takes precedence.
+            turn: Its request's history, if any, follows the conversation's; its topic takes precedence.
             conversation: An id; a conversation that does not exist yet is started.
+            close: Ends an interrupted turn of the conversation, given its id: a new turn does not run before it.
 
         Raises:
             StorageError: The history cannot be read.
         """
+        request, journal, tenant = turn.request, turn.journal, turn.info.tenant
 
-        async def keep(turn: Turn) -> Turn:
+        async def keep(done: Turn) -> Turn:
+            kept = _conversation_turn(done)
             with contained():
-                await self.store.append(conversation, _conversation_turn(turn), tenant=tenant)
-            return attrs.evolve(turn, conversation=conversation)
+                ending = {} if journal is None else {"end": journal.end(done.status, done.error)}
+                await self.store.append(conversation, kept, tenant=tenant, **ending)
+            return attrs.evolve(done, conversation=conversation)
 
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
-        async with lock:
-            yield Place(await self.continued(request, conversation, tenant), keep)
+        async with contextlib.nullcontext() if journal is not None and journal.is_in_place else lock:
+            if journal is None or self._lease is None:
+                yield Place(await self.continued(request, conversation, tenant), keep)
+                return
+            with self._lease.held():
+                for id in () if journal.is_resumed else await journal.waiting():
+                    await close(id)
+                turns = journal.before(await self._turns(conversation, tenant))
+                journal.begin(request, turns)
+                yield Place(_continued(request, turns), keep)
 
     async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
         """Return the request with what was said before in its history.
@@ -77,14 +136,20 @@ class Keeper:
         Raises:
             StorageError: The history cannot be read.
         """
+        return _continued(request, await self._turns(conversation, tenant))
+
+    async def _turns(self, conversation: str, tenant: str) -> Sequence[ConversationTurn]:
         try:
             with contained():
-                turns = await self.store.turns(conversation, tenant=tenant)
+                return await self.store.turns(conversation, tenant=tenant)
         except UnknownConversationError:
-            return request
-        earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
-        topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
-        return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
+            return ()
+
+
+def _continued(request: ChatRequest, turns: Sequence[ConversationTurn]) -> ChatRequest:
+    earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
+    topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
+    return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
 
 
 def _conversation_turn(turn: Turn) -> ConversationTurn:

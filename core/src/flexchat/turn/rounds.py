@@ -13,12 +13,14 @@ import attrs
 
 from ..config.model import LimitsTable
 from ..domain import ChatResult, ToolCall, ToolCallRecord, ToolFinished, ToolMessage, ToolResult, ToolStarted
+from ..domain.message_json import record_from_dict, value_to_dict
 from ..domain.text import counted
 from ..plugin.call import Call
 from ..plugin.hooks import record_of
 from ..tools.registry import ToolRegistry
 from ..tools.results import for_the_model, json_facts
 from .active import ActiveTurn
+from .journal import go_on
 from .next_step import NextStep, calls_to_run, next_step
 from .tasks import end
 
@@ -172,6 +174,8 @@ async def run_calls(
     round_ = turn.calling = CallRound(calls, iteration)
     refusals = manners.judge(calls)
     for group in _groups(calls, refusals, turn.engine.tools.get_registry()):
+        if turn.journal is not None:
+            await turn.journal.flush()
         if len(group) == 1:  # the usual case needs no task
             await _call(turn, round_, group[0], refusals[group[0]], offered)
         else:
@@ -210,7 +214,15 @@ def _groups(calls: Sequence[ToolCall], refusals: Sequence[str | None], registry:
 
 async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | None, offered: Collection[str]) -> None:
     """Take one call through its steps and keep its record."""
-    asked, sink = round_.asked[index], turn.sink
+    asked, journal = round_.asked[index], turn.journal
+    if journal is not None:
+        if (known := journal.call(round_.iteration, index)) is not None:
+            turn.wrote = turn.wrote or known["wrote"]
+            round_.records[index] = record_from_dict(known["record"])
+            return
+        if not journal.is_closed:
+            await go_on(turn)
+    sink = turn.sink
 
     async def tell(call: Call, result: ToolResult | None) -> None:
         wrote = asked
@@ -222,6 +234,9 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
             record = record_of(wrote, call.name, result, round_.iteration, call.facts)
             if wrote is asked:
                 round_.records[index] = record
+                if journal is not None:
+                    written = value_to_dict(record)
+                    journal.add("tool", iteration=round_.iteration, index=index, record=written, wrote=turn.wrote)
             if sink.wants(ToolFinished):
                 await sink.tell(ToolFinished(info=turn.info, record=record))
         elif sink.wants(ToolStarted):
@@ -243,6 +258,10 @@ async def _call(turn: ActiveTurn, round_: CallRound, index: int, refusal: str | 
         index=index,
         notes=[*asked.notes],
     )
+    if journal is not None and journal.is_closed:
+        result = await turn.engine.tools.calls.recalled(call) or ToolResult.failed(call.name, _NOT_BEGUN)
+        round_.records[index] = record_of(asked, call.name, result, round_.iteration, call.facts)
+        return
     try:
         await turn.engine.tools.calls.run(call)
     finally:

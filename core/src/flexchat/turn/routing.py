@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..config.model import Config, ResponseRule
+from ..config.model import Config, ResponseRule, RuleTools
 from ..domain import Profile, RagResults
 from ..domain.masking import Mask
+from ..domain.message_json import phase_from_dict, rag_from_dict, value_to_dict
+from ..errors import StuckTurnError
 from ..plugin.contracts import Retriever
 from .active import ActiveTurn
 from .asking import Asker
 from .documents import DocumentCollector
 from .intent import IntentDetector
+from .journal import go_on
 from .matching import match_response_rule
 from .needs import needs_of, topic_model
 from .phase_log import PhaseNotes
@@ -53,7 +56,19 @@ class Router:
             NoMatchingRuleError: No rule fits.
         """
         await self.profile(turn)
+        if turn.journal is not None and (chosen := turn.journal.rule) is not None:
+            if turn.journal.is_closed:
+                turn.rule = (chosen["index"], ResponseRule(llm=chosen["outcome"]["llm"], tools=RuleTools()))
+            else:
+                turn.rule = rule_as_recorded(self.rules, chosen, turn.info.id)
+            await turn.log.end(turn.sink, "response matching", turn.rule, chosen["outcome"])
+            return
         await self.match(turn)
+        if turn.journal is not None:
+            assert turn.rule is not None
+            offered = turn.engine.tools.offered_to(turn.rule[1])
+            outcome = turn.log.records[-1].outcome
+            turn.journal.add("rule", index=turn.rule[0], outcome=outcome, tools=[*offered])
 
     async def profile(self, turn: ActiveTurn) -> None:
         """Run phases 1 to 4. Failures become warnings in the phase's record.
@@ -87,6 +102,8 @@ class Router:
         return self._needs.documents if turn.request.collections is None else bool(turn.request.collections)
 
     async def _topic(self, turn: ActiveTurn) -> Topic:
+        if (known := _recorded(turn, "topic detection")) is not None:
+            return Topic(known["topic"], known["status"])
         request, notes = turn.request, NOT_ASKED
         topic = Topic(request.user_message, "new_topic")
         searches = self._wants_documents(turn) or self._needs.categories
@@ -94,32 +111,68 @@ class Router:
             notes = await self._begin(turn, "topic detection")
             topic = await self._topics.detect(request, Asker(turn, notes), notes)
         printable = {"topic": topic.text, "status": topic.status}
-        await turn.log.end(turn.sink, "topic detection", topic.text, printable, notes)
+        await _ended(turn, "topic detection", topic.text, printable, notes, topic=topic.text, status=topic.status)
         return topic
 
     async def _rag(self, turn: ActiveTurn, topic: Topic) -> RagResults:
+        if (known := _recorded(turn, "rag collection")) is not None:
+            return rag_from_dict(known["rag"])
         rag, notes = turn.rag, NOT_ASKED if turn.request.collections is None else NOT_CHOSEN
         if self._wants_documents(turn):
             notes = await self._begin(turn, "rag collection")
             rag = await self._documents.collect(turn.request, topic, notes)
-        await turn.log.end(turn.sink, "rag collection", rag, _rag(rag), notes)
+        await _ended(turn, "rag collection", rag, _rag(rag), notes, rag=rag)
         return rag
 
     async def _intent(self, turn: ActiveTurn, topic: Topic) -> str | None:
+        if (known := _recorded(turn, "intent detection")) is not None:
+            recorded: str | None = known["intent"]
+            return recorded
         rag, intent, notes = turn.rag, None, NOT_ASKED
         if self._needs.intent or (self._needs.place and rag.hits):
             notes = await self._begin(turn, "intent detection")
             intent = await self._intents.detect(turn.request.user_message, topic, rag, Asker(turn, notes), notes)
         elif rag.result == "match":
             intent, notes = rag.hits[0].category, PhaseNotes(skipped="a document matches")
-        await turn.log.end(turn.sink, "intent detection", intent, intent, notes)
+        await _ended(turn, "intent detection", intent, intent, notes, intent=intent)
         return intent
 
     async def _begin(self, turn: ActiveTurn, phase: str) -> PhaseNotes:
+        await go_on(turn)
         turn.clock.look()
         turn.clock.doing = phase
         await turn.log.begin(turn.sink, phase)
         return PhaseNotes(mask=self._mask, left=turn.clock.left)
+
+
+async def _ended(turn: ActiveTurn, phase: str, outcome: Any, printable: Any, notes: PhaseNotes, **state: Any) -> None:
+    """End a phase; what it came to goes into the journal, unless there was nothing to do."""
+    await turn.log.end(turn.sink, phase, outcome, printable, notes)
+    if turn.journal is not None and not notes.skipped:
+        state = {name: value_to_dict(value) if name == "rag" else value for name, value in state.items()}
+        turn.journal.add("phase", record=value_to_dict(turn.log.records[-1]), **state)
+
+
+def _recorded(turn: ActiveTurn, phase: str) -> Mapping[str, Any] | None:
+    """Return what the journal has of a phase, its record put among the turn's; None if it has to be run."""
+    known = None if turn.journal is None else turn.journal.phase(phase)
+    if known is not None:
+        turn.log.records.append(phase_from_dict(known["record"]))
+    return known
+
+
+def rule_as_recorded(rules: Sequence[ResponseRule], chosen: Mapping[str, Any], turn: str) -> tuple[int, ResponseRule]:
+    """Return the rule that a turn was being answered by, found by its name or, without one, by its place.
+
+    Raises:
+        StuckTurnError: It is gone.
+    """
+    outcome, index = chosen["outcome"], chosen["index"]
+    name = outcome.get("name")
+    for at, rule in enumerate(rules):
+        if (rule.name == name) if name else (at == index and rule.name is None and rule.llm == outcome["llm"]):
+            return at, rule
+    raise StuckTurnError(turn, f"the rule {name or index + 1} it was answered by is gone from the configuration")
 
 
 def _rag(rag: RagResults) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from ..domain import (
     TurnFinished,
     TurnStarted,
 )
-from ..errors import NestedTurnError, ProviderRequestError, StorageError
+from ..errors import InterruptedTurnError, NestedTurnError, ProviderRequestError, StorageError, TurnNotWaitingError
 from ..events.feed import Feed
 from ..events.sink import Listener
 from ..plugin.current import current_turn
@@ -35,6 +35,7 @@ from .active import ActiveTurn
 from .answer import answer, first_request
 from .citations import citations_of
 from .engine import TurnEngine
+from .journal import go_on
 from .keeping import Keep
 from .matching import RuleVerdict, each_verdict
 from .tasks import end
@@ -84,9 +85,34 @@ async def run(turn: ActiveTurn) -> Turn:
     if conversation is None or keeper is None:
         return await _run(turn, None)
     _look_for_itself(turn)
-    async with keeper.place(turn.request, conversation=conversation, tenant=turn.info.tenant) as place:
+
+    async def close_before(id: str) -> None:
+        with contextlib.suppress(TurnNotWaitingError):  # somebody else has just taken it up
+            await close(turn.engine, id, tenant=turn.info.tenant, in_place=True)
+
+    lending = keeper.place(turn, conversation, close_before)
+    async with lending as place:
         turn.request = place.request
         return await _run(turn, place.keep)
+
+
+async def close(engine: TurnEngine, id: str, *, tenant: str, in_place: bool = False) -> Turn:
+    """End an interrupted turn: what it did goes into its conversation, and what is unknown of it is said there.
+
+    Args:
+        in_place: The caller has the place after the conversation's last turn.
+
+    Raises:
+        UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be ended.
+    """
+    turn = await engine.take_up(id, tenant=tenant, is_closed=True)
+    assert turn.journal is not None
+    turn.journal.is_in_place = in_place
+    try:
+        return await run(turn)
+    except InterruptedTurnError:
+        assert turn.done is not None
+        return turn.done
 
 
 def _look_for_itself(turn: ActiveTurn) -> None:
@@ -101,17 +127,17 @@ def _look_for_itself(turn: ActiveTurn) -> None:
 
 
 async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
-    sink = turn.sink
     turn.clock.restart()
     turn.log.restart()
     with in_turn(turn):
         try:
             async with turn.clock.alarm():
-                if sink.wants(TurnStarted):
-                    await sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
+                if turn.sink.wants(TurnStarted):
+                    await turn.sink.tell(TurnStarted(info=turn.info, user_message=turn.request.user_message))
                 await turn.engine.router.route(turn)
                 response = await _answered(turn)
-            await sink.seam()  # a turn its reader has not seen to the end is not done
+            await go_on(turn)
+            await turn.sink.seam()  # a turn its reader has not seen to the end is not done
             turn.done = turn.ended(response, citations=_citations(turn, response))
             if keep is not None:
                 turn.done = await keep(turn.done)
@@ -122,8 +148,10 @@ async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
             await _broken_off(turn, error, keep)
             raise
         try:
-            if sink.wants(TurnFinished):
-                await sink.tell_end(TurnFinished(info=turn.info, turn=turn.done), max(turn.clock.left(), TELLING_S))
+            if turn.sink.wants(TurnFinished):
+                await turn.sink.tell_end(
+                    TurnFinished(info=turn.info, turn=turn.done), max(turn.clock.left(), TELLING_S)
+                )
         except asyncio.CancelledError as error:
             error.turn = turn.done  # type: ignore[attr-defined]  # CancelledError has no field for it
             raise

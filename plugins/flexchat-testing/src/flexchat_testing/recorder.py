@@ -79,6 +79,11 @@ class RecordedEvents:
         self._keep("turn_started", info=info, user_message=user_message)
 
     @hookimpl
+    def flexchat_turn_resumed(self, info: TurnInfo, user_message: str) -> None:
+        """Remember it."""
+        self._keep("turn_resumed", info=info, user_message=user_message)
+
+    @hookimpl
     def flexchat_phase_started(self, info: TurnInfo, phase: str) -> None:
         """Remember it."""
         self._keep("phase_started", info=info, phase=phase)

@@ -18,6 +18,7 @@ from flexchat import (
     Turn,
     TurnCancelled,
     TurnFinished,
+    TurnResumed,
     TurnStarted,
 )
 from flexchat.provider import ToolCallDelta, ToolCallStart
@@ -48,6 +49,8 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
     match happened:
         case TurnStarted(info=info):
             return Event("turn_started", {"id": info.id, "conversation": info.conversation})
+        case TurnResumed(info=info):
+            return Event("turn_resumed", {"id": info.id, "conversation": info.conversation})
         case PhaseStarted(phase=phase):
             return Event("phase_started", {"phase": phase})
         case ModelRequestStarted():

@@ -1,0 +1,70 @@
+"""A turn as its journal has it: what it began with, and what it was given, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import attrs
+
+TurnState = Literal["running", "done", "failed", "cancelled", "interrupted"]
+"""Of a turn in the journal. "interrupted": the process that ran it died, or was stopped, before the turn ended."""
+
+
+@attrs.frozen(kw_only=True)
+class JournalEntry:
+    """One step of a turn.
+
+    Attributes:
+        number: From 1, without gaps.
+        kind: "started", "phase", "rule", "request", "answer", "tool", "resumed" or "ended".
+        data: JSON data; what it holds depends on the kind: see flexchat/turn/journal.py.
+        at: When it was written: ISO 8601, UTC.
+    """
+
+    number: int
+    kind: str
+    data: Mapping[str, Any]
+    at: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class JournaledTurn:
+    """A turn in the journal, without its steps.
+
+    Attributes:
+        id: Turn.id.
+        message: The beginning of the user's message, for lists: at most 80 characters.
+        owner: Who runs it, or ran it last: an id for each process that uses the store.
+        fence: Counts who has run it, from 1: what an earlier one still writes is refused.
+        began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
+        error: Why it failed, or why it cannot be resumed; empty otherwise.
+    """
+
+    id: str
+    tenant: str
+    conversation: str
+    state: TurnState
+    message: str = ""
+    owner: str = ""
+    fence: int = 1
+    began_at: str = ""
+    ended_at: str = ""
+    error: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class TurnEnd:
+    """How a turn ends in the journal.
+
+    Attributes:
+        entries: Its last steps, which have not been written yet.
+        state: "done", "failed" or "cancelled".
+        lease_s: Seconds the owner's lease is to last from now on; None to leave it.
+    """
+
+    turn: JournaledTurn
+    entries: tuple[JournalEntry, ...]
+    state: TurnState
+    error: str = ""
+    lease_s: float | None = None

@@ -1,0 +1,182 @@
+"""A turn's journal: written before what follows from it may happen; read when the turn is taken up again.
+
+What the entries hold, by kind:
+
+started   request (ChatRequest), after (id of the conversation's last turn then, or null)
+phase     record (PhaseRecord), and what the phase came to: topic and status, rag (RagResults), or intent
+rule      index, outcome (of the phase's record): the rule that was chosen
+request   llm, model, messages (how many): a model is about to be asked
+answer    result (ChatResult), llm, model, fallback, elapsed_ms, asked_for_form, warnings
+tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)
+resumed   nothing: the turn has been taken up again
+
+A turn is taken up by running it again: each phase, answer and call that the journal has is given back instead of being
+made once more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..domain import ChatRequest, ConversationTurn, TurnResumed
+from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
+from ..domain.message_json import result_from_dict, value_to_dict
+from ..errors import InterruptedTurnError, StorageError
+from ..plugin.contracts import TurnJournal
+from ..schema.answer_format import answer_format
+from .lease import Lease
+
+if TYPE_CHECKING:
+    from ..events.sink import Sink
+    from .active import ActiveTurn
+
+
+class Journal:
+    """Writes down one turn while it runs, and gives back what was written of it before it was interrupted.
+
+    Attributes:
+        turn: The turn's row in the store.
+        loud: Who is told what happens, once something new does; None from then on, and in a turn that was not resumed.
+        is_closed: Whether nothing new may happen: the turn is only to be told as far as it came.
+        is_in_place: Whether the place after the conversation's last turn is lent to the turn that ends this one.
+    """
+
+    def __init__(
+        self,
+        store: TurnJournal,
+        lease: Lease,
+        turn: JournaledTurn,
+        recorded: Sequence[JournalEntry] = (),
+    ) -> None:
+        self.turn = turn
+        self.is_closed = self.is_in_place = False
+        self.loud: Sink | None = None
+        self._store, self._lease = store, lease
+        self._number = len(recorded)
+        self._unwritten: list[JournalEntry] = []
+        self._phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
+        self._started = recorded[0].data if recorded else None
+        self._rule = next((entry.data for entry in recorded if entry.kind == "rule"), None)
+        self._answers = deque(entry.data for entry in recorded if entry.kind == "answer")
+        self._calls = {
+            (entry.data["iteration"], entry.data["index"]): entry.data for entry in recorded if entry.kind == "tool"
+        }
+
+    def before(self, turns: Sequence[ConversationTurn]) -> Sequence[ConversationTurn]:
+        """Return those of a conversation's turns that were there when this turn began."""
+        if self._started is None:
+            return turns
+        after = self._started["after"]
+        at = next((index for index, turn in enumerate(turns) if turn.id == after), -1)
+        return turns[: at + 1]
+
+    def begin(self, request: ChatRequest, turns: Sequence[ConversationTurn]) -> None:
+        """Note what the turn begins with, unless that was noted before."""
+        if self._started is None:
+            self.add("started", request=_written(request), after=turns[-1].id if turns else None)
+
+    def add(self, kind: str, **data: Any) -> None:
+        """Note a step; ``flush`` writes it."""
+        self._number += 1
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._unwritten.append(JournalEntry(number=self._number, kind=kind, data=data, at=at))
+
+    async def flush(self) -> None:
+        """Write what has been noted: before a model is asked, and before a tool runs.
+
+        Raises:
+            StorageError: It cannot be written; nothing that follows from it may happen.
+            LostTurnError: Somebody else has taken the turn up.
+        """
+        if self._unwritten:
+            entries, self._unwritten = self._unwritten, []
+            try:
+                await self._store.write(self.turn, entries, lease_s=self._lease.due())
+            except StorageError:
+                self._unwritten = entries + self._unwritten
+                raise
+
+    def end(self, state: TurnState, error: str) -> TurnEnd:
+        """Return how the turn ends, with the steps that have not been written."""
+        entries = tuple(self._unwritten)
+        return TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due())
+
+    async def waiting(self) -> Sequence[str]:
+        """Return the ids of the interrupted turns of this turn's conversation.
+
+        Raises:
+            StorageError: The journal cannot be read.
+        """
+        return await self._store.waiting(self.turn.conversation, tenant=self.turn.tenant)
+
+    async def release(self, why: str) -> None:
+        """Give the turn up: it is interrupted again, and cannot go on as things are.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        await self._store.release(self.turn, error=why)
+
+    def waiting_calls(self) -> list[str]:
+        """Return the names, as the model wrote them, of the calls of the last answer that have no result yet."""
+        if not self._answers:
+            return []
+        calls = result_from_dict(self._answers[-1]["result"]).tool_calls
+        ended = {known["record"].get("call_id") for known in self._calls.values()}
+        return [call.name for call in calls if call.id not in ended]
+
+    def phase(self, name: str) -> Mapping[str, Any] | None:
+        """Return what was written of a phase; None if it has not been run yet."""
+        return self._phases.get(name)
+
+    def answer(self) -> Mapping[str, Any] | None:
+        """Return the next answer that was written, each once; None if the model has to be asked."""
+        return self._answers.popleft() if self._answers else None
+
+    def call(self, iteration: int, index: int) -> Mapping[str, Any] | None:
+        """Return what was written of a tool call; None if it has no result yet."""
+        return self._calls.get((iteration, index))
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """Names of the tools that the model was offered; empty if no rule was chosen yet."""
+        return tuple(self._rule["tools"]) if self._rule is not None else ()
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the turn has been taken up again."""
+        return self.turn.fence > 1
+
+    @property
+    def rule(self) -> Mapping[str, Any] | None:
+        """What was written of the rule that was chosen; None if none was."""
+        return self._rule
+
+
+def _written(request: ChatRequest) -> Any:
+    form = request.response_format
+    if form is not None:
+        form = answer_format(form).format
+    return value_to_dict(attrs.evolve(request, context=None, response_format=form))
+
+
+async def go_on(turn: ActiveTurn) -> None:
+    """Say that something new is about to happen in a turn: whatever was given back before was told in its time.
+
+    Raises:
+        InterruptedTurnError: Nothing new may happen.
+    """
+    journal = turn.journal
+    if journal is None or journal.loud is None:
+        return
+    turn.sink, journal.loud = journal.loud, None
+    if journal.is_closed:
+        raise InterruptedTurnError(turn.info.id)
+    journal.add("resumed")
+    if turn.sink.wants(TurnResumed):
+        await turn.sink.tell(TurnResumed(info=turn.info, user_message=turn.request.user_message))

@@ -1,0 +1,72 @@
+"""Who uses a store: an id for this process's use of it, and a thread that keeps its lease alive while it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+_log = logging.getLogger(__name__)
+
+
+class Lease:
+    """Says to others that this process is alive, as long as it holds something.
+
+    A thread renews it, and not a task: an event loop that is blocked for a while must not look dead. The thread starts
+    with the first hold; the first transaction that needs the lease renews it itself, if it is ``due``.
+
+    Args:
+        renew: Renews it once, blocking, for so many seconds; called with the owner's id and the seconds.
+        seconds: How long it lasts; it is renewed three times as often.
+
+    Attributes:
+        owner: A new id, 32 hexadecimal digits.
+    """
+
+    def __init__(self, renew: Callable[[str, float], None], seconds: float) -> None:
+        self.owner = secrets.token_hex(16)
+        self.seconds = seconds
+        self._renew = renew
+        self._lock = threading.Lock()
+        self._held = 0
+        self._next = 0.0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the lease alive while the block runs."""
+        with self._lock:
+            self._held += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="flexchat lease", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= 1
+
+    def due(self) -> float | None:
+        """Return how many seconds the lease is to be renewed for in a transaction of the caller's; None if not yet."""
+        now = time.monotonic()
+        if now < self._next:
+            return None
+        self._next = now + self.seconds / 3
+        return self.seconds
+
+    def end(self) -> None:
+        """Renew it no more."""
+        self._ended.set()
+
+    def _keep(self) -> None:
+        while not self._ended.wait(self.seconds / 3):
+            if self._held:
+                try:
+                    self._renew(self.owner, self.seconds)
+                    self._next = time.monotonic() + self.seconds / 3
+                except Exception as error:  # noqa: BLE001  the next try may succeed; until then the lease runs
+                    _log.warning("a lease could not be renewed: %s", error)

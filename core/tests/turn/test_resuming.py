@@ -1,0 +1,431 @@
+"""A turn whose process died goes on where it stopped: nothing recorded is paid for or run again.
+
+A death is a copy of the database, taken at the moment of it, whose owners are no longer alive: what only the memory of
+the process had is not in it.
+"""
+
+import contextlib
+import sqlite3
+
+import pytest
+from flexchat import (
+    ChatRequestError,
+    FlexChat,
+    LostTurnError,
+    StuckTurnError,
+    TurnNotWaitingError,
+    TurnResumed,
+    UnknownTurnError,
+    tool,
+)
+from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat.plugin import hookimpl
+from flexchat_testing import ScriptedProvider, calls, says
+
+C = {"conversation": "c"}
+RULE = {"name": "desk", "llm": "s", "model": "m", "tools": {"enabled": True}}
+CONFIG = {"llms": {"s": {"provider": "scripted"}}, "responses": [RULE]}
+
+
+def replies(*given):
+    """Answer by what the model is sent, and not by how often it was asked: by the number of messages that are new."""
+
+    def reply(messages, options):
+        since = next(i for i, m in enumerate(reversed(messages)) if m.role == "user")
+        answers = sum(m.role == "assistant" for m in messages[len(messages) - since :])
+        return given[answers](messages, options) if callable(given[answers]) else given[answers]
+
+    return ScriptedProvider([reply], repeat=True)
+
+
+def chat_of(path, model, *tools, hooks=(), **config):
+    chat = FlexChat.from_config({**CONFIG, **config}, providers={"s": model}, tools=tools, hooks=hooks)
+    chat.keep_in(SqliteConversations(path))
+    return chat
+
+
+@pytest.fixture
+def died(tmp_path):
+    """Return what makes the copy, and where it is."""
+    path = tmp_path / "died.db"
+
+    def die():
+        if path.exists():
+            return
+        with (
+            contextlib.closing(sqlite3.connect(tmp_path / "c.db")) as old,
+            contextlib.closing(sqlite3.connect(path)) as new,
+        ):
+            old.backup(new)
+            new.execute("DELETE FROM owners")
+            new.commit()
+
+    die.path = path
+    return die
+
+
+class Counted:
+    """Two tools that count, and may do something while they run."""
+
+    def __init__(self, *, before=None, after=None):
+        self.reads, self.writes = [], []
+
+        @tool(effect="read")
+        def look(what: str) -> str:
+            """Look something up."""
+            self.reads.append(what)
+            return f"seen {what}"
+
+        @tool(effect="write")
+        def pay(amount: int) -> str:
+            """Pay."""
+            if before is not None:
+                before()
+            self.writes.append(amount)
+            if after is not None:
+                after()
+            return f"paid {amount}"
+
+        self.tools = look, pay
+
+
+async def resumed(died, model, tools, **more):
+    """Resume the only turn of the copy."""
+    chat = chat_of(died.path, model, *tools.tools, **more)
+    async with contextlib.AsyncExitStack() as closing:
+        closing.push_async_callback(chat.aclose)
+        closing.push_async_callback(chat.conversations.store.aclose)
+        (waiting,) = await chat.turns(states=["interrupted"])
+        turn = await chat.resume(waiting.id[:6])
+        kept = await chat.conversations.turns("c")
+        (now,) = await chat.turns()
+        assert (now.id, now.state, [k.id for k in kept]) == (turn.id, "done", [turn.id])
+        assert kept[0].messages == turn.response.messages
+    return turn
+
+
+LOOK, PAY = calls(("look", {"what": "tea"})), calls(("pay", {"amount": 5}))
+
+
+async def interrupted(tmp_path, model, tools, **more):
+    """Run a turn, in which something dies, to its end: what the dead process would have done does not count."""
+    chat = chat_of(tmp_path / "c.db", model, *tools.tools, **more)
+    turn = await chat.respond("Pay for the tea", **C)
+    await chat.conversations.store.aclose()
+    return turn
+
+
+async def test_recorded_answers_and_results_are_not_asked_or_run_again(tmp_path, died):
+    """Died while the model wrote its last answer: only that is asked for again."""
+
+    def last(messages, options):
+        died()
+        return says("Done.")
+
+    before, again = Counted(), Counted()
+    whole = await interrupted(tmp_path, replies(LOOK, PAY, last), before)
+    model = replies(None, None, says("All done."))
+
+    turn = await resumed(died, model, again)
+
+    assert (before.reads, before.writes, again.reads, again.writes) == (["tea"], [5], [], [])
+    assert len(model.requests) == 1
+    assert [m.role for m in model.requests[0].messages] == ["user", "assistant", "tool", "assistant", "tool"]
+    assert (turn.id, turn.content) == (whole.id, "All done.")
+    assert turn.response.tool_calls == whole.response.tool_calls
+    assert [one.finish_reason for one in turn.response.rounds] == ["tool_calls", "tool_calls", "stop"]
+
+
+async def test_what_a_write_did_is_unknown_if_it_was_running(tmp_path, died):
+    """The model is told so in plain words, and the tool is not run again."""
+    before, again = Counted(before=died), Counted()
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), before)
+    model = replies(None, lambda messages, options: messages[-1].content)
+
+    turn = await resumed(died, model, again)
+
+    assert again.writes == []
+    assert "unknown" in turn.content
+    assert "pay" in turn.content
+    assert not turn.succeeded
+
+
+async def test_an_answer_that_was_recorded_is_acted_on(tmp_path, died):
+    """Died after the answer and before its call was claimed: the call runs, once."""
+
+    class Hook:
+        @hookimpl
+        def flexchat_before_tool_call(self):
+            died()
+
+    before, again = Counted(), Counted()
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), before, hooks=[Hook()])
+
+    turn = await resumed(died, replies(None, says("Paid.")), again)
+
+    assert again.writes == [5]
+    assert turn.succeeded
+
+
+async def test_a_result_that_only_the_ledger_has_is_used(tmp_path, died):
+    """Died between the end of the effect and its entry in the journal."""
+
+    class Hook:
+        @hookimpl
+        def flexchat_tool_finished(self):
+            died()
+
+    before, again = Counted(), Counted()
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), before, hooks=[Hook()])
+
+    turn = await resumed(died, replies(None, lambda messages, options: messages[-1].content), again)
+
+    assert again.writes == []
+    assert "paid 5" in turn.content
+    assert turn.succeeded
+
+
+async def test_phases_that_were_recorded_are_not_run_again(tmp_path, died):
+    """The topic was asked for: it is known when the turn goes on, with its record and its tokens."""
+    topics = []
+
+    def reply(messages, options):
+        if "topic_status" in messages[-1].content:
+            topics.append(1)
+            return '{"topic_status": "new_topic", "topic_summary": "tea money"}'
+        died()
+        return says("Yes.")
+
+    config = {
+        "topic": {"llm": "s", "model": "m"},
+        "responses": [{**RULE, "match": {"topic_contains": "tea"}}, {"llm": "s", "model": "m"}],
+    }
+    whole = await interrupted(tmp_path, ScriptedProvider([reply], repeat=True), Counted(), **config)
+
+    turn = await resumed(died, ScriptedProvider([reply], repeat=True), Counted(), **config)
+
+    assert len(topics) == 1
+    assert turn.profile == whole.profile
+    assert [p.phase for p in turn.phases] == [p.phase for p in whole.phases]
+    assert turn.phases[0] == whole.phases[0]
+
+
+async def test_what_happened_before_is_not_told_again(tmp_path, died):
+    """The reader of a resumed turn hears that it goes on, and then what is new."""
+
+    def last(messages, options):
+        died()
+        return says("Done.")
+
+    class Told:
+        def __init__(self):
+            self.names = []
+
+        @hookimpl
+        def flexchat_turn_started(self):
+            self.names.append("started")
+
+        @hookimpl
+        def flexchat_turn_resumed(self, user_message):
+            self.names.append(f"resumed {user_message}")
+
+        @hookimpl
+        def flexchat_tool_finished(self):
+            self.names.append("tool")
+
+        @hookimpl
+        def flexchat_model_request_started(self):
+            self.names.append("asked")
+
+        @hookimpl
+        def flexchat_turn_finished(self):
+            self.names.append("finished")
+
+    await interrupted(tmp_path, replies(LOOK, last), Counted())
+    told = Told()
+    await resumed(died, replies(None, says("Done.")), Counted(), hooks=[told])
+
+    assert told.names == ["resumed Pay for the tea", "asked", "finished"]
+    assert TurnResumed.__doc__
+
+
+async def test_the_history_is_that_of_its_beginning(tmp_path, died):
+    """Turns that came into the conversation meanwhile are behind it."""
+
+    def reply(messages, options):
+        if messages[-1].content == "two":
+            died()
+        return "|".join(m.content for m in messages)
+
+    model = ScriptedProvider([reply], repeat=True)
+    chat = chat_of(tmp_path / "c.db", model)
+    for said in ("one", "two"):
+        await chat.respond(said, **C)
+    await chat.conversations.store.aclose()
+
+    again = chat_of(died.path, model)
+    (waiting,) = await again.turns(states=["interrupted"])
+    turn = await again.resume(waiting.id)
+    assert turn.content == "one|one|two"
+    await again.conversations.store.aclose()
+
+
+async def test_the_answer_keeps_its_format(tmp_path, died):
+    """The schema is recorded with the request; a class is not, so that its data is what is returned."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+    def reply(messages, options):
+        died()
+        return says('{"n": 3}')
+
+    model = ScriptedProvider([reply], repeat=True)
+    chat = chat_of(tmp_path / "c.db", model)
+    await chat.respond("How many?", response_format=schema, variables={"who": "Ada"}, **C)
+    await chat.conversations.store.aclose()
+
+    assert (await resumed(died, model, Counted())).response.parsed == {"n": 3}
+
+
+async def test_only_one_takes_it_up_and_only_an_interrupted_one(tmp_path, died):
+    """Of two, one succeeds; a turn that runs, has ended, or is not there is refused with the reason."""
+    seen = []
+
+    async def reply(messages, options):
+        died()
+        (running,) = await chat.turns()
+        with pytest.raises(TurnNotWaitingError, match="it is still running"):
+            await chat.resume(running.id)
+        seen.append(running)
+        return says("Yes.")
+
+    chat = chat_of(tmp_path / "c.db", ScriptedProvider([reply], repeat=True))
+    turn = await chat.respond("x", **C)
+    assert [one.state for one in seen] == ["running"]
+    with pytest.raises(TurnNotWaitingError, match=r"it has ended \(done\)"):
+        await chat.resume(turn.id)
+    with pytest.raises(UnknownTurnError, match="there is no turn 'zz'"):
+        await chat.resume("zz")
+    with pytest.raises(UnknownTurnError):
+        await chat.turn(turn.id, tenant="other")
+    await chat.conversations.store.aclose()
+
+
+async def test_who_lost_the_turn_changes_nothing(tmp_path):
+    """A process that stood still finds its turn taken up, and ended, by another: it neither writes nor keeps."""
+    path = tmp_path / "c.db"
+    other = chat_of(path, ScriptedProvider([says("Mine.")], repeat=True))
+
+    async def reply(messages, options):
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.execute("DELETE FROM owners")
+            database.commit()
+        (waiting,) = await other.turns(states=["interrupted"])
+        assert (await other.resume(waiting.id)).content == "Mine."
+        return says("Too late.")
+
+    slow = chat_of(path, ScriptedProvider([reply], repeat=True))
+    with pytest.raises(LostTurnError, match="another one has taken it up"):
+        await slow.respond("x", **C)
+    (kept,) = await other.conversations.turns("c")
+    assert kept.messages[-1].content == "Mine."
+    for chat in (slow, other):
+        await chat.conversations.store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("config", "tools", "why"),
+    [
+        ({"responses": [{**RULE, "name": "other"}]}, True, "the rule desk it was answered by is gone"),
+        ({}, False, "the tool pay it was calling is gone"),
+    ],
+)
+async def test_a_turn_that_the_config_no_longer_fits_is_stuck(tmp_path, died, config, tools, why):
+    """It says why, stays interrupted, and goes on when the change is undone."""
+
+    class Hook:
+        @hookimpl
+        def flexchat_before_tool_call(self):
+            died()
+
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), Counted(), hooks=[Hook()])
+    chat = chat_of(died.path, replies(None, says("Paid.")), *(Counted().tools if tools else ()), **config)
+    (waiting,) = await chat.turns(states=["interrupted"])
+    with pytest.raises(StuckTurnError, match=why):
+        await chat.resume(waiting.id)
+    (stuck,) = await chat.turns(states=["interrupted"])
+    assert why in stuck.error
+    await chat.conversations.store.aclose()
+
+    assert (await resumed(died, replies(None, says("Paid.")), Counted())).succeeded
+
+
+async def test_the_steps_are_the_trace_of_the_turn(tmp_path):
+    """What was asked, answered and run, in order, with the times; a deleted conversation takes them with it."""
+    tools = Counted()
+    chat = chat_of(tmp_path / "c.db", replies(LOOK, says("Seen.")), *tools.tools)
+    turn = await chat.respond("Look", **C)
+
+    found, steps = await chat.turn(turn.id)
+    assert (found.state, found.message, found.error) == ("done", "Look", "")
+    assert found.began_at <= found.ended_at
+    assert [s.kind for s in steps] == ["started", "rule", "request", "answer", "tool", "request", "answer"]
+    assert [s.number for s in steps] == [1, 2, 3, 4, 5, 6, 7]
+    assert steps[4].data["record"]["result"]["result"] == "seen tea"
+
+    await chat.conversations.delete("c")
+    assert await chat.turns() == []
+    await chat.conversations.store.aclose()
+
+
+async def test_without_a_journal_nothing_can_be_resumed():
+    """The error says what to add."""
+    chat = FlexChat.from_config(CONFIG, providers={"s": ScriptedProvider(["x"])})
+    with pytest.raises(ChatRequestError, match="conversations"):
+        await chat.resume("x")
+
+
+@pytest.mark.parametrize("how", ["by the next turn", "by hand"])
+async def test_a_turn_that_is_not_resumed_is_told_to_the_next(tmp_path, died, how):
+    """What was done stands in the conversation, and what is unknown: the model reads both."""
+    ended = []
+
+    class Hook:
+        @hookimpl
+        def flexchat_turn_failed(self, error):
+            ended.append(error)
+
+    before, again = Counted(before=died), Counted()
+    await interrupted(tmp_path, replies(LOOK, PAY, says("Paid.")), before)
+    chat = chat_of(died.path, ScriptedProvider([says("I see.")], repeat=True), *again.tools, hooks=[Hook()])
+    (waiting,) = await chat.turns(states=["interrupted"])
+    if how == "by hand":
+        closed = await chat.close_turn(waiting.id)
+        assert (closed.id, closed.status, [r.result.success for r in closed.response.tool_calls]) == (
+            waiting.id,
+            "failed",
+            [True, False],
+        )
+    turn = await chat.respond("And?", **C)
+
+    (request,) = chat.llms["s"].provider.requests
+    texts = [m.content for m in request.messages if m.role == "tool"]
+    assert "seen tea" in texts[0]
+    assert "It is unknown whether 'pay' took effect" in texts[1]
+    assert (again.reads, again.writes) == ([], [])
+    assert [k.status for k in await chat.conversations.turns("c")] == ["failed", "done"]
+    assert [(t.id, t.state) for t in await chat.turns()] == [(turn.id, "done"), (waiting.id, "failed")]
+    assert [type(error).__name__ for error in ended] == ["InterruptedTurnError"]
+    with pytest.raises(TurnNotWaitingError, match="failed"):
+        await chat.resume(waiting.id)
+    await chat.conversations.store.aclose()
+
+
+async def test_a_stuck_turn_can_be_ended(tmp_path, died):
+    """Without its rule and its tools, too."""
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), Counted(before=died))
+    chat = chat_of(died.path, ScriptedProvider([says("x")]), responses=[{"llm": "s", "model": "m"}])
+    (waiting,) = await chat.turns(states=["interrupted"])
+    turn = await chat.close_turn(waiting.id)
+    (record,) = turn.response.tool_calls
+    assert "It is unknown whether 'pay' took effect" in record.result.error
+    await chat.conversations.store.aclose()
