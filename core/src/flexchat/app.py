@@ -39,7 +39,7 @@ from .events.log import EventLog
 from .llms.llm import LLM
 from .plugin.call import Call, Origin
 from .plugin.contracts import ChatProvider, ConversationStore
-from .plugin.current import current_info
+from .plugin.current import current_info, place_within
 from .plugin.foreign import ForeignError, contained
 from .plugin.hooks import AppInfo, ModelRequest
 from .plugin.host import PluginHost
@@ -383,7 +383,7 @@ class FlexChat:
             origin=origin,
             turn=turn,
             context=context,
-            path="" if key is None else f"key:{key}",
+            path=place_within() if key is None else f"key:{key}",
         )
         return await self.tools.calls.run(call)
 

@@ -429,3 +429,30 @@ async def test_a_stuck_turn_can_be_ended(tmp_path, died):
     (record,) = turn.response.tool_calls
     assert "It is unknown whether 'pay' took effect" in record.result.error
     await chat.conversations.store.aclose()
+
+
+async def test_a_turn_inside_a_tool_makes_its_effects_once(tmp_path, died):
+    """The tool only reads, so it runs again, and with it the turn it starts; what that turn paid is not paid again."""
+    counted = Counted(after=died)
+    inner = FlexChat.from_config(CONFIG, providers={"s": replies(PAY, says("Paid."))}, tools=counted.tools)
+
+    def agent_of(path, model):
+        @tool(effect="read")
+        async def agent() -> str:
+            """Let another model do it."""
+            return (await inner.respond("Pay")).content
+
+        outer = chat_of(path, model, agent)
+        inner.tools.effects.ledger = outer.tools.effects.ledger
+        return outer
+
+    first = agent_of(tmp_path / "c.db", replies(calls(("agent", {})), says("Done.")))
+    assert (await first.respond("x", **C)).succeeded
+    await first.conversations.store.aclose()
+    again = agent_of(died.path, replies(None, says("Done again.")))
+    (waiting,) = await again.turns(states=["interrupted"])
+    turn = await again.resume(waiting.id)
+
+    assert turn.content == "Done again."
+    assert counted.writes == [5]
+    await again.conversations.store.aclose()

@@ -29,6 +29,7 @@ from ..domain.masking import Mask
 from ..errors import ToolError, nearest
 from ..plugin.call import Call, Place, Rest, Tell
 from ..plugin.contracts import Retriever, ToolContext, ToolHandler
+from ..plugin.current import current_call
 from ..plugin.foreign import contained
 from ..plugin.hooks import HookCall, ToolGate
 from ..plugin.threads import STILL_RUNNING
@@ -187,6 +188,7 @@ class Run:
             made_for=call,
         )
         call.began, deadline = True, asyncio.timeout(limit_ms / 1000)
+        token = current_call.set(call)
         try:
             with contained():
                 async with deadline:
@@ -201,6 +203,7 @@ class Run:
             call.unsure = doubt(error)
             return self.outcomes.of_error(call.name, error)
         finally:
+            current_call.reset(token)
             del deadline  # breaks a cycle: it holds the task, the task its error, the error this frame
 
 

@@ -149,6 +149,11 @@ class Call:
             self._path = f"{self.iteration}.{self.index}" if self.iteration and self.turn.id else new_call_id()
         return self._path
 
+    def next_place(self) -> str:
+        """Return the place of the next call, or turn, that this one's tool starts: "2.0/0", then "2.0/1"."""
+        self.children += 1
+        return f"{self.path}/{self.children - 1}"
+
     @property
     def digest(self) -> str:
         """SHA-256 of the tool's name and the arguments, in hexadecimal: equal for equal calls. Made when asked for.
@@ -188,8 +193,7 @@ class Call:
         Args:
             path: Its place; absent: the next one inside of this call's.
         """
-        if not path:
-            path, self.children = f"{self.path}/{self.children}", self.children + 1
+        path = path or self.next_place()
         depth, above = 1, self.parent
         while above is not None:
             depth, above = depth + 1, above.parent

@@ -34,6 +34,27 @@ current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVa
 """The turn this code runs in; None outside of turns."""
 
 
+class RunningCall(Protocol):
+    """The tool call this code runs in, as far as what the tool starts has to know it."""
+
+    turn: TurnInfo
+
+    def next_place(self) -> str:
+        """Return the place of the next thing the tool starts, the same when the tool runs again after a crash."""
+
+
+current_call: contextvars.ContextVar[RunningCall | None] = contextvars.ContextVar("flexchat_call", default=None)
+"""The tool call this code runs in; None outside of tools."""
+
+
+def place_within() -> str:
+    """Return a new place inside the tool call this code runs in; empty outside of the calls of a turn."""
+    call, turn = current_call.get(), current_turn.get()
+    if call is None or turn is None or not turn.info.id or call.turn.id != turn.info.id:
+        return ""
+    return call.next_place()
+
+
 def current_info(tenant: str | None = None) -> TurnInfo:
     """Return which turn this code runs in; one without an id outside of turns.
 

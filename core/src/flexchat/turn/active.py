@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -178,6 +179,15 @@ def outer_turn() -> ActiveTurn | None:
     return outer
 
 
-def new_turn_id() -> str:
-    """Return 32 hexadecimal digits."""
-    return secrets.token_hex(16)
+def new_turn_id(outer: ActiveTurn | None = None, place: str = "") -> str:
+    """Return 32 hexadecimal digits: random, or, for a turn that a tool starts, the same when the tool runs again.
+
+    With the same id, the effects of such a turn have the same keys, and happen once.
+
+    Args:
+        outer: The turn around it.
+        place: Of the new turn in that one; empty if it is not known.
+    """
+    if outer is None or not place:
+        return secrets.token_hex(16)
+    return hashlib.sha256(f"{outer.info.id} {place}".encode()).hexdigest()[:32]

@@ -18,6 +18,7 @@ from ..events.feed import Feed
 from ..events.sink import Listener, Sink
 from ..llms.llm import Llms
 from ..plugin.contracts import Retriever, TurnJournal
+from ..plugin.current import place_within
 from ..plugin.hooks import Hooks
 from ..schema.answer_format import AnswerFormat, answer_format
 from .active import ActiveTurn, new_turn_id, outer_turn
@@ -79,7 +80,7 @@ class TurnEngine:
             raise ChatRequestError("no conversations are kept: add a table 'conversations' to the config")
         outer = outer_turn()
         info = TurnInfo(
-            id=new_turn_id(),
+            id=new_turn_id() if request.conversation is not None else new_turn_id(outer, place_within()),
             conversation=request.conversation,
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
