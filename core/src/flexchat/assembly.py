@@ -23,7 +23,7 @@ from .plugin.contracts import ChatProvider, ConversationStore, Reranker, Retriev
 from .plugin.foreign import contained, error_name
 from .plugin.hooks import Hooks
 from .plugin.host import BLOCKED_BY_CONFIG, PluginHost
-from .plugin.in_process import with_hooks
+from .plugin.in_process import hooks_of_chat
 from .plugin.packages import package_with
 from .tools.registry import verify_trouble
 
@@ -113,7 +113,7 @@ def assemble(
     effects = _effects(reading, conversations)
     config = reading.finish()
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values()]))
-    own = with_hooks(host.hooks(), hooks)
+    own = hooks_of_chat(host, config.tables, hooks)
     manager = ToolManager.from_plugins(host, config.tools, stores=stores, hooks=own, mask=mask, effects=effects)
     for index, text in manager.load_tools(read.structured, read.left_out).items():
         reading.problem(("tools", "registry", index), f"tool '{config.tools.registry[index].name}': {text}")
@@ -188,7 +188,7 @@ def assemble_rule(
     except (ProviderError, TypeError, ValueError) as error:
         raise ConfigError([Problem(path=f"provider {provider}", text=str(error))]) from None
     config = Config(llms={provider: entry}, responses=(rule,), limits=limits)
-    own = with_hooks(host.hooks(), hooks)
+    own = hooks_of_chat(host, config.tables, hooks)
     mask = Mask(secret_values([service]))
     manager = ToolManager.from_plugins(host, config.tools, hooks=own, mask=mask)
     _add_given(manager, tools, host)

@@ -5,10 +5,14 @@ import inspect
 
 import attrs
 import pytest
-from flexchat.domain import Happening, ModelRequestStarted, TurnInfo, TurnStarted
+from flexchat.calls.manager import ToolManager
+from flexchat.domain import Happening, ModelRequestStarted, ToolResult, TurnInfo, TurnStarted
 from flexchat.domain.events import HAPPENINGS
-from flexchat.plugin import hookspecs
+from flexchat.errors import ConfigError
+from flexchat.plugin import hookimpl, hookspecs
 from flexchat.plugin.hooks import HookCall, Hooks, hook_of
+from flexchat.plugin.host import PluginHost
+from flexchat.plugin.in_process import hooks_of_chat
 
 STARTED = TurnStarted(info=TurnInfo(id="t"), user_message="x")
 TROUBLE = [RuntimeError("bug"), asyncio.CancelledError(), SystemExit(3)]
@@ -67,3 +71,69 @@ def test_every_class_of_happenings_is_listed():
 
 def test_a_hook_is_called_as_its_happening_in_snake_case():
     assert hook_of(ModelRequestStarted) == "flexchat_model_request_started"
+
+
+class OfChats:
+    """Makes a gate that knows a chat's tables, or what else it is given."""
+
+    def __init__(self, make):
+        self.make = make
+
+    @hookimpl
+    def flexchat_register_chat_hooks(self, tables):
+        return self.make(tables)
+
+
+class Closed:
+    @hookimpl
+    def flexchat_before_tool_call(self, tool):
+        return ToolResult.failed(tool.name, "closed")
+
+
+class Registers:
+    @hookimpl
+    def flexchat_register_tools(self):
+        return []
+
+
+def _raises(tables):
+    raise KeyError("domain")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (_raises, "plugin mail: flexchat_register_chat_hooks failed: KeyError: 'domain'"),
+        (lambda tables: 3, "plugin mail: flexchat_register_chat_hooks failed: TypeError"),
+        (lambda tables: [object()], "plugin 'mail' implements no hook"),
+        (lambda tables: [Registers()], "mail: flexchat_register_tools is for plugins"),
+    ],
+)
+def test_a_plugin_that_cannot_make_its_hooks_keeps_the_chat_from_starting(make, said):
+    """What they forbid would happen."""
+    host = PluginHost()
+    host.register(OfChats(make), "mail")
+
+    with pytest.raises(ConfigError) as caught:
+        hooks_of_chat(host, {})
+
+    assert said in caught.value.problems[0].text
+
+
+def test_tools_without_a_chat_have_the_hooks_too():
+    """Without tables; a plugin may yield nothing."""
+    host = PluginHost()
+    host.register(OfChats(lambda tables: [Closed(), Closed()] if tables == {} else []), "mail")
+    host.register(OfChats(lambda tables: None), "nothing")
+    manager = ToolManager.from_plugins(host)
+    manager.add([idle])
+
+    result = asyncio.run(manager.get_executor().execute("idle", {}))
+
+    assert result.error == "closed"
+    assert {call.plugin for call in hooks_of_chat(host, {}).of("flexchat_before_tool_call")} == {"mail", "mail 2"}
+
+
+def idle() -> str:
+    """Do nothing."""
+    return "done"

@@ -17,6 +17,7 @@ from flexchat.assembly import installed_plugins
 from flexchat.config.model import ResponseRule
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin import hookimpl, hookspecs
+from flexchat.plugin.host import CHAT_HOOKS
 from flexchat.provider import ProviderOverloadedError
 from flexchat_testing import ScriptedProvider, calls, says
 
@@ -120,11 +121,11 @@ def test_every_hook_has_an_example():
 def test_an_example_is_called_and_nothing_goes_wrong(section, caplog, capsys):
     """Registration at the start, events and gates in turns; none raises, and what only watches says what it saw."""
     host, called = loaded(section)
-    assert {hook for hook in section.split(", ") if is_offered(hook)} == called
+    assert {hook for hook in section.split(", ") if is_offered(hook) and hook != CHAT_HOOKS} <= called
 
     asyncio.run(one_of_each(host, {}))
 
-    assert called == set(section.split(", "))
+    assert called >= set(section.split(", "))
     assert [r.getMessage() for r in caplog.records if "example" in r.getMessage()] == []
     if not is_offered(section) and "before" not in section:
         assert len(capsys.readouterr().out.splitlines()) >= len(called)
@@ -174,6 +175,23 @@ async def _check(chat, host):
     assert notes == [(("responses", 0), "names no model: this house wants one")]
 
 
+async def _chat_hooks(chat, host):
+    def send_mail(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    model = {"bot": ScriptedProvider(["Yes."])}
+    tables = {"mail_gate": {"domain": "evil.org"}}
+    other = FlexChat.from_config({**BASE, **tables}, providers=model, tools=[tool(send_mail)], plugins=host)
+    assert not (await other.call_tool("send_mail", {"to": "ann@acme.com"})).success
+    one = FlexChat.from_config(
+        {**BASE, "mail_gate": {"domain": "acme.com"}}, providers=model, tools=[tool(send_mail)], plugins=host
+    )
+    assert (await one.call_tool("send_mail", {"to": "ann@acme.com"})).success
+    assert not (await one.call_tool("send_mail", {"to": "ann@evil.org"})).success
+    assert (await other.call_tool("send_mail", {"to": "ann@evil.org"})).success
+
+
 async def _hookspecs(chat, host):
     other = types.ModuleType("other")
     other.acme_words = hookimpl(optionalhook=True)(lambda language: ["Haus"] if language == "de" else [])
@@ -198,6 +216,7 @@ USES = {
     "flexchat_register_steps": _step,
     "flexchat_register_config_tables": _config_table,
     "flexchat_register_checks": _check,
+    "flexchat_register_chat_hooks": _chat_hooks,
     "flexchat_add_hookspecs": _hookspecs,
     "flexchat_register_commands": _command,
 }

@@ -15,6 +15,7 @@ from ..errors import FlexChatError, ToolDefinitionError, did_you_mean
 from ..plugin.contracts import ImplementationType, Retriever, ToolEncoder, ToolHandler
 from ..plugin.hooks import Hooks
 from ..plugin.host import PluginHost
+from ..plugin.in_process import hooks_of_chat
 from ..tools.python_function import PYTHON, FunctionTool, tool
 from ..tools.registry import ToolRegistry
 from .calls import Calls
@@ -105,7 +106,7 @@ class ToolManager:
             handlers=host.handlers.by_name,
             offered=host.tools.by_name,
             stores=stores,
-            hooks=host.hooks() if hooks is None else hooks,
+            hooks=hooks_of_chat(host, {}) if hooks is None else hooks,
             mask=mask,
             effects=effects,
         )

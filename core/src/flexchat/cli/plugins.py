@@ -9,7 +9,7 @@ import attrs
 
 from ..assembly import SLOW_LOAD_MS
 from ..plugin.contracts import Command
-from ..plugin.host import PluginHost
+from ..plugin.host import CHAT_HOOKS, PluginHost
 from ..plugin.records import PluginReport
 from .opening import load_plugins, the_config
 from .terminal import Style, Terminal
@@ -108,7 +108,14 @@ def _by_kind(provides: Iterable[str]) -> list[str]:
 
 def _watched(report: PluginReport) -> list[str]:
     events = [hook.removeprefix("flexchat_") for hook in report.hooks if not hook.startswith("flexchat_register_")]
-    return [f"watches: {', '.join(events)}"] if events else []
+    gates = [event for event in events if event.startswith("before_")]
+    watched = [event for event in events if event not in gates]
+    of_chats = ["makes hooks of its own for each chat"] if CHAT_HOOKS in report.hooks else []
+    return [
+        *([f"decides: {', '.join(gates)}"] if gates else []),
+        *([f"watches: {', '.join(watched)}"] if watched else []),
+        *of_chats,
+    ]
 
 
 COMMANDS = (Command(name="plugins", summary="list the installed plugins", add_arguments=add_arguments, run=run),)

@@ -159,7 +159,8 @@ class Hooks:
             except RequestRefusedError:
                 raise
             except Exception as error:
-                log.exception("plugin %s: %s failed; the request is refused", call.plugin, BEFORE_MODEL_REQUEST)
+                text = "plugin %s: %s failed: %s; the request is refused"
+                log.exception(text, call.plugin, BEFORE_MODEL_REQUEST, error_text(error))
                 raise RequestRefusedError(f"plugin {call.plugin} could not decide about this request") from error
             if answer is not None:
                 wrong = _why_unusable(answer, request)

@@ -4,6 +4,7 @@ There are two kinds.
 
 flexchat_register_*   Called once, while the app is built. Yield records; FlexChat keeps them and calls what they
                       hold. A name that two plugins offer can be used by neither until one of them is blocked.
+                      flexchat_register_chat_hooks is called for each chat, with what its config says.
 flexchat_before_*     Gates: called before a request goes to a model or a tool runs; they may change or refuse it. One
                       that raises refuses. A step (flexchat_register_steps) can do more with a tool call.
 all others            Told what happens: watch, log, measure. One that raises is logged under its plugin's name and the
@@ -108,6 +109,19 @@ def flexchat_register_config_tables() -> Iterable[ConfigTable]:  # type: ignore[
 @hookspec
 def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-body]
     """Offer checks of a config: what is wrong, or remarkable, that the class of a table cannot know by itself."""
+
+
+@hookspec
+def flexchat_register_chat_hooks(tables: Mapping[str, Any]) -> Iterable[object]:  # type: ignore[empty-body]
+    """Offer hooks of one chat, made from its config: gates, steps and event hooks that have settings.
+
+    Asked once for each chat that is made. Each object has @hookimpl methods, as those of ``FlexChat.from_config(…,
+    hooks=[…])``. If it raises, the chat does not start.
+
+    Args:
+        tables: What was read of the tables of plugins, by name, as in ``chat.config.tables``. A chat made without a
+            config has none.
+    """
 
 
 @hookspec

@@ -45,6 +45,9 @@ ENTRY_POINT_GROUP = "flexchat"
 GATES_GROUP = "flexchat.gates"
 """Entry points of plugins without which nothing may start: what they forbid would happen."""
 
+CHAT_HOOKS = "flexchat_register_chat_hooks"
+"""The hook that is asked for each chat, and not once at the start."""
+
 BLOCKED_BY_CONFIG = "plugins.block"
 """The place that said so, of a plugin that a configuration leaves out."""
 
@@ -222,6 +225,23 @@ class PluginHost:
             found = getattr(self._manager.hook, hook).get_hookimpls()
             calls[hook] = [HookCall(i.plugin_name, i.function, i.argnames) for i in reversed(found)]
         return Hooks(calls, [PluginStep(plugin, step) for plugin, step in self.steps.by_plugin()])
+
+    def chat_hooks(self, tables: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+        """Yield what the plugins make for one chat, each behind its plugin; see flexchat_register_chat_hooks.
+
+        Raises:
+            PluginLoadError: One cannot: what it would have forbidden would happen.
+        """
+        for implementation in reversed(self._manager.hook.flexchat_register_chat_hooks.get_hookimpls()):
+            try:
+                with contained():
+                    given = [tables] if implementation.argnames else []
+                    offered: Any = implementation.function(*given)
+                    made = [*(offered or ())]
+            except Exception as error:
+                reason = f"{CHAT_HOOKS} failed: {_one_line(error)}"
+                raise PluginLoadError(implementation.plugin_name, reason) from error
+            yield from ((implementation.plugin_name, each) for each in made)
 
     def ask(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
         """Return what each plugin answers to a hook that a plugin has defined, behind its name; empty: nobody does.
@@ -407,8 +427,8 @@ _REGISTRATION: dict[str, tuple[str, Callable[[Any], Any], type]] = {
 
 
 def registration_hooks() -> frozenset[str]:
-    """Return the names of the hooks that are called once, at start."""
-    return frozenset((*_REGISTRATION, "flexchat_add_hookspecs"))
+    """Return the names of the hooks that offer something, at start or when a chat is made."""
+    return frozenset((*_REGISTRATION, "flexchat_add_hookspecs", CHAT_HOOKS))
 
 
 def _event_hooks() -> list[str]:

@@ -1,36 +1,46 @@
-"""Hooks of one chat: objects with @hookimpl methods, given in code and registered nowhere."""
+"""Hooks of one chat: those of the plugins, and objects with @hookimpl methods that are registered nowhere."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
+from typing import Any
 
-from ..errors import ConfigError, Problem
+from ..errors import ConfigError, PluginLoadError, Problem
 from .hooks import Hooks
 from .host import PluginHost, registration_hooks
 
 
-def with_hooks(plugins: Hooks, hooks: Iterable[object]) -> Hooks:
-    """Return the plugins' hooks and steps with those of these objects behind them.
+def hooks_of_chat(plugins: PluginHost, tables: Mapping[str, Any], given: Iterable[object] = ()) -> Hooks:
+    """Return the plugins' hooks and steps, behind them what the plugins make for this chat, then what is given.
+
+    Args:
+        tables: What the chat's config says in the tables of plugins.
+        given: Objects with @hookimpl methods.
 
     Raises:
-        ConfigError: An object has no hook, an unknown one, or one that registers what is no step.
+        ConfigError: A plugin could not make its hooks; or an object has no hook, an unknown one, or one that registers
+            what is no step.
     """
+    try:
+        made = [*plugins.chat_hooks(tables)]
+    except PluginLoadError as error:
+        raise ConfigError([Problem(path="plugins", text=str(error))]) from error
+    made += [(each.__name__ if isinstance(each, ModuleType) else type(each).__name__, each) for each in given]
     own = PluginHost()
     named: Counter[str] = Counter()
     problems: list[str] = []
-    for each in hooks:
-        name = each.__name__ if isinstance(each, ModuleType) else type(each).__name__
+    for name, each in made:
         named[name] += 1
-        name = name if named[name] == 1 else f"{name} {named[name]}"
-        report = own.register(each, name)
+        unique = name if named[name] == 1 else f"{name} {named[name]}"
+        report = own.register(each, unique)
         registers = [hook for hook in report.hooks if hook in registration_hooks() - {"flexchat_register_steps"}]
         if registers:
-            problems.append(f"{name}: {registers[0]} is for plugins: PluginHost.register takes them")
-        elif (reason := own.why_inactive(name)) is not None and not own.steps.conflicts:
+            problems.append(f"{unique}: {registers[0]} is for plugins: PluginHost.register takes them")
+        elif (reason := own.why_inactive(unique)) is not None and not own.steps.conflicts:
             problems.append(reason)
-    together = plugins.followed_by(own.hooks())
+    together = plugins.hooks().followed_by(own.hooks())
     names = Counter(each.step.name for each in together.steps)
     doubled = [*own.steps.conflicts, *(name for name, times in names.items() if times > 1)]
     problems += [f"two steps are called '{name}'" for name in doubled]

@@ -97,6 +97,9 @@ def _entry_trouble(
     if not isinstance(implementation, dict) or not isinstance(implementation.get("type"), str):
         return None
     inside = (*place, "implementation")
+    if name in host.tools.by_name and not (table.get("description") and table.get("parameters")):
+        text = "an entry with an implementation is a tool of its own: give it description and parameters, too, or leave"
+        return place, f"{text} the implementation out to have the plugin's tool"
     kind = _type(implementation["type"], host)
     if kind is None:
         return (*inside, "type"), host.implementation_types.missing(implementation["type"])

@@ -8,7 +8,15 @@ import unittest
 import attrs
 import httpx
 import pytest
-from flexchat.plugin import ChatResult, Implementation, ImplementationType, ToolDefinition, ToolHandler, hookimpl
+from flexchat.plugin import (
+    ChatResult,
+    ConfigTable,
+    Implementation,
+    ImplementationType,
+    ToolDefinition,
+    ToolHandler,
+    hookimpl,
+)
 from flexchat.plugin.host import PluginHost
 from flexchat.provider import HttpSettings, ProviderConnectionError, ProviderType, key, secret_key
 from flexchat.store import DocumentStoreType
@@ -164,6 +172,18 @@ class ClosesAtOnce(Store):
         pass
 
 
+class WithTable:
+    @hookimpl
+    def flexchat_register_config_tables(self):
+        yield ConfigTable(name="own", load=lambda: type("Plain", (), {}))
+
+
+class WithHandler:
+    @hookimpl
+    def flexchat_register_tool_handlers(self):
+        yield ToolHandler(kind="own", name="own", call=print, settings_class=type("Plain", (), {}))
+
+
 def provider(**changed):
     return registered(Plugin(provider=attrs.evolve(PROVIDER, **changed)))
 
@@ -178,6 +198,8 @@ WRONG = {
     "test_its_records_say_what_they_are": [(lambda: provider(summary=""), "summary must be one line")],
     "test_strange_settings_are_read_or_refused": [
         (lambda: provider(config_class=type("Plain", (), {})), "must be an attrs class"),
+        (lambda: registered(WithTable()), "config table own: Plain must be an attrs class"),
+        (lambda: registered(WithHandler()), "tool handler own: Plain must be an attrs class"),
         (lambda: registered(Plugin(implementation=attrs.evolve(IMPLEMENTATION, check=looks_up))), "raise KeyError"),
         (
             lambda: registered(Plugin(implementation=attrs.evolve(IMPLEMENTATION, check=says_nothing))),
@@ -401,7 +423,7 @@ def test_a_conformance_module_that_breaks_is_a_broken_law(stranger, text, told):
 
 
 OWN_HANDLER = """
-from flexchat.plugin import ToolHandler, hookimpl
+from flexchat.plugin import ConfigTable, ToolHandler, hookimpl
 def call(params, context):
     {body}
 HANDLER = ToolHandler(kind="builtin", name="strange", call=call)

@@ -222,6 +222,12 @@ class RegisteredConformance(Conformance):
             found += [(f"{records.kind} {name}", r.config_class, None) for name, r in records.by_name.items()]
         for name, type_ in host.implementation_types.by_name.items():
             found.append((f"{host.implementation_types.kind} {name}", type_.settings_class, type_.check))
+        for (_, name), handler in host.handlers.by_name.items():
+            if handler.settings_class is not None:
+                found.append((f"{host.handlers.kind} {name}", handler.settings_class, None))
+        found += [
+            (f"{host.config_tables.kind} {name}", t.load(), None) for name, t in host.config_tables.by_name.items()
+        ]
         if not found:
             raise unittest.SkipTest("does not apply: it registers nothing that has settings")
         return found
