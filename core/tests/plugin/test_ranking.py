@@ -48,4 +48,4 @@ async def test_a_reranker_that_fails_leaves_the_order_and_a_warning(scores, capl
     with caplog.at_level(logging.WARNING):
         assert await reranked(Scores(scores), "q", ["a", "b"], store="docs") == [0, 1]
 
-    assert "docs: hits keep their order, as the reranker failed" in caplog.text
+    assert "docs: hits keep their order, because the reranker failed" in caplog.text

@@ -62,7 +62,7 @@ async def test_a_gate_may_change_what_is_sent_and_nothing_else_is_changed():
     [
         (lambda request: (_ for _ in ()).throw(RequestRefusedError("not today")), "not today"),
         (lambda request: 1 / 0, "Gate could not decide about this request"),
-        (lambda request: "yes", "Gate returned str in place of a ModelRequest"),
+        (lambda request: "yes", "Gate returned str instead of a ModelRequest"),
         (lambda request: attrs.evolve(request, llm="other"), "moved the request from 'bot' to 'other'"),
         (lambda request: attrs.evolve(request, messages=["x"]), "messages are not messages"),
         (lambda request: attrs.evolve(request, messages=None), "messages are not messages"),

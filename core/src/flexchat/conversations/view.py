@@ -47,7 +47,7 @@ class Conversations:
         """Return what is known about a conversation.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
         return await self.store.get(conversation, tenant=self.tenant)
 
@@ -55,7 +55,7 @@ class Conversations:
         """Return a conversation's turns, oldest first; with ``last``, only that many of the latest.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
         return await self.store.turns(conversation, tenant=self.tenant, last=last)
 
@@ -63,7 +63,7 @@ class Conversations:
         """Rename a conversation.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
         await self.store.rename(conversation, title, tenant=self.tenant)
 
@@ -71,7 +71,7 @@ class Conversations:
         """Delete a conversation with all its turns.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
         await self.store.delete(conversation, tenant=self.tenant)
         if self._ledger is not None:
@@ -81,7 +81,7 @@ class Conversations:
         """Return a conversation as Markdown, for people: what was said, and which tools ran.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
         return to_markdown(await self.get(conversation), await self.turns(conversation))
 
@@ -89,6 +89,6 @@ class Conversations:
         """Return everything kept of a conversation, as JSON data.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
         return to_json(await self.get(conversation), await self.turns(conversation))

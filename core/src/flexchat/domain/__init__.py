@@ -1,4 +1,4 @@
-"""What things are: frozen values, no input or output, no plugins, no asyncio."""
+"""What things are: frozen values; no I/O, no plugins, no asyncio."""
 
 from .chat import (
     ChatOptions,

@@ -17,10 +17,9 @@ class ResponseFormat:
 
     Attributes:
         type: "json_object" is any JSON object, "json_schema" one that fits schema.
-        name: What the form is called where a service asks for a name: 1 to 64 of A-Z a-z 0-9 _ -.
+        name: The form's name, for services that require one: 1 to 64 of A-Z a-z 0-9 _ -.
         schema: JSON Schema of the answer; its root is an object. None for "json_object".
-        strict: Whether the service must hold the model to the schema. None: where the schema can be sent for that
-            as it is.
+        strict: Whether the service must enforce the schema. None: if the schema can be sent unchanged for that.
     """
 
     type: Literal["json_object", "json_schema"] = "json_schema"
@@ -37,8 +36,8 @@ class Reasoning:
     """How much a model thinks before it answers.
 
     Attributes:
-        effort: In words; "none" switches thinking off. Which words a model knows differs.
-        budget_tokens: In tokens, where a service counts them (Gemini 2.5, Anthropic).
+        effort: In words; "none" switches thinking off. Models differ in the words they know.
+        budget_tokens: In tokens, for services that count them (Gemini 2.5, Anthropic).
         summary: Whether the thoughts, or a summary of them, come with the answer.
     """
 
@@ -49,20 +48,20 @@ class Reasoning:
 
 @attrs.frozen(kw_only=True)
 class ChatOptions:
-    """How to ask. None means: the provider's own default.
+    """How to ask. None means the provider's own default.
 
-    What a provider cannot honour it says in the result's warnings, and never drops silently.
+    A provider reports what it cannot honour in the result's warnings; it never drops anything silently.
 
     Attributes:
         max_tokens: Maximum length of the answer, in tokens.
         temperature: 0 is a value, not "unset".
         tools: In the provider's wire format, from ToolRegistry.to_provider_format. The same tuple is
-            handed over in every request of a turn, so a provider may encode it once and keep the result.
+            passed in every request of a turn, so a provider may encode it once and keep the result.
         tool_choice: "none" offers the tools but forbids calling them.
-        allowed_tools: Names the choice is limited to, as they stand in tools; none means all. "required" with one
+        allowed_tools: Names the choice is limited to, as written in tools; empty means all. "required" with one
             name forces that tool.
-        parallel_tool_calls: Whether one answer may hold several calls.
-        timeout_s: Seconds that are left for this exchange; None for no other limit than the provider's.
+        parallel_tool_calls: Whether one answer may contain several calls.
+        timeout_s: Seconds left for this exchange; None for no limit but the provider's own.
         extra: Merged into the request body last, unread.
     """
 
@@ -83,7 +82,7 @@ class ChatOptions:
 
 @attrs.frozen(kw_only=True)
 class Usage:
-    """Tokens of one exchange, or of several added up; None where the provider did not say.
+    """Tokens of one exchange, or of several added up; None if the provider did not say.
 
     Attributes:
         input_tokens: Everything the model read, cached or not.
@@ -110,7 +109,7 @@ class Usage:
         )
 
     def to_dict(self) -> dict[str, int]:
-        """Return the counts that are known."""
+        """Return the known counts."""
         counts = {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -134,7 +133,7 @@ class ChatResult:
             "malformed_tool_call", "pause", "error", or another word. None if the provider gave none.
             It never decides whether tools run: the calls do.
         raw_finish: The provider's own word.
-        model: The model that really answered, as reported.
+        model: The model that actually answered, as reported.
         warnings: What the provider package could not honour, one sentence each.
     """
 
@@ -158,11 +157,11 @@ class ChatResult:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the model stopped in the middle, and goes on when it is asked again."""
+        """Whether the model stopped in the middle, and continues when asked again."""
         return self.finish_reason == "pause" and not self.tool_calls
 
     def warned(self, warnings: tuple[str, ...]) -> ChatResult:
-        """Return the result with these warnings before its own."""
+        """Return the result with these warnings placed before its own."""
         return attrs.evolve(self, warnings=warnings + self.warnings) if warnings else self
 
 
@@ -171,12 +170,12 @@ class ModelInfo:
     """A model a provider offers.
 
     Attributes:
-        name: For people; None if the service tells only the id.
-        capabilities: Of "chat", "tools", "vision", "audio", "embedding", "reasoning"; empty if the service does not
-            tell, so that absence means "no" only where there is any.
-        context_length: Tokens it can read; None if the service does not tell.
-        digest: Of its weights, so that a model that was exchanged under its name is noticed; None if the service does
-            not tell.
+        name: For people; None if the service gives only the id.
+        capabilities: Any of "chat", "tools", "vision", "audio", "embedding", "reasoning"; empty if the service does
+            not say. A missing one means "no" only if there is any other.
+        context_length: Tokens it can read; None if the service does not say.
+        digest: Digest of its weights, to notice a model replaced under the same name; None if the service does not
+            say.
     """
 
     id: str
@@ -191,8 +190,8 @@ class Embeddings:
     """Texts as vectors.
 
     Attributes:
-        vectors: One for each text, in their order, all of one length.
-        model: The model that really made them, as reported.
+        vectors: One for each text, in order, all of the same length.
+        model: The model that actually made them, as reported.
         usage: Tokens of all requests together.
         warnings: What the provider package could not honour, one sentence each.
     """
@@ -209,8 +208,8 @@ class Round:
 
     Attributes:
         llm: Name of the LLM in the config.
-        elapsed_ms: Milliseconds from request to answer; the tools it asked for not included.
-        reasoning: What the model thought, as far as the service shows it.
+        elapsed_ms: Milliseconds from request to answer, without the tools it asked for.
+        reasoning: What the model thought, if the service shows it.
         usage: Tokens of this answer alone; None if the service did not say.
     """
 
@@ -240,15 +239,14 @@ class ChatResponse:
     Attributes:
         llm: Name of the LLM in the config ("chatgpt"), not of its provider type.
         tool_calls: Every call, oldest first; None if the rule does not use tools.
-        max_iterations_reached: The tool loop was ended by a limit, not by the model.
-        finish_reason: Of the last exchange.
-        messages: What this turn adds to the history, from the user's message on, nothing lost. Hand it
-            back as part of the next request's history.
+        max_iterations_reached: Whether a limit ended the tool loop, not the model.
+        finish_reason: The finish reason of the last exchange.
+        messages: Everything this turn adds to the history, from the user's message on. Pass it back as part of the
+            next request's history.
         usage: Tokens of all exchanges of this turn together.
         rounds: The model's answers one by one, oldest first.
         warnings: What could not be honoured, what was repaired; one sentence each.
-        parsed: Where a response_format was asked for, what the content says: JSON data, or an instance of the class
-            that was asked for.
+        parsed: If a response_format was requested, the content as JSON data or as an instance of the requested class.
         data: The same as JSON data.
     """
 

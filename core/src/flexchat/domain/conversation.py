@@ -1,4 +1,4 @@
-"""Conversations as they are kept: turns with their messages whole, so that they can go on where they stopped."""
+"""Conversations as they are kept: turns with complete messages, so that they can continue where they stopped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .turn import PhaseRecord, TurnStatus
 
 LONGEST_TITLE = 80
 
-# Markdown's marks that a title does without; what stands between them stays.
+# Markdown marks removed from a title; the text between them stays.
 _MARKS = (
     (re.compile(r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+|```\w*)", re.MULTILINE), ""),
     (re.compile(r"!?\[([^\[\]\n]{1,200})\]\([^()\s]{0,200}\)"), r"\1"),
@@ -32,8 +32,8 @@ class ConversationTurn:
 
     Attributes:
         id: Turn.id.
-        messages: Whole: the user's message, tool calls, their results, the answer, and what only its provider can
-            read. Of a turn that is not done, as far as it came; a call without a result has an answer that says so.
+        messages: Complete: the user's message, tool calls, their results, the answer, and data only its provider can
+            read. If the turn is not done, what there is; a call without a result has an answer that says so.
         at: When it ended: ISO 8601, UTC.
         status, error, replay, rule, rule_name, phases, elapsed_ms: As in Turn.
         tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
@@ -65,9 +65,9 @@ class ConversationTurn:
 
     @property
     def title(self) -> str:
-        """What a conversation that begins with this turn is called: the user's first words, at most 80 characters.
+        """The title of a conversation that begins with this turn: the user's first words, at most 80 characters.
 
-        Without Markdown's marks: a title is shown as it is.
+        Without Markdown marks: a title is shown as it is.
         """
         first = next((m.content for m in self.messages if isinstance(m, UserMessage) and m.content.strip()), "")
         text = storable(first)[:_LOOKED_AT]
@@ -78,7 +78,7 @@ class ConversationTurn:
 
     @property
     def text(self) -> str:
-        """What user and model said in it, and not what tools did: where a search looks for words."""
+        """What user and model said in it, but not what tools did: the text a search looks in."""
         said = [m.content for m in self.messages if isinstance(m, (UserMessage, AssistantMessage)) and m.content]
         return storable("\n".join(said))
 

@@ -1,4 +1,4 @@
-"""Copies of what a caller hands over: who changes his tables afterwards must not change what is kept of them."""
+"""Copies of what a caller passes in: changing the original later must not change what we keep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 
 def copied(value: Any) -> Any:
-    """Return the same tables and lists, made anew: dicts and lists, whatever kind they were.
+    """Return a deep copy of tables and lists, as plain dicts and lists.
 
     Raises:
         RecursionError: They are nested too deeply.
@@ -21,9 +21,9 @@ def copied(value: Any) -> Any:
 
 
 def with_own_tables(value: Any) -> Any:
-    """Return a value with its tables, lists and records (of attrs classes) made anew, tuples staying tuples.
+    """Return a value with its tables, lists and records (attrs instances) copied; tuples stay tuples.
 
-    What is no data (a function, a connection) stays the same object.
+    What is not data (a function, a connection) stays the same object.
 
     Raises:
         RecursionError: It is nested too deeply.
@@ -36,6 +36,6 @@ def with_own_tables(value: Any) -> Any:
         return value
     own = copy.copy(value)
     for field in attrs.fields(type(value)):
-        # Past __init__ and past frozen: converters have run already, and nobody else has this copy yet.
+        # Bypasses __init__ and frozen: converters have already run, and nobody else has this copy yet.
         object.__setattr__(own, field.name, with_own_tables(getattr(value, field.name)))
     return own

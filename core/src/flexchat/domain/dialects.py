@@ -1,4 +1,4 @@
-"""What of JSON Schema a provider takes, and what became of a schema on the way to it."""
+"""Which parts of JSON Schema a provider accepts, and how a schema was changed for it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Action = Literal[
 """What is done with a keyword.
 
     keep        it is sent
-    drop        it is left out: it says nothing that a model or a check needs
-    note        it is left out, and told in the description: "(minimum: 1, maximum: 10)"
+    drop        it is left out: neither a model nor a check needs it
+    note        it is left out, and mentioned in the description: "(minimum: 1, maximum: 10)"
     refuse      a schema with it cannot be sent
     as enum     const becomes an enum of one value
     as anyOf    oneOf becomes anyOf
-    as items    prefixItems become items of any of these forms, as many as there are
-    as bound    exclusiveMinimum and exclusiveMaximum become minimum and maximum, for integers exactly
-    as type     OpenAPI's nullable becomes the type "null" beside the other
+    as items    prefixItems become that many items of any of these forms
+    as bound    exclusiveMinimum and exclusiveMaximum become minimum and maximum, exactly so for integers
+    as type     OpenAPI's nullable becomes the type "null" alongside the other
     merge       the schemas of allOf become one
     flatten     a union of objects becomes one object with the properties of all
     write out   a $ref is replaced by what it refers to
-    alone       a $ref is sent, and goes to $defs; one with keywords beside it is written out
-    strings     an enum of strings is sent, of another the values are told in the description
-    listed      a format is sent if it is among SchemaDialect.formats, else told in the description
-    plain       a pattern is sent if it looks neither ahead nor behind, else told in the description
-    open        additionalProperties: false is left out, a schema told in the description
-    close       additionalProperties is false everywhere, a map cannot be sent
+    alone       a $ref is sent, and goes to $defs; one next to other keywords is written out
+    strings     an enum of strings is sent; the values of any other are listed in the description
+    listed      a format is sent if it is among SchemaDialect.formats, otherwise mentioned in the description
+    plain       a pattern is sent if it has no lookahead or lookbehind, otherwise mentioned in the description
+    open        additionalProperties: false is left out; a schema is mentioned in the description
+    close       additionalProperties is false everywhere; a map cannot be sent
 """
 
 
@@ -44,30 +44,30 @@ def _known_actions(instance: object, attribute: attrs.Attribute[Any], value: Map
 
 @attrs.frozen(kw_only=True, eq=False)
 class SchemaDialect:
-    """What one provider, in one mode, takes of JSON Schema. With a name alone: everything.
+    """What one provider, in one mode, accepts of JSON Schema. With only a name: everything.
 
     Attributes:
         name: "openai.strict".
         keywords: What is done with each keyword.
-        other_keywords: What is done with those not in the table, x-… among them.
-        root: Where the root differs from keywords.
-        formats: The formats it knows, by type; a type that is absent knows any. Used by the action "listed".
-        null: How "or null" is said: in the type, or by OpenAPI's nullable beside a single type.
+        other_keywords: What is done with all other keywords, x-… included.
+        root: Exceptions to keywords for the root.
+        formats: The formats it knows, by type; a type not listed allows any. Used by the action "listed".
+        null: How "or null" is written: in the type, or with OpenAPI's nullable next to a single type.
         upper_case_types: Types are called STRING, OBJECT, ….
-        boolean_schemas: true and false may stand for a schema.
-        union_siblings: Constraints may stand beside anyOf.
-        fold_enums: An anyOf of single values is understood as one enum only.
-        untyped: What is done with a schema of any value.
-        bare_array: What is done with an array that says nothing of its items; "any" gives it items: {}.
+        boolean_schemas: true and false are accepted as schemas.
+        union_siblings: Constraints are accepted next to anyOf.
+        fold_enums: An anyOf of single values is accepted only as one enum.
+        untyped: What is done with a schema that allows any value.
+        bare_array: What is done with an array that does not describe its items; "any" gives it items: {}.
         empty_properties: "add" gives a root without properties an empty table, "drop" leaves empty tables out.
         known_required: Only names in properties may be required.
         all_required: Every property is required; an optional one may be null instead.
-        recursion: Where a schema may hold itself: "optional" in properties that are not required. Where every $ref is
-            written out, nowhere.
+        recursion: Where a schema may contain itself: "optional" means in properties that are not required. If every
+            $ref is written out, nowhere.
         property_name: Regular expression of a property's name; None for any.
-        root_description: The description of the whole reaches the model.
-        enforces: The service holds the model to what is kept, so that telling a constraint instead loses something.
-        max_depth: Objects inside objects.
+        root_description: The root's description reaches the model.
+        enforces: The service enforces what is kept, so only describing a constraint loses something.
+        max_depth: Levels of nested objects.
         max_properties: All properties of a schema together.
         max_enum_values: All enum values of a schema together.
         max_text: Characters of all names and enum values of a schema together.
@@ -104,13 +104,13 @@ class SchemaDialect:
 
 @attrs.frozen(kw_only=True)
 class SchemaNote:
-    """One thing that was done to a schema, or keeps it from being sent.
+    """One change made to a schema, or one reason why it cannot be sent.
 
     Attributes:
-        severity: "error" it cannot be sent; "warning" some of its meaning is lost; "info" rewritten without loss.
+        severity: "error": it cannot be sent; "warning": some of its meaning is lost; "info": rewritten without loss.
         pointer: Where, as a JSON pointer into the original.
-        keyword: What it is about.
-        message: One sentence; of an error it says what to write instead.
+        keyword: The keyword concerned.
+        message: One sentence; for an error, it says what to write instead.
     """
 
     severity: Literal["error", "warning", "info"]
@@ -121,10 +121,10 @@ class SchemaNote:
 
 @attrs.frozen(kw_only=True)
 class RewrittenSchema:
-    """A schema in the words of one dialect.
+    """A schema rewritten for one dialect.
 
     Attributes:
-        schema: What is sent; None where a note is an error.
+        schema: What is sent; None if a note is an error.
     """
 
     schema: Mapping[str, Any] | None

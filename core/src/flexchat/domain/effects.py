@@ -1,4 +1,4 @@
-"""Effects: calls of tools that change something, and what is known of each. The ledger keeps one row per effect."""
+"""Effects: calls of tools that change something, and what is known about each. The ledger keeps a row per effect."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import attrs
 
 EffectState = Literal["claimed", "done", "failed", "unknown"]
 """claimed: its tool is about to run, or running; done: it took effect; failed: the tool said that it did not; unknown:
-nobody can tell, until somebody looks and settles it."""
+nobody can tell, until a person looks and settles it."""
 
 ClaimOutcome = Literal["yours", "ended", "running", "lost", "other"]
 
 MAX_ARGUMENTS_CHARS = 4_000
-"""Characters of an effect's arguments that are kept, for people."""
+"""How many characters of an effect's arguments are kept, for people."""
 
 MAX_RESULT_CHARS = 65_536
-"""Characters of an effect's result that are kept."""
+"""How many characters of an effect's result are kept."""
 
 
 @attrs.frozen(kw_only=True)
 class EffectCall:
-    """A call that is about to have an effect.
+    """A call about to have an effect.
 
     Attributes:
-        key: What makes the same call the same: effect_key of its place.
+        key: Identifies this very call: the effect_key of its place.
         conversation: None if its turn is not kept.
-        turn: Empty outside of turns.
-        place: Where in its turn: "2.0" is the first call of the model's second answer, "2.0/1" the second call that
-            call's tool makes. Outside of turns "key:" with the key the caller gave, or a random one.
-        digest: arguments_digest: equal for equal calls.
+        turn: Empty outside turns.
+        place: Where in its turn: "2.0" is the first call of the model's second answer, "2.0/1" the second call made by
+            that call's tool. Outside turns, "key:" and the key the caller gave, or a random one.
+        digest: The arguments_digest: equal for equal calls.
         arguments: As JSON, for people: secrets masked, and cut to MAX_ARGUMENTS_CHARS.
     """
 
@@ -47,17 +47,17 @@ class EffectCall:
 
 @attrs.frozen(kw_only=True)
 class Effect(EffectCall):
-    """What the ledger knows of an effect.
+    """What the ledger knows about an effect.
 
     Attributes:
-        owner: The process that claimed it last. Empty where its tool was never started: the claim was given back, and
-            whoever asks next may have it.
-        fence: How often it has been claimed; only the newest claim may say how it ended.
+        owner: The process that claimed it last. Empty if its tool was never started: the claim was given back, and
+            anyone may claim it next.
+        fence: How often it has been claimed; only the newest claim may record how it ended.
         result: The ToolResult as JSON (result_to_json), secrets masked, at most MAX_RESULT_CHARS long. None if there
             is none, or if its text has been forgotten.
         claimed_at, ended_at: ISO 8601, UTC; ended_at is empty while it is claimed.
         settled_by: Who settled it; empty if nobody had to.
-        note: Why it is unknown, or what was said when it was settled.
+        note: Why it is unknown, or the remark made when it was settled.
     """
 
     state: EffectState
@@ -72,12 +72,12 @@ class Effect(EffectCall):
 
 @attrs.frozen
 class Claim:
-    """What came of claiming an effect.
+    """The outcome of claiming an effect.
 
     Attributes:
         outcome: "yours": run the tool, then finish. "ended": it is done, failed or unknown. "running": its owner is
-            alive. "lost": its owner has died, or has not been heard of for the length of its lease. "other": the same
-            key stands for another tool or other arguments.
+            alive. "lost": its owner has died, or its lease has expired. "other": the same key belongs to another tool
+            or other arguments.
         effect: The row, as it is now.
     """
 
@@ -86,15 +86,15 @@ class Claim:
 
 
 def effect_key(tenant: str, conversation: str | None, turn: str, place: str) -> str:
-    """Return the key of the call at a place of a turn: 64 hexadecimal digits, the same whenever it is asked again."""
+    """Return the key of the call at a place of a turn: 64 hexadecimal digits, the same whenever it is computed."""
     return _sha256(json.dumps([tenant, conversation, turn, place], separators=(",", ":")))
 
 
 def arguments_digest(tool: str, arguments: Any) -> str:
     """Return 64 hexadecimal digits that are equal for equal calls.
 
-    Equal are arguments that mean the same as JSON: the order of keys does not matter, 1 and 1.0 are one number, and so
-    are 0 and -0.0. Half of a surrogate pair is text like any other.
+    Arguments are equal if they mean the same as JSON: the order of keys does not matter, 1 and 1.0 are the same number,
+    and so are 0 and -0.0. Half of a surrogate pair is text like any other.
 
     Raises:
         ValueError: The arguments are not JSON data: NaN, a set, a key that is not text, nested too deeply.
@@ -106,11 +106,11 @@ def arguments_digest(tool: str, arguments: Any) -> str:
 
 
 _canonical_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-_EXACT = 2.0**53  # up to here every whole number has a float of its own
+_EXACT = 2.0**53  # up to here every whole number has its own float
 
 
 def _same_numbers(value: Any) -> Any:
-    """Return JSON data in which a number that is written in two ways is written in one."""
+    """Return JSON data in which equal numbers are written the same way."""
     if type(value) is float:
         return int(value) if abs(value) < _EXACT and value.is_integer() else value
     if isinstance(value, Mapping):
@@ -127,6 +127,6 @@ def _text(key: Any) -> str:
 
 
 def _sha256(text: str) -> str:
-    import hashlib  # loads OpenSSL: only where something is changed
+    import hashlib  # loads OpenSSL: only when something is changed
 
     return hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,8 @@
 """Pieces of an answer, and everything that happens in a turn.
 
 A provider yields TextDelta … ToolCallEnd and, last, one AnswerEnd. A turn passes them on between its happenings:
-TurnStarted, then phases, requests to models and tools as they begin and end (the parts of each answer are counted from
-0 again), and one TurnFinished. Trouble is raised, never yielded.
+TurnStarted, then phases, requests to models and tools as they begin and end (each answer's parts are counted from 0
+again), and one TurnFinished. Errors are raised, never yielded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .turn import PhaseRecord, Turn, TurnInfo
 
 @attrs.frozen
 class TextDelta:
-    """More text for the part at index of the message being written."""
+    """More text for the part at ``index`` of the message being written."""
 
     index: int
     text: str
@@ -30,7 +30,7 @@ class TextDelta:
 
 @attrs.frozen
 class ReasoningDelta:
-    """More thought for the part at index."""
+    """More reasoning for the part at ``index``."""
 
     index: int
     text: str
@@ -73,7 +73,7 @@ ChatEvent = TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ToolCal
 
 @attrs.frozen(kw_only=True)
 class Happening:
-    """Something that happens in a turn. The reader of a stream, plugins and records are told the same of it.
+    """Something that happens in a turn. The reader of a stream, plugins and records all get the same.
 
     For each class there is a hook, ``flexchat_`` and its name in snake case, whose arguments are its fields.
 
@@ -103,9 +103,9 @@ class TurnResumed(Happening):
 
 @attrs.frozen(kw_only=True)
 class PhaseStarted(Happening):
-    """One of the six phases begins that has something to wait for: 1 to 3 where they are needed, and 6.
+    """A phase that has something to wait for begins: 1 to 3 if they are needed, and 6.
 
-    PhaseRecord says how they are called.
+    PhaseRecord lists the phases' names.
     """
 
     phase: str
@@ -118,8 +118,8 @@ class PhaseFinished(Happening):
     Attributes:
         record: How it went, as JSON data.
         outcome: What it returned: the topic (str), RagResults, the intent (str or None), Profile, the rule as
-            (index, ResponseRule), ChatResponse. One that was not run returns what it would have without a model or a
-            store.
+            (index, ResponseRule), ChatResponse. A phase that did not run returns what it would have without a model
+            or a store.
     """
 
     record: PhaseRecord
@@ -142,7 +142,7 @@ class ModelRequestStarted(Happening):
 
 @attrs.frozen(kw_only=True)
 class ModelRequestFinished(Happening):
-    """A model has answered, or has not.
+    """A model has answered, or failed to.
 
     Attributes:
         result: None if it failed.
@@ -161,7 +161,7 @@ class ToolStarted(Happening):
     """A tool is called; calls of one answer may run side by side.
 
     Attributes:
-        call: Under its tool's own name.
+        call: The call, under its tool's own name.
     """
 
     call: ToolCall
@@ -169,7 +169,7 @@ class ToolStarted(Happening):
 
 @attrs.frozen(kw_only=True)
 class ToolFinished(Happening):
-    """A call has its result, whoever gave it: the tool, a plugin in its place, or FlexChat, which refused it.
+    """A call has its result: from the tool, from a plugin in its place, or from FlexChat, which refused it.
 
     Arrives in the order the calls finish.
     """
@@ -186,10 +186,10 @@ class TurnFinished(Happening):
 
 @attrs.frozen(kw_only=True)
 class TurnFailed(Happening):
-    """The turn ended in an error, which is on its way to the caller and which a stream raises.
+    """The turn ended in an error, which the caller gets and a stream raises.
 
     Attributes:
-        turn: What there was by then.
+        turn: What exists of it by then.
     """
 
     error: Exception
@@ -198,10 +198,10 @@ class TurnFailed(Happening):
 
 @attrs.frozen(kw_only=True)
 class TurnCancelled(Happening):
-    """The turn was stopped: its caller has left, closed the stream, or was cancelled.
+    """The turn was stopped: its caller left, closed the stream, or was cancelled.
 
     Attributes:
-        turn: What there was by then.
+        turn: What exists of it by then.
     """
 
     turn: Turn
@@ -226,7 +226,7 @@ StreamEvent = ChatEvent | Happening
 
 
 def result_of(events: Iterable[ChatEvent]) -> ChatResult:
-    """Return what an answer's events come to: the result in the last of them."""
+    """Return the result of an answer's events: the one in the last event."""
     last: ChatEvent | None = None
     for last in events:  # noqa: B007  # only the last counts
         pass
@@ -238,7 +238,7 @@ _WORD = re.compile(r"\s*\S+\s*|\s+")
 
 
 def events_of(result: ChatResult) -> Iterator[ChatEvent]:
-    """Yield a finished answer word by word, for a provider that has it whole.
+    """Yield a finished answer word by word, for a provider that has it all at once.
 
     Joined, the pieces are the answer's parts; the last event is the result itself.
     """
@@ -267,17 +267,17 @@ _DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
 
 
 class CharacterJoiner:
-    """Joins what a stream cut in the middle of a character; one for each answer.
+    """Rejoins characters that a stream cut in half; one instance per answer.
 
-    Half of a surrogate pair at the end of a delta is kept until the next delta of its part brings the other half. One
-    that stays alone becomes U+FFFD.
+    Half of a surrogate pair at the end of a delta is held back until the next delta of its part brings the other half.
+    One that stays alone becomes U+FFFD.
     """
 
     def __init__(self) -> None:
         self._held: dict[int, TextDelta | ReasoningDelta | ToolCallDelta] = {}
 
     def joined(self, events: Iterable[ChatEvent]) -> Iterator[ChatEvent]:
-        """Yield the events that come next, every delta in whole characters."""
+        """Yield the next events, with every delta in whole characters."""
         for event in events:
             kind = type(event)
             if kind in _DELTAS:
@@ -303,7 +303,7 @@ class CharacterJoiner:
             yield _with_text(event, scrub(text))
 
     def _ended(self, event: ChatEvent) -> Iterator[ChatEvent]:
-        """Yield the halves that stay alone: nothing follows behind the end of their part, or of the answer."""
+        """Yield halves that stay alone, because their part or the answer has ended."""
         ended = [*self._held] if type(event) is AnswerEnd else [getattr(event, "index", -1)]
         for index in ended:
             if index in self._held:

@@ -1,6 +1,6 @@
-"""Filters over metadata: what ``where`` may say, read once, so that every store means the same by it.
+"""Filters on metadata: the syntax of ``where``, parsed in one place so that it means the same to every store.
 
-The words are those of MongoDB and Chroma: {"year": 2024}, {"year": {"$gte": 2020, "$lt": 2025}},
+The syntax is that of MongoDB and Chroma: {"year": 2024}, {"year": {"$gte": 2020, "$lt": 2025}},
 {"lang": {"$in": ["de", "en"]}}, {"$or": [{"a": 1}, {"b": 2}]}. Several keys must all hold.
 """
 
@@ -20,15 +20,15 @@ Operator = Literal["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin"]
 
 OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin")
 MOST_CONDITIONS = 100
-"""Comparisons one filter may have."""
+"""Most comparisons in one filter."""
 
 
 @attrs.frozen
 class Compare:
-    """One field against a value. value is text, a number or a truth value; a tuple of them for $in and $nin.
+    """Compares a field with a value: text, a number or a Boolean; a tuple of them for $in and $nin.
 
-    A field that is missing, or is of another type than the value, equals nothing and is neither less nor greater:
-    only $ne and $nin hold. A number equals a number whether whole or not; true is no number.
+    A field that is missing, or has a different type from the value, equals nothing and is neither less nor greater:
+    only $ne and $nin hold. 1 and 1.0 are equal numbers; true is not a number.
     """
 
     field: str
@@ -38,14 +38,14 @@ class Compare:
 
 @attrs.frozen
 class AllOf:
-    """Holds where all of the conditions hold; where there are none, always."""
+    """Holds if all of the conditions hold; always, if there are none."""
 
     conditions: tuple[Condition, ...]
 
 
 @attrs.frozen
 class AnyOf:
-    """Holds where one of the conditions holds."""
+    """Holds if at least one of the conditions holds."""
 
     conditions: tuple[Condition, ...]
 
@@ -58,16 +58,16 @@ def read_filter(where: Where | None) -> AllOf:
     """Return the filter as a tree of conditions; an empty AllOf for None.
 
     Raises:
-        FilterError: It cannot be read; the text says what and where.
+        FilterError: It is invalid; the text says what is wrong and where.
     """
     condition = _table(where if where is not None else {}, "where", 0)
     if _count(condition) > MOST_CONDITIONS:
-        raise FilterError(f"a filter may have {MOST_CONDITIONS} conditions at most")
+        raise FilterError(f"a filter may have at most {MOST_CONDITIONS} conditions")
     return condition
 
 
 def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
-    """Return whether a document with this metadata passes the filter. What every store must agree with."""
+    """Return whether a document with this metadata passes the filter. Every store must agree with this."""
     match condition:
         case AllOf():
             return all(holds(part, metadata) for part in condition.conditions)
@@ -107,7 +107,7 @@ def _table(where: Any, place: str, depth: int) -> AllOf:
             raise FilterError(f"{place}: a field's name is a text, got {key!r}")
         if key in ("$and", "$or"):
             if not isinstance(value, list | tuple) or not value:
-                raise FilterError(f"{here} takes a list of filters that is not empty")
+                raise FilterError(f"{here} takes a non-empty list of filters")
             parts = tuple(_table(part, f"{here}[{index}]", depth + 1) for index, part in enumerate(value))
             conditions.append(AllOf(parts) if key == "$and" else AnyOf(parts))
         elif key.startswith("$"):
@@ -121,7 +121,7 @@ def _table(where: Any, place: str, depth: int) -> AllOf:
 
 def _comparisons(field: str, table: Mapping[Any, Any], place: str) -> list[Condition]:
     if not table:
-        raise FilterError(f'{place} says nothing: write a value, or a comparison like {{"$gte": 3}}')
+        raise FilterError(f'{place} is empty: write a value, or a comparison like {{"$gte": 3}}')
     found: list[Condition] = []
     for operator, value in table.items():
         if operator not in OPERATORS:
@@ -142,7 +142,7 @@ def _comparisons(field: str, table: Mapping[Any, Any], place: str) -> list[Condi
 
 def _scalar(value: Any, place: str) -> str | int | float | bool:
     if isinstance(value, float) and not math.isfinite(value):
-        raise FilterError(f"{place}: {value} is no number to compare with")
+        raise FilterError(f"{place}: {value} is not a number to compare with")
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         raise FilterError(f"{place}: {value} has more than 64 bits")
     if not isinstance(value, str | int | float | bool):

@@ -1,4 +1,4 @@
-"""Earlier messages as callers have them, read and repaired: what goes to a provider must be well-formed."""
+"""Reading and repairing callers' earlier messages: what goes to a provider must be well-formed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def read_history(entries: Iterable[Message | Mapping[str, Any]], name: str = "hi
     """Return messages for a history.
 
     Args:
-        entries: Messages, or mappings: as message_to_dict writes them; in OpenAI's shape, tool_calls and their results
-            included; {role, content} or {type, text} (requirements C20, TC-72). One without a role is the user's.
+        entries: Messages, or mappings: as written by message_to_dict; in OpenAI's shape, with tool_calls and their
+            results; {role, content} or {type, text} (requirements C20, TC-72). One without a role is the user's.
         name: What the caller calls the list, for errors.
 
     Raises:
-        ChatRequestError: An entry can be none of these; the text names it.
+        ChatRequestError: An entry is none of these; the text names it.
     """
     reader = _Reader()
     return tuple([reader.read(entry, f"{name}[{index}]") for index, entry in enumerate(entries_of(entries, name))])
@@ -44,7 +44,7 @@ def entries_of(entries: Any, name: str = "history") -> Iterable[Any]:
     """Return the entries of a history; none for None.
 
     Raises:
-        ChatRequestError: It is no list.
+        ChatRequestError: It is not a list.
     """
     if isinstance(entries, str | bytes | Mapping) or not isinstance(entries, Iterable | None):
         refuse(name, f"a list of messages was expected, got {type(entries).__name__}")
@@ -54,14 +54,14 @@ def entries_of(entries: Any, name: str = "history") -> Iterable[Any]:
 def write_history(
     messages: Iterable[Message], form: Literal["openai", "flexchat", "texts"] = "openai"
 ) -> list[dict[str, Any]]:
-    """Return a history as JSON data, which read_history reads again.
+    """Return a history as JSON data that read_history can read.
 
     Args:
-        form: "openai" for OpenAI's shape; "flexchat" for message_to_dict's, in which nothing is lost; "texts" for what
-            user and model said, as {type: "user" or "bot", text}.
+        form: "openai" for OpenAI's shape; "flexchat" for message_to_dict's, which loses nothing; "texts" for what user
+            and model said, as {type: "user" or "bot", text}.
 
     Raises:
-        ChatRequestError: The form has no place for something (a sound in OpenAI's).
+        ChatRequestError: The form cannot hold something (a sound in OpenAI's).
     """
     if form == "flexchat":
         return [message_to_dict(message) for message in messages]
@@ -75,7 +75,7 @@ def write_history(
 
 
 class _Reader:
-    """Reads the entries of one history, in order. Its state: the calls that wait for their results, by their id."""
+    """Reads the entries of one history, in order. Its state: the calls waiting for their results, by id."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[ToolCall]] = {}
@@ -109,7 +109,7 @@ class _Reader:
         return message
 
     def _calls(self, calls: Sequence[ToolCall], ids: Sequence[str | None]) -> None:
-        """Remember calls. Programs use ids again in later answers: then the earlier ones wait no more."""
+        """Remember calls. Programs reuse ids in later answers: then the earlier calls no longer wait."""
         for id in ids:
             self._waiting.pop(id or "", None)
         for call, id in zip(calls, ids, strict=True):
@@ -139,7 +139,7 @@ def _role(entry: Mapping[str, Any], place: str) -> str:
 
 
 def _own(entry: Mapping[str, Any], place: str) -> Message:
-    """Return what message_to_dict made data of."""
+    """Return the message that message_to_dict wrote."""
     try:
         return message_from_dict(entry)
     except ValueError as error:
@@ -147,10 +147,10 @@ def _own(entry: Mapping[str, Any], place: str) -> Message:
 
 
 def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    """Give every tool call exactly one answer, right behind it; return the messages and a note per repair.
+    """Give every tool call exactly one answer, right after it; return the messages and a note per repair.
 
-    Providers refuse a history in which a call has no answer (a turn that was interrupted) or an answer no call
-    (a history that was cut in the middle).
+    Providers refuse a history with a call that has no answer (an interrupted turn) or an answer that has no call
+    (a history cut in the middle).
     """
     if not any(isinstance(m, ToolMessage) or (isinstance(m, AssistantMessage) and m.tool_calls) for m in messages):
         return messages, ()
@@ -172,10 +172,10 @@ def repair_history(messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], 
 
 
 def _pair(messages: tuple[Message, ...]) -> tuple[dict[tuple[int, int], ToolMessage], list[ToolMessage]]:
-    """Return each call's answer, by its message and its place in there, and the answers of no call.
+    """Return each call's answer, by the call's message and its place in it, and the answers of no call.
 
-    An answer belongs to the latest message before it that has an unanswered call of its id (histories of other
-    programs use ids again: "call_0" in every answer), else to a call behind it.
+    An answer belongs to the latest message before it that has an unanswered call with its id (other programs'
+    histories reuse ids: "call_0" in every answer), or, if there is none, to a later call.
     """
     waiting: dict[str, list[tuple[int, int]]] = {}
     answers: dict[tuple[int, int], ToolMessage] = {}

@@ -1,4 +1,4 @@
-"""How a class of settings describes its keys: for core's tables and for those of plugins."""
+"""How a settings class describes its keys: for core's tables and for plugins'."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def key(help: str, *, min: float | None = None, max: float | None = None, secret
     """Return an attrs field for a key of the config.
 
     Args:
-        help: What the key means, a sentence; shown in the config's JSON Schema.
-        min, max: The least and the greatest value it may have.
+        help: What the key means, in one sentence; shown in the config's JSON Schema.
+        min, max: The smallest and largest value allowed.
         secret: Whether its value is masked in every text.
         rest: As for attrs.field: default, factory, converter, validator.
     """
@@ -22,7 +22,7 @@ def key(help: str, *, min: float | None = None, max: float | None = None, secret
 
 
 def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    """Refuse, as an attrs validator, anything but the http or https address of a server."""
+    """Validate, for attrs, that the value is the http or https address of a server."""
     if not value.startswith(("http://", "https://")):
         raise ValueError(f"{attribute.name} must start with http:// or https://")
     try:
@@ -35,7 +35,7 @@ def web_address(instance: object, attribute: attrs.Attribute[Any], value: str) -
 
 
 def secret_key(help: str) -> Any:
-    """Return the field of a service's key. Keys come out of files and environments with a line break behind them."""
+    """Return the field for a service's key. Keys from files and environments often end with a line break."""
     return key(help, default=None, converter=_stripped, validator=_sendable, repr=False, secret=True)
 
 

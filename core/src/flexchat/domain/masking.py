@@ -13,8 +13,8 @@ _SHORTEST = 6  # a shorter "secret" would blot out ordinary words
 _SECRET_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|pwd|credential)s?$|^(auth|dsn)$|database_url$")
 _NO_SECRETS = ("PWD", "OLDPWD")  # the shell's working folders, not passwords
 
-# What a secret looks like where nobody told us about it. Each begins with fixed letters: one that began with a
-# repetition would take quadratic time on a long text, and error texts are long where a tool read a web page.
+# What secrets nobody told us about look like. Each pattern starts with fixed letters: one that started with a
+# repetition would take quadratic time on a long text, and error texts are long if a tool read a web page.
 _PATTERNS = (
     (re.compile(r"(://[^\s:/@]*:)[^\s@/]+(?=@)"), rf"\1{MASK}"),  # user:password@host
     (
@@ -33,10 +33,10 @@ _SECRET_KEY = re.compile(r"(?i)(passw(or)?d|pwd|secret|token|api[_-]?key|access[
 
 
 class Mask:
-    """Replaces secrets in a text by ***: those it is told, and what looks like one (password=…, user:password@…).
+    """Replaces secrets in a text with ***: the given ones, and what looks like one (password=…, user:password@…).
 
     Args:
-        secrets: Values that must not be seen; those shorter than 6 characters are ignored.
+        secrets: Values that must not be shown; those shorter than 6 characters are ignored.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -52,7 +52,7 @@ class Mask:
         return text
 
     def data(self, value: Any) -> Any:
-        """Return JSON data without the secrets in its texts, and without texts under a key that is called like one."""
+        """Return JSON data without secrets in its texts, and without texts under a key named like a secret."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
@@ -64,7 +64,7 @@ class Mask:
 
 
 def secrets_of_environment(environ: Mapping[str, str] | None = None) -> frozenset[str]:
-    """Return the values of environment variables whose names say that they are secret (…_KEY, …_TOKEN, …)."""
+    """Return the values of environment variables whose names mark them as secret (…_KEY, …_TOKEN, …)."""
     variables = os.environ if environ is None else environ
     return frozenset(
         value

@@ -1,7 +1,7 @@
 """Messages and turns as JSON data and back, with nothing lost: how conversations are stored and exported.
 
-What has its default value is left out. Readers ignore keys they do not know, so that later versions may add some; a
-part or a role they do not know they refuse, because leaving it out would change what was said.
+Default values are left out. Readers ignore unknown keys, so that later versions may add some, but refuse an unknown
+part or role, because leaving it out would change what was said.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ _MESSAGES: dict[str, type] = {
 _MESSAGE_CLASSES = frozenset(_MESSAGES.values())
 _AS_IT_IS = frozenset((str, int, float, bool, type(None), dict, list))
 _TYPES: dict[str, Any] = {"str": str, "str | None": str | None, "Mapping[str, Any] | None": Mapping | None}
-"""By the annotation of a field: what nothing else would find to be wrong."""
+"""By a field's annotation: the types nothing else would check."""
 _JSON_TYPES = (str, int, float, list, dict, type(None))  # bool is an int
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:
-    """Return a message as JSON data: its role, and what it says. Bytes of media become Base64."""
+    """Return a message as JSON data: its role and its content. Media bytes become Base64."""
     if isinstance(message, AssistantMessage):
-        return {"role": message.role, "parts": [], **_fields(message)}  # the parts tell this form from others
+        return {"role": message.role, "parts": [], **_fields(message)}  # the key "parts" marks this form
     return {"role": message.role, **_fields(message)}
 
 
 def message_from_dict(data: Mapping[str, Any]) -> Message:
-    """Return the message that message_to_dict made data of.
+    """Return the message that message_to_dict wrote.
 
     Raises:
-        ValueError: It is none; or of a newer FlexChat, with a role or a part this one does not know.
+        ValueError: It is not a message, or from a newer FlexChat, with a role or a part this one does not know.
     """
     cls = _known(_MESSAGES, data, "role")
     message: Message = _made(cls, data, parts=_parts, media=_media, provider_data=_provider_data)
@@ -77,15 +77,15 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
 
 
 def turn_to_dict(turn: ConversationTurn) -> dict[str, Any]:
-    """Return a turn as JSON data, its messages whole."""
+    """Return a turn as JSON data, with complete messages."""
     return _fields(turn)
 
 
 def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
-    """Return the turn that turn_to_dict made data of.
+    """Return the turn that turn_to_dict wrote.
 
     Raises:
-        ValueError: It is none, or of a newer FlexChat.
+        ValueError: It is not a turn, or from a newer FlexChat.
     """
     return _made(
         ConversationTurn,
@@ -102,12 +102,12 @@ def turn_from_dict(data: Mapping[str, Any]) -> ConversationTurn:
 
 
 def turn_to_json(turn: ConversationTurn) -> str:
-    """Return a turn as JSON text of ASCII alone, in which every database can keep it as text, unchanged.
+    """Return a turn as ASCII-only JSON text, which every database can store as text unchanged.
 
-    NUL and halves of surrogate pairs are escaped; a column of PostgreSQL's own type for JSON takes neither.
+    NUL and halves of surrogate pairs are escaped; PostgreSQL's JSON column types accept neither.
 
     Raises:
-        ValueError: Something in it is no JSON data, or nested too deeply.
+        ValueError: Something in it is not JSON data, or nested too deeply.
     """
     try:
         return json.dumps(turn_to_dict(turn), separators=(",", ":"))
@@ -116,10 +116,10 @@ def turn_to_json(turn: ConversationTurn) -> str:
 
 
 def turn_from_json(text: str) -> ConversationTurn:
-    """Return the turn that turn_to_json made text of.
+    """Return the turn that turn_to_json wrote.
 
     Raises:
-        ValueError: It is none, or of a newer FlexChat.
+        ValueError: It is not a turn, or from a newer FlexChat.
     """
     try:
         data = json.loads(text)
@@ -131,7 +131,7 @@ def turn_from_json(text: str) -> ConversationTurn:
 
 
 def result_to_json(result: ToolResult) -> str:
-    """Return the result of a tool as JSON.
+    """Return a tool's result as JSON.
 
     Raises:
         ValueError: It is not JSON data.
@@ -142,7 +142,7 @@ def result_to_json(result: ToolResult) -> str:
 
 
 def result_from_json(text: str) -> ToolResult:
-    """Return the result of a tool that was written as JSON.
+    """Return the tool's result that result_to_json wrote.
 
     Raises:
         ValueError: It is something else.
@@ -192,7 +192,7 @@ def request_from_dict(data: Any) -> ChatRequest:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Return what is set of an attrs instance, by field; a part says its type first."""
+    """Return an attrs instance's non-default values by field; a part's type comes first."""
     cls = type(value)
     data: dict[str, Any] = {"type": _PART_NAMES[cls]} if cls in _PART_NAMES else {}
     for name, default in _written(cls):  # type: ignore[arg-type]  # a class is hashable
@@ -247,7 +247,7 @@ def _known(classes: Mapping[str, type], data: Any, key: str) -> type:
 
 
 def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
-    """Return an instance of an attrs class, of the keys it knows; read: what to make of a value, by field."""
+    """Return an instance of an attrs class from the keys it knows; ``read`` converts values, by field."""
     if not isinstance(found, Mapping):
         raise ValueError(f"a JSON object was expected for {cls.__name__}, got {type(found).__name__}")
     values = {}
@@ -261,7 +261,7 @@ def _made(cls: type[T], found: Any, /, **read: Callable[[Any], Any]) -> T:
     try:
         return cls(**values)
     except TypeError as error:
-        raise ValueError(f"{cls.__name__} is not complete: {error}") from None
+        raise ValueError(f"{cls.__name__} is incomplete: {error}") from None
 
 
 def _messages(items: Any) -> tuple[Message, ...]:

@@ -18,7 +18,7 @@ from .text import scrub, scrub_json
 
 
 def new_call_id() -> str:
-    """Return an id for a tool call: unique for ever, and legal at every provider (at most 40 of A-Z a-z 0-9 _ -)."""
+    """Return an id for a tool call: unique, and legal at every provider (at most 40 of A-Z a-z 0-9 _ -)."""
     return "call_" + secrets.token_urlsafe(16)
 
 
@@ -28,7 +28,7 @@ class ProviderData:
 
     Attributes:
         scope: The dialect that made it: "openai", "gemini".
-        origin: scheme://host[:port] of the endpoint that made it. It goes back only where both match.
+        origin: scheme://host[:port] of the endpoint that made it. It goes back only if both match.
         data: JSON only.
     """
 
@@ -48,7 +48,7 @@ class TextPart:
 
 @attrs.frozen(kw_only=True)
 class ReasoningPart:
-    """What the model thought. Replayed to the endpoint that thought it, shown to nobody else."""
+    """What the model thought. Replayed to the endpoint it came from, shown to nobody else."""
 
     text: str = attrs.field(default="", converter=scrub)
     redacted: bool = False
@@ -77,7 +77,7 @@ class MediaPart:
 
 @attrs.frozen(kw_only=True)
 class OpaquePart:
-    """A block nobody here interprets, kept in its place and replayed to its origin."""
+    """A block we do not interpret, kept in its place and replayed to its origin."""
 
     kind: str
     provider_data: ProviderData
@@ -85,15 +85,15 @@ class OpaquePart:
 
 @attrs.frozen(kw_only=True)
 class ToolCall:
-    """A model's wish to run a tool. Made with ``from_text`` or ``from_object``.
+    """A model's request to run a tool. Made with ``from_text`` or ``from_object``.
 
     Attributes:
         id: Ours, see new_call_id.
         arguments: The parsed object; None if the model did not write one.
-        raw_arguments: The text as the model wrote it, where the provider sends text.
+        raw_arguments: The text as the model wrote it, if the provider sends text.
         error: Why arguments is None, in words a model can act on.
         wire_id: The provider's own id; None if it gave none.
-        notes: What was not clear in the arguments: a name given twice, of which the last value counts.
+        notes: Ambiguities in the arguments: a name given twice, whose last value counts.
     """
 
     name: str = attrs.field(converter=scrub)
@@ -107,19 +107,19 @@ class ToolCall:
 
     @classmethod
     def from_text(cls, name: str, text: str | None, *, truncated: bool = False, **rest: Any) -> ToolCall:
-        """Read arguments that came as JSON text. What is not a JSON object is kept and explained, never raised.
+        """Read arguments given as JSON text. Anything but a JSON object is kept and explained; nothing is raised.
 
         Args:
             text: As the model wrote it; empty or None means no arguments.
-            truncated: The output limit was reached while the model wrote this call, so that even
-                arguments which parse may not be what it meant.
+            truncated: The output limit was reached while the model wrote this call, so even
+                arguments that parse may not be what it meant.
         """
         raw = scrub(text or "")
         if truncated:
             return cls(name=name, arguments=None, raw_arguments=raw, error=CUT_OFF, **rest)
         try:
             value = _read_json(raw) if raw.strip() else {}
-            # Every name has its colon: only where there are more of them than names, one may have been given twice.
+            # Every name has a colon: only if there are more colons than names may one have been given twice.
             twice = _given_twice(raw) if raw.count(":") != _count_names(value) else []
             if "\\u" in raw:  # half a surrogate pair may be written as an escape
                 value = scrub_json(value)
@@ -135,7 +135,7 @@ class ToolCall:
 
     @classmethod
     def from_object(cls, name: str, value: Mapping[str, Any] | None, **rest: Any) -> ToolCall:
-        """Take arguments that came as an object, and make them the call's own; None means none.
+        """Copy arguments given as an object into the call; None means none.
 
         Anything else is explained, not raised.
         """
@@ -149,9 +149,10 @@ class ToolCall:
             return cls(name=name, arguments=None, error=_TOO_DEEP, **rest)
 
     def if_whole(self) -> ToolCall:
-        """Return the last call of an answer that does not say why it ends; refused if it may have been cut off.
+        """Return the last call of an answer with no finish reason; refused if it may have been cut off.
 
-        A call that begins has no arguments yet, and looks like one of a tool that takes none: it is not run on a guess.
+        A call cut off at its start has no arguments, just like a call of a tool that takes none: it must not run on a
+        guess.
         """
         if self.arguments or (self.arguments is not None and (self.raw_arguments or "").strip()):
             return self
@@ -169,7 +170,7 @@ PERHAPS_CUT_OFF = (
 def _not_json(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
         said = f"{said_of_json(error)} at character {error.pos}"
-    else:  # Python's own words for an integer that it does not read name a function of Python
+    else:  # Python's own text for an integer too long to read names a Python function
         said = "an integer has more digits than can be read" if "digits" in str(error) else str(error)
     return f"not valid JSON ({said}); write the arguments again as one JSON object"
 
@@ -178,7 +179,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-# Made once: making a decoder takes longer than reading the arguments of a usual call.
+# Made once: making a decoder takes longer than reading a typical call's arguments.
 _read_json = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
@@ -196,7 +197,7 @@ def _count_names(value: Any) -> int:
 
 
 def _given_twice(raw: str) -> list[str]:
-    """Return the names that an object in a JSON text has more than once."""
+    """Return the names that occur more than once in an object of a JSON text."""
     twice: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> None:
@@ -216,13 +217,13 @@ def _json_type(value: object) -> str:
 AssistantPart = TextPart | ReasoningPart | RefusalPart | MediaPart | ToolCall | OpaquePart
 """A part of a model's answer."""
 
-# Messages carry a memo: what a dialect made of them, so that a long history is encoded once and not once a request.
-# It is no part of a message's value (not compared, not shown), and dies with it.
+# Messages carry a memo of what a dialect encoded them to, so that a long history is encoded once, not once per request.
+# It is not part of a message's value (not compared, not shown), and dies with it.
 
 
 @attrs.frozen(kw_only=True)
 class SystemMessage:
-    """Instructions: the rule's prompt, its variables filled in."""
+    """Instructions: the rule's prompt with its variables filled in."""
 
     content: str
     memo: dict[Any, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
@@ -271,7 +272,7 @@ class ToolMessage:
     Attributes:
         tool_call_id: The ToolCall's id (ours; a dialect looks up the call's wire_id).
         content: What the model reads: a ToolResult as JSON text, shortened if it was too long.
-        is_error: For dialects that can say so beside the text.
+        is_error: For dialects that can say so in addition to the text.
     """
 
     tool_call_id: str

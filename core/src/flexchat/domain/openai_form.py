@@ -1,4 +1,4 @@
-"""Messages in the shape of OpenAI's Chat Completions, which most programs keep their histories in.
+"""Messages in the shape of OpenAI's Chat Completions, in which most programs keep their histories.
 
 Source: platform.openai.com/docs/api-reference/chat, "messages"; what Ollama and vLLM write differently (arguments as an
 object, no ids, reasoning_content) is read as well.
@@ -28,19 +28,19 @@ from .messages import (
 )
 
 TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
-"""Kinds of parts that are text, and the key it stands under."""
+"""Kinds of text parts, and the key each keeps its text under."""
 
 
 def refuse(place: str, why: str) -> NoReturn:
-    """Raise what is raised for a message that cannot be read."""
+    """Raise ChatRequestError for a message that cannot be read."""
     raise ChatRequestError(f"{place}: {why}")
 
 
 def read_text(content: Any, place: str) -> str:
-    """Return a content's text: the text itself, or that of its parts, joined as they are.
+    """Return a content's text: the text itself, or its parts' texts, joined as they are.
 
     Raises:
-        ChatRequestError: It is no text.
+        ChatRequestError: It is not text.
     """
     if isinstance(content, str):
         return content
@@ -51,10 +51,10 @@ def read_text(content: Any, place: str) -> str:
 
 
 def read_user(content: Any, place: str) -> UserMessage:
-    """Return a user's message: texts and pictures.
+    """Return a user's message: text and pictures.
 
     Raises:
-        ChatRequestError: Something else is in it.
+        ChatRequestError: It contains anything else.
     """
     if not isinstance(content, list | tuple):
         return UserMessage(content=read_text(content, place))
@@ -68,7 +68,7 @@ def read_user(content: Any, place: str) -> UserMessage:
 
 
 def read_assistant(entry: Mapping[str, Any], place: str) -> tuple[AssistantMessage, tuple[str | None, ...]]:
-    """Return a model's message, and the ids of its calls. Each call gets one of its own: some clients count from 0.
+    """Return a model's message, and the ids of its calls. Each call gets a new id: some clients count from 0.
 
     Raises:
         ChatRequestError: Something in it cannot be read.
@@ -136,10 +136,10 @@ def _image(found: Any, place: str) -> MediaPart:
 
 
 def to_openai(message: Message) -> dict[str, Any]:
-    """Return a message in OpenAI's shape. Thoughts, and what only a provider can read, have no place there.
+    """Return a message in OpenAI's shape. Thoughts, and data only a provider can read, do not fit into it.
 
     Raises:
-        ChatRequestError: A file is no picture.
+        ChatRequestError: A file is not a picture.
     """
     match message:
         case SystemMessage():

@@ -10,13 +10,13 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Document:
-    """A passage of text, as it is stored, found and shown to a model.
+    """A passage of text, as stored, found and shown to a model.
 
     Attributes:
         title: For people and models: the heading above it, or the name of its file.
         source: Where it comes from: a path or an address.
-        metadata: JSON data beside it: what filters ask about.
-        id: Its key in its collection; a store makes one where it is None.
+        metadata: JSON data about it, which filters use.
+        id: Its key in its collection; if None, a store makes one.
     """
 
     text: str
@@ -33,11 +33,11 @@ class Collection:
 
     Attributes:
         description: What it is about; models read it when they choose between collections.
-        match_threshold, partial_threshold: Distances below which a hit is a match, or a partial one; None leaves that
+        match_threshold, partial_threshold: Distances below which a hit is a match or a partial match; None leaves that
             to the store's entry in the config.
-        title_field, source_field: Which metadata hold title and source of the documents that are added from then on,
-            where they are texts. What is added with a Source keeps its name.
-        embedding: Name of the embedder whose vectors it has; None where it has none. Set by the store.
+        title_field, source_field: The metadata fields that hold the title and the source of documents added from then
+            on, if they are text. Documents added with a Source keep its name.
+        embedding: Name of the embedder whose vectors it has; None if it has none. Set by the store.
         dimensions: Length of these vectors. Set by the store.
         documents: How many there are. Set by the store.
     """
@@ -56,12 +56,12 @@ class Collection:
 
 @attrs.frozen(kw_only=True)
 class Source:
-    """A file, or whatever documents were taken from, as a store remembers it.
+    """A file, or whatever else documents came from, as a store remembers it.
 
     Attributes:
         name: Path or address; the ``source`` of its documents.
-        digest: Hash of its content and of how it was read: while it is the same, nothing needs to be added again.
-        complete: Whether all of its documents are stored. A large source comes in several parts.
+        digest: Hash of its content and of how it was read: as long as it is the same, nothing needs to be added again.
+        complete: Whether all of its documents are stored. A large source arrives in several parts.
         documents: How many of them are stored. Set by the store.
         added_at: When it was completed: ISO 8601, UTC. Set by the store.
     """
@@ -79,8 +79,8 @@ class RetrievalHits:
 
     Attributes:
         distances: One per document; 0 means identical, smaller is nearer. The measure is the store's own: the cosine
-            distance where it has vectors. A store that ranks by more than distance need not have them in order.
-        description, match_threshold, partial_threshold: Of the collection, as far as the store knows them.
+            distance if it has vectors. They need not be in order if a store ranks by more than distance.
+        description, match_threshold, partial_threshold: The collection's, if the store knows them.
         embedding: Name of the embedder whose cosine distances these are; None if they are something else.
     """
 
@@ -109,12 +109,12 @@ class CollectionHits:
 
     @property
     def distance(self) -> float:
-        """That of the nearest document."""
+        """The distance of the nearest document."""
         return min(self.distances)
 
     @property
     def category(self) -> str:
-        """What phase 3 and the rules call it: "store/collection"."""
+        """Its name in phase 3 and the rules: "store/collection"."""
         return f"{self.store}/{self.collection}" if self.collection else self.store
 
 
@@ -132,13 +132,13 @@ class RagResults:
 
 @attrs.frozen(kw_only=True)
 class Citation:
-    """A passage the model had before it when it answered.
+    """A passage the model was shown when it answered.
 
     Attributes:
-        store: The document store in the config; None where a tool found it and did not say.
+        store: The document store in the config; None if a tool found it and did not say.
         distance: How far it was from what was searched for; None if unknown.
         named: Whether the answer names its title or its source.
-        via: "prompt" for {{rag_context}}, else the name of the tool that found it.
+        via: "prompt" for {{rag_context}}, otherwise the name of the tool that found it.
     """
 
     title: str
@@ -156,12 +156,12 @@ class Citation:
 
 @attrs.frozen(kw_only=True)
 class Profile:
-    """All that is known of a message when a rule is chosen (phase 4).
+    """Everything known about a message when a rule is chosen (phase 4).
 
     Attributes:
         rag_results: How well the documents fit: "match", "partial" or "none".
         service, collection: Where the match was found; None without one.
-        reasoning: Whether the message asks for reasoning; None while no phase decides that.
+        reasoning: Whether the message asks for reasoning; always None for now, because no phase decides that.
     """
 
     topic: str

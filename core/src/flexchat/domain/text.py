@@ -1,4 +1,4 @@
-"""Text from outside, made fit to be sent and stored."""
+"""Text from outside, made safe to send and store."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def scrub(text: str) -> str:
-    """Return the text with the halves of surrogate pairs joined, and U+FFFD for one that stands alone.
+    """Return the text with halves of surrogate pairs joined, and U+FFFD for each lone half.
 
-    A lone half has no UTF-8: no provider accepts it and no database stores it. Models write them as JSON escapes, and
-    servers cut a character in two.
+    A lone half has no UTF-8 form: no provider accepts it and no database stores it. Models write them as JSON escapes,
+    and servers cut characters in two.
     """
     if text.isascii():
         return text
@@ -21,7 +21,7 @@ def scrub(text: str) -> str:
 
 
 def scrub_json(value: Any) -> Any:
-    """Return JSON data with every text in it scrubbed, keys too.
+    """Return JSON data with every text in it scrubbed, including keys.
 
     Raises:
         RecursionError: It is nested too deeply.
@@ -41,5 +41,5 @@ def counted(number: int, noun: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text as every database takes it: without lone surrogates and NUL."""
+    """Return the text in a form every database accepts: without lone surrogates and NUL."""
     return scrub(text).replace("\0", "")

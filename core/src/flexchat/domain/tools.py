@@ -1,4 +1,4 @@
-"""Tools: what one is, what came of calling it, and how that is reported."""
+"""Tools: what a tool is, what calling it results in, and how that is reported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 from ..errors import ToolDefinitionError, with_hint
 
-# What providers do not all accept of this is sent to them under another name: see tools/wire_names.py.
+# Names that not all providers accept are sent under another name: see tools/wire_names.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
 
 
@@ -22,7 +22,7 @@ class Implementation:
     Attributes:
         type: Name of an ImplementationType: "mock", "builtin", "internal", "python", or a plugin's.
         settings: The rest of the config's implementation table, or an instance of that type's settings_class.
-        handler_settings: An instance of the handler's settings_class, where it has one and settings are not the table.
+        handler_settings: An instance of the handler's settings_class, if it has one and settings is not the table.
     """
 
     type: str
@@ -32,31 +32,31 @@ class Implementation:
 
 @attrs.frozen(kw_only=True)
 class ToolDefinition:
-    """A tool as the config defines it and the model is told of it.
+    """A tool as the config defines it and the model sees it.
 
     Raises:
         ToolDefinitionError: Name or description missing, an illegal name, or parameters that are not an
             object schema (requirements TC-27, TC-29); a timeout_ms that is not a whole number from 1; honours_key or
-            verify of a tool that changes nothing.
+            verify for a tool that changes nothing.
 
     Attributes:
-        name: 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _. A model may be told another name:
-            providers take 64 of A-Z a-z 0-9 _ -.
+        name: 1 to 128 of A-Z a-z 0-9 _ . : / -, first a letter, digit or _. A model may see another name:
+            providers accept 64 of A-Z a-z 0-9 _ -.
         parameters: JSON Schema (2020-12 or draft-07) whose root type is "object". Arguments are always
-            checked against this, even where a provider is sent a weaker form.
-        handler: The specification's handler identifier; used where implementation.handler is absent.
-        timeout_ms: Milliseconds this tool may take; None for that of the implementation's settings, where the
-            specification writes it, else tools.default_timeout_ms.
+            checked against this, even if a provider is sent a weaker form.
+        handler: The specification's handler identifier; used if implementation.handler is not set.
+        timeout_ms: Milliseconds this tool may take. Default: the timeout in the implementation's settings, where the
+            specification puts it, or tools.default_timeout_ms.
         exclusive: Never runs at the same time as another call of the same answer.
-        repeatable: Asking it the same thing again and again is how it is meant to be used (polling).
-        effect: What running it does to the world: "read" nothing, "idempotent" the same however often it runs,
-            "write" something that must not happen twice.
-        honours_key: Whether what it calls does a thing once per key, and is handed ``ToolContext.key``: then it may be
-            called again with the same key when nobody knows whether it took effect.
-        verify: Name of a tool that is asked whether this one took effect, when nobody knows; its own effect is "read".
-            It is given those of the arguments that it has parameters for, and ``key`` if it has that; it returns an
-            object with "done": true, false, or null if it cannot tell, and, if it likes, "result".
-        strict: Whether the service must hold the model to the parameters, where it can. None: the service's default.
+        repeatable: Whether it is meant to be asked the same thing repeatedly (polling).
+        effect: What running it changes: "read" nothing, "idempotent" the same however often it runs, "write"
+            something that must not happen twice.
+        honours_key: Whether it passes ``ToolContext.key`` to a service that acts once per key: then it may be called
+            again with the same key if nobody knows whether it took effect.
+        verify: Name of a tool to ask whether this one took effect, if nobody knows; its own effect is "read". It gets
+            the arguments it has parameters for, and ``key`` if it has that parameter; it returns an object with "done":
+            true, false, or null if it cannot tell, and optionally "result".
+        strict: Whether the service must enforce the parameters, if it can. None for the service's default.
     """
 
     name: str
@@ -98,17 +98,17 @@ class ToolDefinition:
     def from_dict(
         cls, table: Mapping[str, Any], implementation: Implementation | Callable[[Mapping[str, Any]], Any] | None = None
     ) -> ToolDefinition:
-        """Read a tool as others write it: OpenAI's (around "function", or flat), Anthropic's, MCP's, or this config's.
+        """Read a tool in another format: OpenAI's (under "function", or flat), Anthropic's, MCP's, or this config's.
 
-        Where the schema stands (parameters, input_schema, inputSchema) and an envelope make no difference; of MCP's
-        annotations readOnlyHint and idempotentHint give the effect. What is not a tool's here is left out.
+        The schema's key (parameters, input_schema, inputSchema) and an envelope make no difference; MCP's annotations
+        readOnlyHint and idempotentHint give the effect. Keys FlexChat's tools do not have are ignored.
 
         Args:
             implementation: How it is run, or a function of the arguments as one mapping: a plain def runs in a thread,
-                an async def on the event loop. None where the table says it, as a config does.
+                an async def on the event loop. None if the table says so, as in a config.
 
         Raises:
-            ToolDefinitionError: As ToolDefinition; or nothing says how the tool is run.
+            ToolDefinitionError: As for ToolDefinition; or nothing says how the tool is run.
 
         Source: platform.openai.com/docs/guides/function-calling, docs.anthropic.com (tool use), MCP 2025-06-18.
         """
@@ -167,16 +167,16 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 @attrs.frozen(kw_only=True)
 class ToolResult:
-    """What came of one tool call.
+    """The outcome of one tool call.
 
     Attributes:
-        success: Whether the tool did its work; decides which of result and error counts.
+        success: Whether the tool succeeded; decides whether result or error counts.
         execution_time_ms: From look-up to answer, validation included, in whole milliseconds.
         result: JSON data.
-        error: What is wrong: the specification's text, exactly, where it fixes one.
-        hint: What helps beyond that: the nearest name, what was got, what there is. None for nothing.
-        notes: What was adjusted on the way ('days: "2" read as 2'); for the record, not for the model.
-        encoded: The result as JSON text, where it has been made already.
+        error: What is wrong: exactly the specification's text, if it fixes one.
+        hint: Further help: the nearest name, the value received, what is available. None for none.
+        notes: What was adjusted along the way ('days: "2" read as 2'); for the record, not for the model.
+        encoded: The result as JSON text, if already encoded.
 
     Source: tool-execution specification, "Error Result Format" (requirements TE-16 to TE-19).
     """
@@ -211,11 +211,11 @@ class ToolResult:
         )
 
     def explained(self) -> str:
-        """Return the error with its hint behind it, for those who show one text; empty if the tool succeeded."""
+        """Return the error followed by its hint, for showing both as one text; empty if the tool succeeded."""
         return "" if self.success else with_hint(self.error or "it failed without saying why", self.hint)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specified envelope: success, result or error, tool_name, execution_time_ms; a hint if there is."""
+        """Return the specified envelope: success, result or error, tool_name, execution_time_ms, and any hint."""
         outcome = {"result": self.result} if self.success else {"error": self.error}
         if self.hint and not self.success:
             outcome["hint"] = self.hint
@@ -244,10 +244,10 @@ class ToolCallRecord:
     Attributes:
         params: The arguments as the model wrote them; empty if they could not be read.
         raw_arguments: The text it wrote, if that could not be read; else None.
-        result: Complete, also where the model was shown a shortened one.
+        result: Complete, even if the model was shown a shortened one.
         iteration: Which answer of the model asked for it, from 1.
         call_id: The ToolCall's id.
-        facts: What the steps of plugins added, by their key: JSON data.
+        facts: What plugins' steps added, by their key: JSON data.
     """
 
     tool: str
@@ -259,7 +259,7 @@ class ToolCallRecord:
     facts: Mapping[str, Any] = attrs.field(factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the specified entry: tool, params, result, iteration; raw_arguments, facts and notes if there are."""
+        """Return the specified entry: tool, params, result, iteration, and any raw_arguments, facts and notes."""
         entry: dict[str, Any] = {
             "tool": self.tool,
             "params": dict(self.params),

@@ -13,10 +13,10 @@ from .retrieval import Citation, Profile
 from .tools import ToolCallRecord
 
 DEFAULT_TENANT = "default"
-"""Whose conversations are meant where nobody says."""
+"""The default tenant."""
 
 TurnStatus = Literal["done", "cancelled", "failed"]
-"""How a turn ended: with its answer, because somebody stopped it, or with an error."""
+"""How a turn ended: with its answer, because it was stopped, or with an error."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,10 +24,10 @@ class TurnInfo:
     """Which turn it is.
 
     Attributes:
-        id: 32 hexadecimal digits, the same in everything that is told of the turn; empty outside of turns.
-        conversation: The kept conversation it belongs to; None if it is kept nowhere.
-        tenant: Whose conversation.
-        parent: Of a turn that a tool has begun, the id of the turn that called the tool.
+        id: 32 hexadecimal digits, the same in everything reported about the turn; empty outside turns.
+        conversation: The kept conversation it belongs to; None if it is not kept.
+        tenant: Whose conversation it is.
+        parent: For a turn started by a tool, the id of the turn that called the tool.
     """
 
     id: str = ""
@@ -38,7 +38,7 @@ class TurnInfo:
 
 @attrs.frozen(kw_only=True)
 class CollectionChoice:
-    """A collection of a document store of the config; all of its collections, where none is named."""
+    """A collection of a document store in the config; all of its collections if none is named."""
 
     store: str
     collection: str | None = None
@@ -54,13 +54,13 @@ class ChatRequest:
         topic: The topic of the conversation so far; None at its start.
         collections: Where phase 2 searches; None for all stores of the config, an empty tuple for none.
         continuation: What already followed the user's message: calls whose tools the caller has run, and their
-            results. The model goes on from there.
-        variables: What prompts may show beside the profile's fields, by name: {{name}}. Goes before the config's.
-        response_format: What the answer must be; see FlexChat.respond.
+            results. The model continues from there.
+        variables: What prompts may show in addition to the profile's fields, by name: {{name}}. Overrides the config's.
+        response_format: The form the answer must have; see FlexChat.respond.
         conversation: Id of the kept conversation it belongs to; None for none.
-        tenant: Whose conversation.
-        context: Whatever the caller wants tools and policies to have: they find it as ``context.context``. It is never
-            shown to a model and never kept.
+        tenant: Whose conversation it is.
+        context: Whatever the caller wants to pass to tools and policies, as ``context.context``. It is never shown to a
+            model and never kept.
     """
 
     user_message: str
@@ -77,13 +77,13 @@ class ChatRequest:
 
 @attrs.frozen(kw_only=True)
 class PhaseRecord:
-    """One of the six phases, as it went.
+    """How one of the six phases went.
 
     Attributes:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
             "response matching" or "response generation".
-        input: What it started from, in a form that can be printed.
-        outcome: What came of it, in a form that can be printed.
+        input: What it started from, in printable form.
+        outcome: What it returned, in printable form.
         elapsed_ms: Milliseconds it took.
         skipped: Why there was nothing to do; empty if it ran.
         warnings: What went wrong in it, and what was done instead.
@@ -99,7 +99,7 @@ class PhaseRecord:
     usage: Usage | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON data; what is empty is left out."""
+        """Return it as JSON data, without empty values."""
         details = {
             "input": self.input,
             "outcome": self.outcome,
@@ -113,17 +113,17 @@ class PhaseRecord:
 
 @attrs.frozen(kw_only=True)
 class Turn:
-    """A turn that has ended: with its answer, or, as an error's ``turn``, before that.
+    """A turn that has ended: with its answer or, as an error's ``turn``, before it.
 
     Attributes:
         id: 32 hexadecimal digits; the same in every plugin event of the turn.
         rule: Index of the response rule that answered, from 0; None if the turn ended before one was chosen.
-        response: Of a turn that is not done, what there was by then: the text so far, and the calls that ran.
+        response: For a turn that is not done, what existed by then: the text so far, and the calls that ran.
         elapsed_ms: Milliseconds from request to response.
-        citations: The passages the model had before it, those the prompt showed first.
-        conversation: Id of the conversation it was added to; None if it is kept nowhere.
+        citations: The passages the model was shown, those in the prompt first.
+        conversation: Id of the conversation it was added to; None if it is not kept.
         error: Why it failed; empty if it did not.
-        replay: Whether its messages go into the history of the next. Not if the service refused them (too long,
+        replay: Whether its messages go into the next turn's history. Not if the service refused them (too long,
             filtered): it would refuse them again.
         rule_name: The rule's name in the config; None if it has none.
     """
@@ -148,19 +148,19 @@ class Turn:
 
     @property
     def failed_calls(self) -> tuple[ToolCallRecord, ...]:
-        """The tool calls that did not do their work, oldest first: refused, wrong arguments, an error of the tool."""
+        """The tool calls that failed, oldest first: refused, wrong arguments, or an error in the tool."""
         return tuple(record for record in self.response.tool_calls or () if not record.result.success)
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has its answer and every tool that was called did its work.
+        """Whether it has its answer and every tool call succeeded.
 
-        A model may have got over a failed call: then this is False, and the answer may be good all the same.
+        A model may recover from a failed call: then this is False, and yet the answer may be good.
         """
         return self.status == "done" and not self.failed_calls
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the whole turn as JSON data: the answer, and how it came about."""
+        """Return the whole turn as JSON data: the answer, and how it was reached."""
         response = self.response
         details: Mapping[str, Any] = {
             "id": self.id,

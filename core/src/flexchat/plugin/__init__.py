@@ -1,7 +1,7 @@
 """The door for authors of tools and hooks. Providers: flexchat.provider; stores: flexchat.store.
 
 hookspecs.py   every hook; an example of each: docs/hooks.md
-contracts.py   the records those hooks yield, and the protocols their contents keep
+contracts.py   the records those hooks yield, and the protocols their contents implement
 """
 
 from ..domain import (

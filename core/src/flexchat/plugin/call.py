@@ -1,4 +1,4 @@
-"""A tool call on its way, and the protocol of the steps it goes through. The steps of core: flexchat/calls/steps.py."""
+"""A tool call in progress, and the protocol of the steps it goes through. Core's steps: flexchat/calls/steps.py."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..errors import did_you_mean
 
 Origin = Literal["model", "program", "command line", "api", "langchain", "tool"]
 """Who asked for a call: a model in a turn, FlexChat.call_tool, ``flexchat tools call``, the HTTP API and its page, a
-program of LangChain's, or another tool."""
+LangChain program, or another tool."""
 
 Place = Literal["told", "look up", "arguments", "authorize", "approve", "reserve", "claim", "run"]
-"""Where a step stands, from the outside to the inside; see flexchat/calls/steps.py. Only core has a step at "run"."""
+"""Where a step runs, from the outside in; see flexchat/calls/steps.py. Only core has a step at "run"."""
 
 PLACES: tuple[Place, ...] = get_args(Place)
 
 Rest = Callable[[], Coroutine[Any, Any, ToolResult]]
-"""Everything that stands inside a step: awaited once, or not at all."""
+"""Everything inside a step: awaited once, or not at all."""
 
 Tell = Callable[["Call", ToolResult | None], Awaitable[None]]
-"""Is told of every call twice: when it begins (None), and what came of it."""
+"""Called twice for every call: when it begins (None), and with its outcome."""
 
 NO_TURN = TurnInfo()
-"""Of calls outside of turns."""
+"""Of calls outside turns."""
 
 MAX_AGAIN = 8
-"""How often one call may start over with other arguments: steps that never agree must not hold it for ever."""
+"""How often one call may start over with other arguments: steps that never agree must not block it forever."""
 
 MAX_DEPTH = 8
 """How deep tools may call tools."""
@@ -38,18 +38,18 @@ MAX_DEPTH = 8
 
 @runtime_checkable
 class Step(Protocol):
-    """What happens at one place to every tool call. A plugin yields its own from flexchat_register_steps."""
+    """What happens to every tool call at one place. A plugin yields its own from flexchat_register_steps."""
 
     @property
     def name(self) -> str:
-        """What logs and notes call it: "budget". No other step has this name."""
+        """Its unique name in logs and notes: "budget"."""
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Where it runs."""
 
     async def __call__(self, call: Call, rest: Rest) -> ToolResult:
-        """Return what came of the call: of ``await rest()``, or an answer in the tool's place."""
+        """Return the call's outcome: that of ``await rest()``, or an answer in the tool's place."""
 
 
 @attrs.frozen
@@ -61,9 +61,9 @@ class PluginStep:
 
 
 def wrong_place(step: Step) -> str | None:
-    """Return why a plugin's step cannot stand where it wants to; None if it can."""
+    """Return why a plugin's step cannot run where it wants to; None if it can."""
     if step.place == "run":
-        return f"step '{step.name}': nothing but the tool stands at the place 'run'; 'claim' is right around it"
+        return f"step '{step.name}': only the tool runs at the place 'run'; 'claim' is right around it"
     if step.place not in PLACES:
         there = ", ".join(PLACES[:-1])
         hint = did_you_mean(str(step.place), PLACES[:-1])
@@ -72,10 +72,10 @@ def wrong_place(step: Step) -> str | None:
 
 
 class Runner(Protocol):
-    """What a call that is under way needs of Calls, which runs it."""
+    """What a running call needs from Calls, which runs it."""
 
     async def from_arguments(self, call: Call) -> ToolResult:
-        """Run the steps from the check of the arguments on."""
+        """Run the steps from the argument check on."""
 
     async def run(self, call: Call) -> ToolResult:
         """Run all steps."""
@@ -83,31 +83,31 @@ class Runner(Protocol):
 
 @attrs.define(kw_only=True, eq=False)
 class Call:
-    """All that is known of one tool call, and its state. Made once per call and handed to each of its steps.
+    """Everything known about one tool call, and its state. Made once per call and passed to each of its steps.
 
     Attributes:
-        name: The tool's own name, which is not always the one its model was told.
-        arguments: As they came, which may be anything; from the place "arguments" on a mapping that fits the schema.
+        name: The tool's own name, which is not always the one shown to the model.
+        arguments: As they came, which may be anything; from the place "arguments" on, a mapping that fits the schema.
         origin: Who asked for it.
         id: Unique.
-        turn: The turn it belongs to; a TurnInfo without id outside of turns.
-        context: What the caller of the turn or of call_tool gave along, of any type. Models are never shown it, and it
-            is never stored.
-        tool: None until it has been looked up, and where there is none of that name.
-        offered: Names of the tools the model was offered; any other does not exist for it. None allows all.
-        refusal: Why the round has refused it already: a repeated call, a limit. It is still told and recorded.
-        seconds_left: What is left of the turn's time; returns None where nothing limits it.
-        tell: Is told when it begins and what came of it, in place of the plugins' event hooks.
-        iteration: Which answer of the model asked for it, from 1; 0 outside of the tool loop.
+        turn: The turn it belongs to; a TurnInfo without id outside turns.
+        context: What the caller of the turn or of call_tool passed along, of any type. It is never shown to models and
+            never stored.
+        tool: None until it has been looked up, and if no tool has that name.
+        offered: Names of the tools offered to the model; any other counts as not found. None allows all.
+        refusal: Why the round has already refused it: a repeated call, a limit. It is still reported and recorded.
+        seconds_left: Returns what is left of the turn's time; None if nothing limits it.
+        tell: Called when it begins and with its outcome, instead of the plugins' event hooks.
+        iteration: Which answer of the model asked for it, from 1; 0 outside the tool loop.
         index: Its place in that answer, from 0.
         parent: The call of the tool that makes this one.
-        key: Of its effect: the same whenever this very call is made again, after a crash, say. None before the place
-            "claim", and for tools that change nothing.
-        unsure: Why nobody can tell whether the tool took effect, though it began; empty if that is known.
-        late: Is told, on the event loop, what the tool's thread came to after nobody waited for it any more: what it
-            returned, or else what it raised.
-        notes: What was adjusted on the way, for people; goes into the result's notes.
-        facts: What steps add to the record, by step: JSON data. ToolCallRecord.facts.
+        key: The key of its effect: the same whenever this very call is repeated, for example after a crash. None
+            before the place "claim", and for tools that change nothing.
+        unsure: Why nobody can tell whether the tool, once started, took effect; empty if that is known.
+        late: Called on the event loop with the outcome of a tool's thread that nobody waits for any more: what it
+            returned, or what it raised.
+        notes: What was adjusted along the way, for people; goes into the result's notes.
+        facts: What steps add to the record, by step: JSON data. See ToolCallRecord.facts.
         began: Whether the tool itself has been started.
     """
 
@@ -142,8 +142,8 @@ class Call:
 
     @property
     def path(self) -> str:
-        """Its place in the turn: "2.0" for the first call of the model's second answer, "2.0/1" for the second that
-        call's tool makes. Outside of turns "key:" with the key its caller gave, else a random one.
+        """Its place in the turn: "2.0" is the first call of the model's second answer, "2.0/1" the second call made
+        by that call's tool. Outside turns, "key:" and the key its caller gave, or a random one.
         """
         if not self._path:
             self._path = f"{self.iteration}.{self.index}" if self.iteration and self.turn.id else new_call_id()
@@ -156,7 +156,7 @@ class Call:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the tool's name and the arguments, in hexadecimal: equal for equal calls. Made when asked for.
+        """SHA-256 of the tool's name and the arguments, in hexadecimal: equal for equal calls. Computed on demand.
 
         Raises:
             ValueError: The arguments are not JSON data.
@@ -166,14 +166,14 @@ class Call:
     async def again(self, arguments: Mapping[str, Any]) -> ToolResult:
         """Start over with other arguments, from the place "arguments" on, so that every gate sees what will run.
 
-        In a step, in place of ``await rest()``. The step itself is asked again, too.
+        For use in a step, instead of ``await rest()``. The step itself runs again, too.
 
         Raises:
-            RuntimeError: The tool has begun or is not known yet, its effect has been claimed, or the call has started
-                over MAX_AGAIN times.
+            RuntimeError: The tool has started or has not been looked up, its effect has been claimed, or the call has
+                already started over MAX_AGAIN times.
         """
         if self.began:
-            raise RuntimeError("the tool has begun: the call cannot start over")
+            raise RuntimeError("the tool has started: the call cannot start over")
         if self.key is not None:
             raise RuntimeError("the effect has been claimed with these arguments: the call cannot start over")
         if self.runner is None or self.tool is None:
@@ -188,10 +188,10 @@ class Call:
         return result
 
     def child(self, name: str, arguments: Mapping[str, Any], *, path: str = "") -> Call:
-        """Return a call that this one's tool makes: in the same turn and its time, with the same context.
+        """Return a call made by this one's tool: in the same turn, its time and its context.
 
         Args:
-            path: Its place; absent: the next one inside of this call's.
+            path: Its place; default: the next one inside this call's.
         """
         path = path or self.next_place()
         depth, above = 1, self.parent

@@ -1,4 +1,4 @@
-"""What a plugin hands over, and what FlexChat asks of it."""
+"""What a plugin provides, and what FlexChat requires of it."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     import argparse
 
 ToolEncoder = Callable[[Sequence[ToolDefinition]], list[dict[str, Any]]]
-"""Says tool definitions in a provider's words. Pure; leaves its input alone."""
+"""Converts tool definitions into a provider's format. Pure; leaves its input alone."""
 
 
 class ChatProvider(Protocol):
     """One configured LLM service. Opened with the app, closed with it.
 
-    What only some can do is told by one more method: StreamingProvider, EmbeddingProvider,
-    ToolsOrFormatProvider; what one cannot do that all others can, by an attribute: StandInProvider. A provider
-    that talks to a server says which in an attribute ``endpoint``, "https://api.example.com": LLMs with one endpoint
-    share what is known of its health.
+    Extra abilities are declared by an extra method: StreamingProvider, EmbeddingProvider, ToolsOrFormatProvider; a
+    missing ability is declared by an attribute: StandInProvider. A provider that talks to a server names it in an
+    attribute ``endpoint``, "https://api.example.com": LLMs with the same endpoint share what is known about its
+    health.
     """
 
     @property
@@ -60,24 +60,24 @@ class ChatProvider(Protocol):
         """The ProviderType's name."""
 
     def tool_format(self, model: str) -> str:
-        """Return the name of the tool format this model is sent; usually the provider's own name."""
+        """Return the name of the tool format sent to this model; usually the provider's own name."""
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
         """Hold one exchange.
 
         Raises:
-            ProviderError: Always one of its subclasses, never a transport's own error.
+            ProviderError: Always one of its subclasses, never the transport library's own error.
         """
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return what the service offers, as far as it tells.
+        """Return the models the service offers, with the details it gives.
 
         Raises:
-            ProviderError: As generate_chat.
+            ProviderError: As for generate_chat.
         """
 
     async def aclose(self) -> None:
-        """Give back connections. Called once, at the end."""
+        """Release connections. Called once, at the end."""
 
 
 class StreamingProvider(ChatProvider, Protocol):
@@ -86,9 +86,9 @@ class StreamingProvider(ChatProvider, Protocol):
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; the last event is one AnswerEnd.
+        """Yield the answer as it arrives; the last event is an AnswerEnd.
 
-        An async generator: closing it closes the HTTP response. Raises as generate_chat.
+        An async generator: closing it closes the HTTP response. Raises the same as generate_chat.
         """
 
 
@@ -108,78 +108,78 @@ class EmbeddingProvider(ChatProvider, Protocol):
 
         Args:
             texts: None of them empty.
-            purpose: What the vectors are for, where a model makes different ones for questions and documents.
-            dimensions: Length of the vectors, where a model leaves a choice.
+            purpose: What the vectors are for; some models make different ones for questions and documents.
+            dimensions: Length of the vectors, if the model lets you choose.
             timeout_s: Seconds for all requests together.
 
         Raises:
-            ProviderError: As generate_chat.
+            ProviderError: As for generate_chat.
         """
 
 
 class ToolsOrFormatProvider(ChatProvider, Protocol):
-    """A provider some of whose models take no response_format in a request that carries tools."""
+    """A provider some of whose models do not accept a response_format together with tools."""
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return whether this model takes both. Without this method a provider takes both always.
+        """Return whether this model accepts both. A provider without this method always does.
 
-        Where it is False, the tools run first, and one last request without them asks for the format.
+        If False, the tools run first, and a last request without them asks for the format.
         """
 
 
 class StandInProvider(ChatProvider, Protocol):
-    """A provider that stands in for a model, and does not do what a prompt says."""
+    """A provider that stands in for a model and does not follow prompts."""
 
     follows_instructions: bool
-    """Whether its models do what a prompt says. Without this attribute they do.
+    """Whether its models follow prompts. Without this attribute, they do.
 
-    Where it is False, no phase asks it what a message is about or what its intent is.
+    If False, no phase asks it what a message is about or what its intent is.
     """
 
 
 class Retriever(Protocol):
-    """One configured document store, as far as every one goes: it can be asked. DocumentStore can also be filled."""
+    """One configured document store that can be searched, as all of them can. DocumentStore can also be filled."""
 
     async def query(
         self, text: str, *, collection: str | None, top_k: int, where: Where | None = None
     ) -> RetrievalHits:
-        """Return the top_k passages that fit text best, best first.
+        """Return the top_k passages that best fit text, best first.
 
         Args:
             collection: None searches all collections.
-            where: Only documents whose metadata pass this filter; see flexchat.domain.filters.
+            where: Only documents whose metadata passes this filter; see flexchat.domain.filters.
 
         Raises:
-            RetrievalError: The store cannot be asked; UnknownCollectionError if it has no such collection.
-            FilterError: where cannot be read.
+            RetrievalError: The store cannot be searched; UnknownCollectionError if it has no such collection.
+            FilterError: where is invalid.
         """
 
     async def collections(self) -> Sequence[Collection]:
-        """Return the collections there are, by name.
+        """Return the existing collections, by name.
 
         Raises:
-            RetrievalError: The store cannot be asked.
+            RetrievalError: The store cannot be queried.
         """
 
     async def aclose(self) -> None:
-        """Give back what is held. Called once, at the end."""
+        """Release resources. Called once, at the end."""
 
 
 class DocumentStore(Retriever, Protocol):
     """A document store that can be filled. What a method was told to keep is durable when it returns.
 
-    Every method may raise RetrievalError, and UnknownCollectionError for a collection that is not there.
+    Every method may raise RetrievalError, and UnknownCollectionError for a collection that does not exist.
     """
 
     async def add(self, documents: Sequence[Document], *, collection: str, source: Source | None = None) -> int:
         """Store documents, all or none, and return how many were new or had changed.
 
-        A collection that is not there is created. A document whose id is there already is replaced; if its text is
-        the same, no new vector is made for it. A document without an id gets one made of source and text.
+        A missing collection is created. A document whose id already exists is replaced; if its text is the same, no
+        new vector is made for it. A document without an id gets one derived from its source and text.
 
         Args:
-            source: Where all these documents come from. If it is complete, documents of that source which an earlier
-                digest left behind go in the same step, and the source is remembered as finished.
+            source: Where all these documents come from. If it is complete, documents of that source left behind by an
+                earlier digest are removed in the same step, and the source is remembered as finished.
         """
 
     async def delete(
@@ -190,21 +190,21 @@ class DocumentStore(Retriever, Protocol):
         sources: Sequence[str] | None = None,
         where: Where | None = None,
     ) -> int:
-        """Delete the documents that fit all that is given, and return how many those were.
+        """Delete the documents that match all given criteria, and return how many.
 
-        Sources that lose all their documents are forgotten. Nothing given means all documents of the collection.
+        Sources that lose all their documents are forgotten. No criteria means all documents of the collection.
         """
 
     async def list(
         self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
     ) -> Sequence[Document]:
-        """Return documents in the order of their ids, at most limit, from behind the id after."""
+        """Return at most ``limit`` documents in order of their ids, starting after the id ``after``."""
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
-        """Return what documents were taken from, in the order of the names, from behind the name after."""
+        """Return at most ``limit`` sources in order of their names, starting after the name ``after``."""
 
     async def save_collection(self, collection: Collection) -> None:
-        """Create a collection, or change what is said of it; what the store sets itself is not read."""
+        """Create a collection or change its settings; fields set by the store are ignored."""
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection with all its documents."""
@@ -214,14 +214,14 @@ class Embedder(Protocol):
     """Turns texts into vectors, for a document store.
 
     Attributes:
-        name: "PROVIDER/MODEL": vectors made under one name can be compared with each other.
+        name: "PROVIDER/MODEL": vectors made under the same name can be compared.
     """
 
     @property
     def name(self) -> str: ...  # noqa: D102
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
-        """Return one vector for each text, in their order; the same question twice is asked once.
+        """Return one vector for each text, in order; a repeated question is sent only once.
 
         Raises:
             ProviderError: The service did not answer.
@@ -229,72 +229,72 @@ class Embedder(Protocol):
 
 
 class Reranker(Protocol):
-    """Reads a question and passages together, and says how well each fits."""
+    """Reads a question together with passages, and scores how well each fits."""
 
     async def rerank(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """Return a score for each passage, in their order; greater is better."""
+        """Return a score for each passage, in order; greater is better."""
 
     async def aclose(self) -> None:
-        """Give back what is held. Called once, at the end."""
+        """Release resources. Called once, at the end."""
 
 
 class ConversationStore(Protocol):
-    """Keeps conversations. Each belongs to a tenant, and no method ever looks beyond the one it is told.
+    """Keeps conversations. Each belongs to a tenant, and no method ever looks beyond the given one.
 
-    What a method was told to keep is durable when it returns. Every method may raise StorageError. A name (of a tenant,
-    a conversation, a turn) that cannot be kept as it is, is refused with it: two names made one would let tenants meet.
+    Writes are durable when a method returns. Every method may raise StorageError. It does so for a name (of a tenant, a
+    conversation, a turn) that cannot be kept unchanged: merging two names could mix up tenants.
     """
 
     async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
-        """Add a turn at the end; a conversation that is not there begins with it, titled by its first message.
+        """Add a turn at the end; a new conversation starts with it, titled after its first message.
 
-        A turn whose id is there already is not added again.
+        A turn whose id already exists is not added again.
         """
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
-        """Return its turns, oldest first; the last so many of them, if that is given.
+        """Return a conversation's turns, oldest first; with ``last``, only that many of the latest.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
 
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
-        """Return what is known of a conversation.
+        """Return what is known about a conversation.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
 
     async def list(
         self, *, tenant: str, search: str | None = None, limit: int = 50, before: str | None = None
     ) -> Sequence[ConversationInfo]:
-        """Return conversations, the last used one first.
+        """Return conversations, most recently used first.
 
         Args:
             search: Words that must all occur in one of its texts (ConversationTurn.text) or in its title, also inside
                 longer words, compared by str.casefold.
-            before: Id of a conversation: only those used before it; for the next page.
+            before: Id of a conversation: only those last used before it; for the next page.
 
         Raises:
             UnknownConversationError: There is no conversation ``before``.
         """
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
-        """Give it another title.
+        """Rename a conversation.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
-        """Delete it with all its turns; where the ledger of effects is kept with it, their texts, too.
+        """Delete a conversation with all its turns and, if the ledger of effects is kept here, its effects' texts.
 
         Raises:
-            UnknownConversationError: There is none of that id.
+            UnknownConversationError: There is no conversation with that id.
         """
 
     async def aclose(self) -> None:
-        """Give back what is held. Called once, at the end."""
+        """Release resources. Called once, at the end."""
 
 
 class KeepingEffects(ConversationStore, Protocol):
@@ -307,35 +307,35 @@ class KeepingEffects(ConversationStore, Protocol):
 class EffectLedger(Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
-    What claim, finish, release and settle return is on the disk. Times are measured by a clock that all who use the
-    ledger share and nobody sets. Every method may raise StorageError.
+    When claim, finish, release and settle return, their changes are on disk. Times are measured by a clock that all
+    users of the ledger share and nobody sets. Every method may raise StorageError.
     """
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
-        """Claim an effect, in one transaction: of all who claim one key, at any time, one is told "yours".
+        """Claim an effect, in one transaction: at any time, only one of those claiming a key gets "yours".
 
-        A new key, and one that was given back, is "yours": its row says so, with the next fence, and the owner's
-        lease begins anew. Any other row is left as it is.
+        A new key, or one that was given back, is "yours": its row records that, with the next fence, and the owner's
+        lease starts again. Any other row is left unchanged.
 
         Args:
-            lease_s: Seconds after which the owner counts as dead, if it does not renew before.
+            lease_s: Seconds after which the owner counts as dead unless it renews the lease.
             take_over: A row whose owner is dead is "yours", too.
         """
 
     def renew(self, owner: str, lease_s: float) -> None:
-        """Say that an owner lives, and with it all its claims. Blocks: it is called in a thread of its own."""
+        """Renew an owner's lease, and with it all its claims. Blocks: it is called in its own thread."""
 
     async def finish(
         self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
     ) -> bool:
-        """Say how a claim ended. Where it is claimed or unknown with this very fence; else it is False, and too late.
+        """Record how a claim ended; False, and no change, unless it is claimed or unknown with this very fence.
 
         Args:
             result: The ToolResult as JSON.
         """
 
     async def release(self, key: str, fence: int, *, note: str) -> bool:
-        """Give a claim back whose tool was never started, as failed: the next who asks may have it. As finish."""
+        """Give back, as failed, a claim whose tool was never started; anyone may claim it next. Returns as finish."""
 
     async def settle(
         self,
@@ -347,17 +347,17 @@ class EffectLedger(Protocol):
         note: str = "",
         result: str | None = None,
     ) -> Effect:
-        """Put a person's word in the place of "unknown", and of a claim whose owner is dead.
+        """Settle, by a person's verdict, an effect that is "unknown" or whose owner is dead.
 
         Raises:
-            UnknownEffectError: As get.
+            UnknownEffectError: As for get.
             CannotSettleError: It is neither.
         """
 
     async def get(self, key: str, *, tenant: str) -> Effect:
-        """Return the effect with this key, or the only one whose key begins with it.
+        """Return the effect with this key, or the only one whose key starts with it.
 
-        A claim whose owner is dead is told as unknown, here and in the list.
+        A claim whose owner is dead is shown as unknown, here and in the list.
 
         Raises:
             UnknownEffectError: There is none, or several.
@@ -372,7 +372,7 @@ class EffectLedger(Protocol):
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Effect]:
-        """Return effects, the one first claimed last at the top.
+        """Return effects, newest first by their first claim.
 
         Args:
             states, conversation: Only those; None for all.
@@ -383,16 +383,16 @@ class EffectLedger(Protocol):
         """
 
     async def forget(self, *, older_than_s: float) -> None:
-        """Forget arguments and results of what ended so long ago, and the rows that nobody can ask for any more.
+        """Forget arguments and results of effects that ended that long ago, and rows nobody can ask for any more.
 
-        A row stays while its conversation is kept, and for a day at least. What is unknown stays whole.
+        A row stays while its conversation is kept, and for at least a day. Unknown effects are kept whole.
         """
 
     async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
-        """Forget the arguments, results and notes of a conversation that is deleted. The rows stay."""
+        """Forget the arguments, results and notes of a deleted conversation. The rows stay."""
 
     async def aclose(self) -> None:
-        """Give back what is held. Called once, at the end."""
+        """Release resources. Called once, at the end."""
 
 
 class JournalingStore(ConversationStore, Protocol):
@@ -492,14 +492,14 @@ class TurnJournal(Protocol):
 
 @attrs.frozen(kw_only=True)
 class DocumentStoreContext:
-    """What FlexChat hands to a document store when it opens one.
+    """What FlexChat passes to a document store when opening it.
 
     Attributes:
-        name: Of the entry in stores.
-        folder: That of the config's file, from which relative paths are meant; None for a config without a file.
-        embedder: Makes its vectors; None where the config names no embedding and no installed provider brings a model
-            of its own: a store then searches by words.
-        reranker: Reads the best hits again; None without.
+        name: The name of the entry in stores.
+        folder: The folder of the config file, which relative paths start from; None for a config without a file.
+        embedder: Makes its vectors; None if the config names no embedding and no installed provider has its own model:
+            the store then searches by words.
+        reranker: Reranks the best hits; None for no reranking.
     """
 
     name: str = "documents"
@@ -513,16 +513,16 @@ class ProviderType:
     """A kind of LLM service.
 
     Attributes:
-        name: What ``provider`` in an llms entry says: "openai".
+        name: The value of ``provider`` in an llms entry: "openai".
         config_class: attrs class for the rest of that entry; field metadata {"secret": True} marks keys.
-        create: From an instance of config_class to a provider. Touches no network and imports what is heavy.
+        create: Makes a provider from an instance of config_class. Uses no network; do heavy imports here.
         tool_formats: Encoders by format name. One has the type's own name; further dialects are "name.dialect".
-        schema_dialects: What of JSON Schema its services take, by mode: "openai", "openai.strict". Read by
+        schema_dialects: The parts of JSON Schema its services accept, by mode: "openai", "openai.strict". Used by
             ``flexchat tools lint``, and by the encoders, which rewrite schemas with them.
-        local_embeddings: A model of this provider that makes embeddings without key, settings or network: document
-            stores use it where the config names none.
-        embedding_thresholds: Distances that suit models which make embeddings, by their names: (match, partial), what
-            is used where a config says nothing. Measure them.
+        local_embeddings: A model of this provider that makes embeddings without key, settings or network: the document
+            stores' default.
+        embedding_thresholds: Distances that suit embedding models, by model name: (match, partial), the default for
+            configs that set none. Measure them.
         summary: One line for ``flexchat plugins``.
     """
 
@@ -538,12 +538,12 @@ class ProviderType:
 
 @attrs.frozen(kw_only=True)
 class DocumentStoreType:
-    """A kind of document store: what ``provider`` in a stores entry may say.
+    """A kind of document store: a value of ``provider`` in a stores entry.
 
     Attributes:
-        config_class: As in ProviderType. Of the keys that are core's (description, collection, match_threshold,
+        config_class: As in ProviderType. Of core's keys (description, collection, match_threshold,
             partial_threshold, top_k) it gets those it has a field for.
-        create: From an instance of config_class and a context to a store. Opens and reads nothing yet.
+        create: Makes a store from an instance of config_class and a context. Opens and reads nothing yet.
     """
 
     name: str
@@ -554,7 +554,7 @@ class DocumentStoreType:
 
 @attrs.frozen(kw_only=True)
 class RerankerType:
-    """A kind of reranker: what ``rerank`` in a stores entry may say."""
+    """A kind of reranker: a value of ``rerank`` in a stores entry."""
 
     name: str
     create: Callable[[], Reranker]
@@ -563,10 +563,10 @@ class RerankerType:
 
 @attrs.frozen(kw_only=True)
 class ConversationStoreType:
-    """A place to keep conversations: what ``provider`` in the table conversations may say. Fields as in ProviderType.
+    """A place to keep conversations: a value of ``provider`` in the conversations table. Fields as in ProviderType.
 
     Attributes:
-        create: From an instance of config_class, and the folder of the config's file, to a store.
+        create: Makes a store from an instance of config_class and the folder of the config file.
     """
 
     name: str
@@ -581,12 +581,12 @@ class ToolHandler:
 
     Attributes:
         kind: The implementation type that runs it: "builtin", "internal", or a plugin's.
-        name: What ``implementation.handler`` says.
+        name: The value of ``implementation.handler``.
         call: (params, context) -> JSON data. A plain def runs in a thread and may block; an async def runs
             on the event loop and may not. Whatever it raises becomes the error the model reads, so write
-            that text for the model. A deadline stops the waiting, not a thread: bound your own work.
-        settings_class: attrs class for keys of its own in the implementation table of a tool, which the call gets as
-            ``context.settings``; a key that core or the implementation type has, too, is theirs. None: it has none.
+            that text for the model. A deadline ends the wait, not the thread: bound your own work.
+        settings_class: attrs class for its own keys in a tool's implementation table, passed to the call as
+            ``context.settings``; core and the implementation type keep any keys of the same name. None for no keys.
     """
 
     kind: str
@@ -597,14 +597,14 @@ class ToolHandler:
 
 @attrs.frozen(kw_only=True)
 class ToolContext:
-    """What a tool may use while it runs, and what it may know of the call. Made for each call.
+    """What a tool may use while it runs, and what it may know about the call. Made for each call.
 
     Attributes:
-        tool: The definition that is being run.
+        tool: The definition being run.
         handlers: All installed handlers, by kind and name.
         stores: The configured document stores, by their name in stores.
-        settings: What the tool's implementation table says for its handler, an instance of the handler's
-            settings_class; None where it has none.
+        settings: The handler's keys from the tool's implementation table, an instance of the handler's
+            settings_class; None if it has none.
     """
 
     tool: ToolDefinition
@@ -615,15 +615,15 @@ class ToolContext:
 
     @property
     def call_id(self) -> str:
-        """Id of the call, the same in the record and in every event; empty outside of calls."""
+        """Id of the call, the same in the record and in every event; empty outside calls."""
         return self._made_for.id if self._made_for is not None else ""
 
     @property
     def key(self) -> str | None:
-        """Key of the call's effect, 64 hexadecimal digits: for a service that does one thing once per key.
+        """Key of the call's effect, 64 hexadecimal digits: for a service that acts once per key.
 
-        It is the same when this very call is made again, after a crash or a double delivery, and no other call has it.
-        A tool that hands it on says so with ``honours_key``. None for tools whose effect is not "write".
+        It is the same when this very call is repeated, after a crash or a double delivery, and no other call has it. A
+        tool that passes it on declares ``honours_key``. None for tools whose effect is not "write".
         """
         return self._made_for.key if self._made_for is not None else None
 
@@ -634,7 +634,7 @@ class ToolContext:
 
     @property
     def turn_id(self) -> str:
-        """Id of the turn; empty outside of turns."""
+        """Id of the turn; empty outside turns."""
         return self.turn.id
 
     @property
@@ -649,20 +649,20 @@ class ToolContext:
 
     @property
     def context(self) -> Any:
-        """What the caller gave along, ``call_tool(…, context=…)``: the very object, of any type; None without."""
+        """What the caller passed along, ``call_tool(…, context=…)``: the same object, of any type; default: None."""
         return self._made_for.context if self._made_for is not None else None
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Call another tool, by its name: through the same steps as every call, in the same turn.
 
-        In an async tool. Whatever comes of it is in the result: nothing is raised.
+        For async tools. Every outcome is in the result: nothing is raised.
         """
         if self._made_for is None or self._made_for.runner is None:
-            raise RuntimeError("this ToolContext was not made for a call: there is no other tool it could call")
+            raise RuntimeError("this ToolContext was not made for a call, so it cannot call other tools")
         return await self._made_for.runner.run(self._made_for.child(name, arguments))
 
     def cite(self, store: str, hits: RetrievalHits) -> None:
-        """Say what was found in a document store: the turn names it among its citations.
+        """Cite what was found in a document store: the turn lists it among its citations.
 
         Raises:
             ValueError: A document has no distance.
@@ -674,15 +674,15 @@ class ToolContext:
             turn.found.append(Cited(self.tool.name, store, hits))
 
     async def run_in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Run what is the whole of the tool, function(*args), in a thread; see flexchat.plugin.run_in_thread.
+        """Run function(*args), the tool's entire work, in a thread; see flexchat.plugin.run_in_thread.
 
-        What it comes to after its time is over is still taken down, if it changes something.
+        If the tool changes something, its outcome is still recorded after its time has run out.
         """
         late = self._made_for.late if self._made_for is not None else None
         return await run_in_thread(function, *args, late=late)
 
     async def call(self, handler: ToolHandler, params: Mapping[str, Any]) -> Any:
-        """Run a handler where it belongs: on the event loop if it is async, else in a thread."""
+        """Run a handler where it belongs: on the event loop if it is async, otherwise in a thread."""
         if inspect.iscoroutinefunction(handler.call):
             return await handler.call(params, self)
         value = await self.run_in_thread(handler.call, params, self)
@@ -691,13 +691,13 @@ class ToolContext:
 
 @attrs.frozen(kw_only=True)
 class ImplementationType:
-    """A way to run a tool: what ``implementation.type`` in a tool definition may say.
+    """A way to run a tool: a value of ``implementation.type`` in a tool definition.
 
     Attributes:
         settings_class: attrs class for the rest of the implementation table.
         run: async (settings, params, context) -> JSON data. What it raises becomes the error the model reads.
-        check: (settings, tool, handlers) -> what is wrong with them, at load; None if nothing.
-        stores: settings -> names in stores that a tool with these settings needs; one that is not configured is
+        check: (settings, tool, handlers) -> what is wrong with them, at load; None if nothing is.
+        stores: settings -> names in stores that a tool with these settings needs; a store that is not configured is
             an error at load.
         summary: One line for ``flexchat plugins``.
     """
@@ -712,17 +712,17 @@ class ImplementationType:
 
 @attrs.frozen(kw_only=True)
 class ConfigTable:
-    """A table at the top of a configuration that a plugin reads: ``[NAME]``.
+    """A top-level table of a configuration that a plugin reads: ``[NAME]``.
 
-    What is read is in ``chat.config.tables[NAME]``, an instance of the class; a config without the table has no such
-    entry. Its place in errors, the hint for a misspelt key and its part of the JSON Schema come from the class.
+    It is read into ``chat.config.tables[NAME]``, an instance of the class; a config without the table has no such
+    entry. Positions in errors, hints for misspelt keys and the table's part of the JSON Schema come from the class.
 
     Attributes:
-        name: Of the table. Those of core cannot be taken.
+        name: The table's name. Core's names are reserved.
         load: Returns the attrs class of its keys; field metadata as ProviderType's, and "help", "min", "max", "above".
-            Called only where the table is written, and for the JSON Schema: import there what is heavy.
+            Called only if the table is written, and for the JSON Schema: do heavy imports here.
         summary: One line for the JSON Schema.
-        demo: From the names of the tools there are to what the table holds where there is no configuration (--demo).
+        demo: Given the names of the existing tools, returns the table's content for use without a config (--demo).
     """
 
     name: str
@@ -732,36 +732,36 @@ class ConfigTable:
 
 
 class CheckedConfig(Protocol):
-    """A configuration that was read, as a check sees it.
+    """A configuration as a check sees it.
 
     Attributes:
-        config: What was read, a Config: ``config.tables["glossary"]``, ``config.llms``, ``config.responses`` …
+        config: The Config: ``config.tables["glossary"]``, ``config.llms``, ``config.responses`` …
     """
 
     config: Any
 
     def problem(self, place: tuple[str | int, ...], text: str) -> None:
-        """Say what is wrong at a place, ("glossary", "file"): the file's name and the line come of themselves."""
+        """Report a problem at a place, ("glossary", "file"); the file's name and the line are added for you."""
 
     def note(self, place: tuple[str | int, ...], text: str) -> None:
-        """Say what is remarkable and no error."""
+        """Report something worth noting that is not an error."""
 
     def add(self, problem: Problem) -> None:
-        """Say what is wrong with another file, one that the configuration names."""
+        """Report a problem with another file, one named by the configuration."""
 
 
 @attrs.frozen(kw_only=True)
 class ConfigCheck:
-    """What ``flexchat check`` looks at beyond the classes of tables: files that must exist, names that must fit.
+    """A check ``flexchat check`` runs in addition to the tables' classes: files that must exist, names that must match.
 
-    Runs only on a configuration whose tables core could read; a plugin's table that has problems is not among them.
-    What a check raises is a problem, too.
+    Runs only on a configuration whose tables core could read, without plugins' tables that have problems. An exception
+    from a check counts as a problem, too.
 
     Attributes:
         name: What is checked, for errors: "validation cases".
-        run: Tells the configuration (a CheckedConfig) what it finds; opens no connection.
-        at_start: Whether it runs wherever a chat is made, too, where a problem keeps it from starting: then it must be
-            quick. False: only where somebody asks what is wrong, as ``flexchat check`` does.
+        run: Reports what it finds to the configuration (a CheckedConfig); opens no connection.
+        at_start: Whether it also runs whenever a chat is made, and a problem prevents it from starting: then it must be
+            quick. False: only when someone asks for problems, as ``flexchat check`` does.
     """
 
     name: str
@@ -771,11 +771,11 @@ class ConfigCheck:
 
 @attrs.frozen(kw_only=True)
 class Command:
-    """A subcommand: ``flexchat NAME …``, or ``flexchat GROUP NAME …`` with two words. run returns the exit status.
+    """A subcommand: ``flexchat NAME …``, or ``flexchat GROUP NAME …`` for two words. run returns the exit status.
 
-    What run is given has, beside its own arguments and those of every command: ``terminal``, to print with, and
-    ``open_chat()``, which returns the configured FlexChat, or one for trying things where there is no config, and
-    ``config_source()``, which returns what that is made from (a ReadConfig, or tables) and the PluginHost, and
+    run's argument has its own arguments, those of every command, and also: ``terminal``, to print with;
+    ``open_chat()``, which returns the configured FlexChat, or a trial one if there is no config;
+    ``config_source()``, which returns what that is made from (a ReadConfig, or tables) and the PluginHost;
     ``installed_plugins()``, which returns the PluginHost alone, whatever the config says.
     """
 

@@ -1,4 +1,4 @@
-"""The turn that code of others runs in."""
+"""The turn that foreign code runs in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..domain import RetrievalHits, TurnInfo
 
 @attrs.frozen
 class Cited:
-    """Passages that a tool has found."""
+    """Passages found by a tool."""
 
     tool: str
     store: str
@@ -20,10 +20,10 @@ class Cited:
 
 
 class RunningTurn(Protocol):
-    """What is known of it here.
+    """What is known here about the running turn.
 
     Attributes:
-        found: What tools have told with ToolContext.cite, so that the turn can name its sources.
+        found: What tools cited with ToolContext.cite, so that the turn can name its sources.
     """
 
     info: TurnInfo
@@ -31,7 +31,7 @@ class RunningTurn(Protocol):
 
 
 current_turn: contextvars.ContextVar[RunningTurn | None] = contextvars.ContextVar("flexchat_turn", default=None)
-"""The turn this code runs in; None outside of turns."""
+"""The turn this code runs in; None outside turns."""
 
 
 class RunningCall(Protocol):
@@ -56,10 +56,10 @@ def place_within() -> str:
 
 
 def current_info(tenant: str | None = None) -> TurnInfo:
-    """Return which turn this code runs in; one without an id outside of turns.
+    """Return which turn this code runs in; one without an id outside turns.
 
     Args:
-        tenant: For whom, outside of turns.
+        tenant: The tenant to use outside turns.
     """
     turn = current_turn.get()
     if turn is not None:

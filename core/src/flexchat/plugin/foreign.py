@@ -1,8 +1,8 @@
-"""Where code of others runs: what it raises is its own trouble, and ends no turn, no server and no program.
+"""Running foreign code: what it raises is its own trouble, and must not end a turn, a server or a program.
 
-Tools, gates, event hooks, providers, stores, rerankers: any of them may raise what is not an Exception, and on an event
-loop KeyboardInterrupt and SystemExit end everything. Meant for us are only a cancellation of the running task, the
-GeneratorExit of a coroutine that is being closed, and what a signal handler raised: a person's Ctrl-C.
+Tools, gates, event hooks, providers, stores, rerankers: any of them may raise something that is not an Exception, and
+on an event loop KeyboardInterrupt and SystemExit end everything. Only these are meant for us: a cancellation of the
+running task, the GeneratorExit of a coroutine being closed, and whatever a signal handler raised: a person's Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any
 
 
 class ForeignError(RuntimeError):
-    """Stands for a BaseException that is not an Exception; the text says which, and it is the cause."""
+    """Replaces a BaseException that is not an Exception; the text names it, and it is the cause."""
 
 
 class contained:
-    """A context manager around code of others: what it raises is an Exception, or meant for us.
+    """A context manager around foreign code: what it raises is an Exception, or meant for us.
 
-    No yield may stand in it: a generator that is closed there would seem to raise GeneratorExit itself.
+    Do not yield inside it: a generator closed there would seem to raise GeneratorExit itself.
 
     Raises:
-        ForeignError: In place of a BaseException that was not meant for us.
+        ForeignError: Instead of a BaseException that was not meant for us.
         asyncio.CancelledError: The task was cancelled meanwhile, whatever that code made of it.
     """
 
@@ -45,7 +45,7 @@ class contained:
         if error is None or isinstance(error, Exception):
             return
         if isinstance(error, asyncio.CancelledError) and self._task is not None:
-            meant = cancelled  # of a task that was being cancelled before, only another cancellation is
+            meant = cancelled  # if the task was already being cancelled, only another cancellation is
         elif isinstance(error, GeneratorExit):
             meant = _running_task() is not self._task
         else:
@@ -55,9 +55,9 @@ class contained:
 
 
 def is_meant(error: BaseException) -> bool:
-    """Return whether code of others did not raise this itself.
+    """Return whether this did not come from foreign code.
 
-    The task is cancelled, its coroutine is being closed, or a signal handler raised it.
+    That is: the task is cancelled, its coroutine is being closed, or a signal handler raised it.
     """
     if isinstance(error, asyncio.CancelledError):
         return is_being_cancelled()
@@ -67,10 +67,10 @@ def is_meant(error: BaseException) -> bool:
 
 
 def is_being_cancelled() -> bool:
-    """Return whether somebody wants the running task to end; asked where a CancelledError was caught.
+    """Return whether the running task is being cancelled; for use when a CancelledError was caught.
 
-    A tool or a plugin that awaits a cancelled task of its own gets a CancelledError that nobody meant for the turn:
-    that is its trouble and must not end the turn.
+    A tool or a plugin that awaits its own cancelled task gets a CancelledError not meant for the turn: that is its
+    trouble and must not end the turn.
     """
     try:
         task = asyncio.current_task()
@@ -80,14 +80,14 @@ def is_being_cancelled() -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """Return what an exception says, for people and models: never nothing, and never another exception."""
+    """Return what an exception says, for people and models: never empty, and never raises."""
     if isinstance(error, SystemExit):
         return f"it tried to end the program ({error_name(error)})"
     if isinstance(error, asyncio.CancelledError):
         return f"it was cancelled, though the turn was not ({error_name(error)})"
     if not isinstance(error, Exception):
         return f"it raised {error_name(error)}"
-    # A KeyError's text alone is just the key.
+    # A KeyError's text is just the key.
     return error_name(error) if isinstance(error, KeyError) else _text(error) or type(error).__name__
 
 
@@ -115,7 +115,7 @@ def _running_task() -> asyncio.Task[Any] | None:
 
 
 def _is_of_a_signal(error: BaseException) -> bool:
-    """Return whether a signal handler raised it, which runs in the middle of whatever the main thread is doing."""
+    """Return whether a signal handler raised it, in the middle of whatever the main thread is doing."""
     if threading.current_thread() is not threading.main_thread():
         return False
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]

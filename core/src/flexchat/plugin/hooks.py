@@ -1,4 +1,4 @@
-"""The plugins' event hooks and gates, as the floors above call them."""
+"""The plugins' event hooks and gates, as the layers above call them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BEFORE_MODEL_REQUEST = "flexchat_before_model_request"
 
 
 def hook_of(kind: type[Happening]) -> str:
-    """Return the name of the hook that is told of a happening: flexchat_turn_started of TurnStarted."""
+    """Return the name of the hook for a kind of happening: flexchat_turn_started for TurnStarted."""
     return "flexchat" + re.sub(r"([A-Z])", r"_\1", kind.__name__).lower()
 
 
@@ -46,10 +46,10 @@ class HookCall:
     arguments: tuple[str, ...]
 
     async def __call__(self, facts: object) -> Any:
-        """Call it with those attributes of the facts that it names, and await what it returns if that is needed.
+        """Call it with the attributes of the facts it names, and await what it returns if necessary.
 
         Raises:
-            Exception: Whatever it raises; a ForeignError for what is no Exception.
+            Exception: Whatever it raises; a ForeignError for anything that is not an Exception.
         """
         with contained():
             answer = self.function(*[getattr(facts, name) for name in self.arguments])
@@ -58,10 +58,10 @@ class HookCall:
 
 @attrs.frozen(kw_only=True)
 class AppInfo:
-    """A FlexChat that is opened or closed.
+    """A FlexChat being opened or closed.
 
     Attributes:
-        llms: The package that speaks to each of its services, by their names: "flexchat-openai 0.1.0".
+        llms: The package that talks to each of its services, by the service's name: "flexchat-openai 0.1.0".
         tools: Names of its tools.
     """
 
@@ -81,12 +81,12 @@ class ToolGate:
 
 @attrs.frozen(kw_only=True)
 class ModelRequest:
-    """A request that is about to go to a model.
+    """A request about to go to a model.
 
     Attributes:
         llm: Name of the model's entry in llms.
         messages: The whole conversation, the system prompt first.
-        options: Everything besides; its ``tools`` are in the service's own words.
+        options: Everything else; its ``tools`` are in the service's own format.
     """
 
     info: TurnInfo
@@ -97,14 +97,14 @@ class ModelRequest:
 
 
 class Hooks:
-    """Tells the plugins what happens, and asks those that may refuse. Costs next to nothing where none listens.
+    """Notifies the plugins of events, and asks those that may refuse. Costs next to nothing if none listens.
 
     Args:
-        calls: By the hook's name, in the order in which they are called.
-        steps: What plugins put into the list of every tool call, in order; see flexchat_register_steps.
+        calls: Implementations by hook name, in calling order.
+        steps: The plugins' steps for every tool call, in order; see flexchat_register_steps.
 
     Attributes:
-        wants: Says whether a plugin listens to a kind of happening.
+        wants: Returns whether a plugin listens to a kind of happening.
         gates_requests: Whether a plugin wants to see requests to models before they are sent.
     """
 
@@ -121,18 +121,18 @@ class Hooks:
         return self._calls.get(hook, ())
 
     def followed_by(self, others: Hooks) -> Hooks:
-        """Return both together; the others come last."""
+        """Return both combined; the others come last."""
         names = dict.fromkeys([*self._calls, *others._calls])
         return Hooks({hook: self.of(hook) + others.of(hook) for hook in names}, self.steps + others.steps)
 
     async def tell(self, happening: Happening) -> None:
-        """Tell the plugins that listen, one after the other; one that fails is logged."""
+        """Notify the listening plugins one after the other; one that fails is logged."""
         hook, calls = self._of.get(type(happening), ("", ()))
         for call in calls:
             await _told(call, hook, happening)
 
     async def tell_call(self, call: Call, result: ToolResult | None) -> None:
-        """Tell of a call outside of the tool loop that it begins (no result) or has ended."""
+        """Report that a call outside the tool loop begins (no result) or has ended."""
         if not self.wants(ToolStarted if result is None else ToolFinished):
             return
         asked = ToolCall(id=call.id, name=call.name, arguments=call.arguments)
@@ -143,15 +143,15 @@ class Hooks:
             await self.tell(ToolFinished(info=call.turn, record=record))
 
     async def tell_app(self, hook: str, app: AppInfo) -> None:
-        """Tell flexchat_app_opened or flexchat_app_closed."""
+        """Call flexchat_app_opened or flexchat_app_closed."""
         for call in self._calls.get(hook, ()):
             await _told(call, hook, _App(app))
 
     async def before_model_request(self, request: ModelRequest) -> ModelRequest:
-        """Ask the plugins for what is to be sent; see flexchat_before_model_request.
+        """Ask the plugins what to send; see flexchat_before_model_request.
 
         Raises:
-            RequestRefusedError: One refuses it, or cannot say.
+            RequestRefusedError: One refused it, or could not decide.
         """
         for call in self._calls.get(BEFORE_MODEL_REQUEST, ()):
             try:
@@ -172,11 +172,11 @@ class Hooks:
 
 
 def _why_unusable(answer: Any, request: ModelRequest) -> str:
-    """Return what is wrong with what a gate returned; empty if it can be sent."""
+    """Return what is wrong with a gate's answer; empty if it can be sent."""
     if not isinstance(answer, ModelRequest):
-        return f"returned {type(answer).__name__} in place of a ModelRequest"
+        return f"returned {type(answer).__name__} instead of a ModelRequest"
     if answer.llm != request.llm:
-        return f"moved the request from '{request.llm}' to {answer.llm!r}, which no gate can"
+        return f"moved the request from '{request.llm}' to {answer.llm!r}, which no gate may do"
     if not isinstance(answer.model, str):
         return f"returned a request whose model is {type(answer.model).__name__}, not a text"
     messages: Any = answer.messages
@@ -200,16 +200,16 @@ class _Request:
 def record_of(
     asked: ToolCall, name: str, result: ToolResult, iteration: int, facts: Mapping[str, Any]
 ) -> ToolCallRecord:
-    """Return what came of a call, for the turn and for everybody who is told.
+    """Return the outcome of a call, for the turn and for all listeners.
 
     Args:
-        asked: The call as it was written; the steps may have changed its arguments since.
-        name: The tool's own, which is not always the one its model was told.
-        facts: JSON data that steps have added.
+        asked: The call as written; the steps may have changed its arguments since.
+        name: The tool's own name, which is not always the one shown to the model.
+        facts: JSON data added by steps.
     """
     return ToolCallRecord(
         tool=name,
-        # what a provider takes for a call may be anything
+        # what a provider reports as a call may be anything
         params=asked.arguments if isinstance(asked.arguments, Mapping) else {},
         result=result,
         iteration=iteration,

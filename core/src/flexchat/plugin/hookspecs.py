@@ -7,8 +7,8 @@ flexchat_register_*   Called once, while the app is built. Yield records; FlexCh
                       flexchat_register_chat_hooks is called for each chat, with what its config says.
 flexchat_before_*     Gates: called before a request goes to a model or a tool runs; they may change or refuse it. One
                       that raises refuses. A step (flexchat_register_steps) can do more with a tool call.
-all others            Told what happens: watch, log, measure. One that raises is logged under its plugin's name and the
-                      turn goes on. Their arguments are the fields of the class of that name in domain/events.py.
+all others            Events: watch, log, measure. One that raises is logged under its plugin's name and the turn
+                      continues. Their arguments are the fields of the class of that name in domain/events.py.
 
 An implementation names only the arguments it wants. Event hooks are `def` or `async def`; they run on the event
 loop, one after the other, so they must not block.
@@ -51,19 +51,19 @@ if TYPE_CHECKING:
     from .hooks import AppInfo, ModelRequest
 
 hookspec = pluggy.HookspecMarker("flexchat")
-"""Marks a hook that plugins may implement: for a package that defines hooks of its own."""
+"""Marks a hook that plugins may implement: for a package that defines its own hooks."""
 hookimpl = pluggy.HookimplMarker("flexchat")
 """Marks a function or method as a plugin's implementation of a hook."""
 
 
 @hookspec
 def flexchat_register_providers() -> Iterable[ProviderType]:  # type: ignore[empty-body]
-    """Offer kinds of LLM service: what `provider` in an llms entry may say."""
+    """Offer kinds of LLM service: values of `provider` in an llms entry."""
 
 
 @hookspec
 def flexchat_register_tools() -> Iterable[ToolDefinition]:  # type: ignore[empty-body]
-    """Offer ready-made tools, which a config switches on by name alone."""
+    """Offer ready-made tools, which a config switches on just by name."""
 
 
 @hookspec
@@ -73,42 +73,42 @@ def flexchat_register_tool_handlers() -> Iterable[ToolHandler]:  # type: ignore[
 
 @hookspec
 def flexchat_register_implementation_types() -> Iterable[ImplementationType]:  # type: ignore[empty-body]
-    """Offer ways to run a tool: what `implementation.type` may say."""
+    """Offer ways to run a tool: values of `implementation.type`."""
 
 
 @hookspec
 def flexchat_register_document_stores() -> Iterable[DocumentStoreType]:  # type: ignore[empty-body]
-    """Offer kinds of document store: what `provider` in a stores entry may say."""
+    """Offer kinds of document store: values of `provider` in a stores entry."""
 
 
 @hookspec
 def flexchat_register_rerankers() -> Iterable[RerankerType]:  # type: ignore[empty-body]
-    """Offer kinds of reranker: what `rerank` in a stores entry may say."""
+    """Offer kinds of reranker: values of `rerank` in a stores entry."""
 
 
 @hookspec
 def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:  # type: ignore[empty-body]
-    """Offer places to keep conversations: what `provider` in the table conversations may say."""
+    """Offer places to keep conversations: values of `provider` in the conversations table."""
 
 
 @hookspec
 def flexchat_register_steps() -> Iterable[Step]:  # type: ignore[empty-body]
     """Offer steps that every tool call goes through: a budget, an approval, an audit. See docs/tool-calls.md.
 
-    A step stands at one of the places told, look up, arguments, authorize, approve, reserve and claim. If it raises
-    before the tool has begun, the call is refused. A place that does not exist, or a name that another step has,
-    keeps everything from starting.
+    A step runs at one of the places told, look up, arguments, authorize, approve, reserve and claim. If it raises
+    before the tool has started, the call is refused. A place that does not exist, or a name that another step has,
+    prevents FlexChat from starting.
     """
 
 
 @hookspec
 def flexchat_register_config_tables() -> Iterable[ConfigTable]:  # type: ignore[empty-body]
-    """Offer tables of your own at the top of a config. What was read is in ``chat.config.tables``, by name."""
+    """Offer your own top-level tables of a config. Once read, they are in ``chat.config.tables``, by name."""
 
 
 @hookspec
 def flexchat_register_checks() -> Iterable[ConfigCheck]:  # type: ignore[empty-body]
-    """Offer checks of a config: what is wrong, or remarkable, that the class of a table cannot know by itself."""
+    """Offer checks of a config: for problems, or things worth noting, that a table's class alone cannot know."""
 
 
 @hookspec
@@ -131,21 +131,21 @@ def flexchat_register_commands() -> Iterable[Command]:  # type: ignore[empty-bod
 
 @hookspec
 def flexchat_add_hookspecs() -> Iterable[object]:  # type: ignore[empty-body]
-    """Define hooks of your own, which other plugins may implement: yield modules or objects that hold them.
+    """Define your own hooks, which other plugins may implement: yield modules or objects that hold them.
 
-    Call them with ``host.ask("acme_words", language="en")``. Who implements one need not import your package: the hook
-    is known by its name, and ``@hookimpl(optionalhook=True)`` lets the plugin load where your package is not installed.
+    Call them with ``host.ask("acme_words", language="en")``. Implementers need not import your package: the hook is
+    known by its name, and ``@hookimpl(optionalhook=True)`` lets the plugin load even if your package is not installed.
     """
 
 
 @hookspec
 def flexchat_app_opened(app: AppInfo) -> Awaitable[None] | None:
-    """A FlexChat is in use: it was entered, or its first turn begins."""
+    """A FlexChat comes into use: it was entered, or its first turn begins."""
 
 
 @hookspec
 def flexchat_app_closed(app: AppInfo) -> Awaitable[None] | None:
-    """A FlexChat that was opened closes its connections now."""
+    """An opened FlexChat is about to close its connections."""
 
 
 @hookspec
@@ -153,8 +153,8 @@ def flexchat_turn_started(info: TurnInfo, user_message: str) -> Awaitable[None] 
     """A user's message has arrived; no phase has run yet.
 
     Args:
-        info: Which turn: ``info.id`` is the same in every event of it; its conversation, tenant, and the turn whose
-            tool has begun it.
+        info: Which turn: ``info.id``, the same in all its events; its conversation, tenant, and the turn whose tool
+            started it.
     """
 
 
@@ -165,7 +165,7 @@ def flexchat_turn_resumed(info: TurnInfo, user_message: str) -> Awaitable[None] 
 
 @hookspec
 def flexchat_phase_started(info: TurnInfo, phase: str) -> Awaitable[None] | None:
-    """One of the six phases begins that has something to wait for: 1 to 3 where they are needed, and 6.
+    """A phase that has something to wait for begins: 1 to 3 if they are needed, and 6.
 
     Args:
         phase: "topic detection", "rag collection", "intent detection", "profile building",
@@ -180,7 +180,7 @@ def flexchat_phase_finished(info: TurnInfo, record: PhaseRecord, outcome: object
     Args:
         record: How it went: its phase, elapsed_ms, warnings, why it was skipped …
         outcome: What the phase returned, in the order above: the topic (str), RagResults, the intent (str or None),
-            Profile, the rule as (index, ResponseRule), ChatResponse. A phase that was not run returns what it would
+            Profile, the rule as (index, ResponseRule), ChatResponse. A phase that did not run returns what it would
             have without a model or a store.
     """
 
@@ -189,9 +189,9 @@ def flexchat_phase_finished(info: TurnInfo, record: PhaseRecord, outcome: object
 def flexchat_before_model_request(request: ModelRequest) -> Awaitable[ModelRequest | None] | ModelRequest | None:
     """A request is about to go to a model: for the answer, or for phase 1 or 3.
 
-    Return None to let it go, or a ModelRequest to send that instead (``attrs.evolve(request, messages=…)``): without
-    personal data, with a cheaper model of the same service. What is kept of the turn stays as it was. Raise
-    RequestRefusedError to refuse it: the turn fails with that error; a phase that only detects goes on without.
+    Return None to let it pass, or a ModelRequest to send instead (``attrs.evolve(request, messages=…)``): without
+    personal data, or with a cheaper model of the same service. What is kept of the turn does not change. Raise
+    RequestRefusedError to refuse it: the turn fails with that error; phases 1 and 3 continue without an answer.
     The plugin registered last is asked first, and the next one sees what it returned. If an implementation raises
     anything else, the request is refused: a gate that breaks stays shut.
     """
@@ -212,21 +212,21 @@ def flexchat_model_request_started(
 def flexchat_model_request_finished(
     info: TurnInfo, llm: str, model: str, elapsed_ms: float, result: ChatResult | None, error: Exception | None
 ) -> Awaitable[None] | None:
-    """A model has answered, or its service has failed, however often it was asked; another may be asked instead."""
+    """A model has answered, or its service has failed despite retries; another may be asked instead."""
 
 
 @hookspec
 def flexchat_before_tool_call(
     info: TurnInfo, call_id: str, tool: ToolDefinition, params: Mapping[str, Any]
 ) -> Awaitable[ToolResult | None] | ToolResult | None:
-    """A tool is about to run, its parameters already checked. Stands at the place "authorize"; see docs/tool-calls.md.
+    """A tool is about to run, its parameters already checked. Runs at the place "authorize"; see docs/tool-calls.md.
 
-    Return a ToolResult to answer in the tool's place (refuse, ask a person, serve a kept value): the tool
-    then does not run. Return None to let it run. The plugin registered last is asked first and the first
+    Return a ToolResult to answer in the tool's place (refuse, ask a person, serve a cached value): the tool
+    then does not run. Return None to let it run. The plugin registered last is asked first, and the first
     ToolResult wins. If an implementation raises, the call is refused: a gate that breaks stays shut.
 
     Args:
-        call_id: The ToolCall's id. Calls of one answer run side by side: pair before and after by it.
+        call_id: The ToolCall's id. Calls of one answer run side by side: use it to pair before and after.
     """
 
 
@@ -235,38 +235,38 @@ def flexchat_tool_started(info: TurnInfo, call: ToolCall) -> Awaitable[None] | N
     """A tool is called; nothing has been checked yet.
 
     Args:
-        info: Its id is empty for a call outside of turns.
+        info: Its id is empty for a call outside turns.
     """
 
 
 @hookspec
 def flexchat_tool_finished(info: TurnInfo, record: ToolCallRecord) -> Awaitable[None] | None:
-    """A tool call has ended, whatever came of it: the tool has answered, well or badly, or a plugin has in its place,
-    or it was refused, its arguments were wrong, or there is no such tool.
+    """A tool call has ended, in any way: the tool, or a plugin in its place, has succeeded or failed, or the call was
+    refused, its arguments were wrong, or there is no such tool.
 
     Args:
-        record: As the turn keeps it: tool, params (as they were written), result, call_id …
+        record: As the turn keeps it: tool, params (as the model wrote them), result, call_id …
     """
 
 
 @hookspec
 def flexchat_turn_finished(info: TurnInfo, turn: Turn) -> Awaitable[None] | None:
-    """The turn is done, and kept where it is to be kept; it is about to go back to the user."""
+    """The turn is done, and saved if it is to be kept; it is about to be returned to the user."""
 
 
 @hookspec
 def flexchat_turn_failed(info: TurnInfo, error: Exception, turn: Turn) -> Awaitable[None] | None:
-    """The turn ended in an error, which is still on its way to the caller.
+    """The turn ended in an error, which has not reached the caller yet.
 
     Args:
-        turn: What there was by then.
+        turn: What exists of it by then.
     """
 
 
 @hookspec
 def flexchat_turn_cancelled(info: TurnInfo, turn: Turn) -> Awaitable[None] | None:
-    """The turn was stopped: its caller has left, closed the stream, or was cancelled. There is a second for this.
+    """The turn was stopped: its caller left, closed the stream, or was cancelled. This hook gets one second.
 
     Args:
-        turn: What there was by then.
+        turn: What exists of it by then.
     """

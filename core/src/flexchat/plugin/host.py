@@ -1,4 +1,4 @@
-"""Loads plugins, reports on each, and keeps what they register. The only module that imports pluggy to manage."""
+"""Loads plugins, reports on each, and keeps what they register. The only module that manages plugins with pluggy."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ log = logging.getLogger(__name__)
 watchers = logging.getLogger("flexchat.plugin.hooks")
 
 API_VERSION = (0, 1)
-"""The plugin surface this FlexChat offers; a plugin may name the one it was written for in FLEXCHAT_API."""
+"""The plugin API version this FlexChat offers; a plugin may name the one it was written for in FLEXCHAT_API."""
 
 ENTRY_POINT_GROUP = "flexchat"
 """Entry points of plugins."""
 
 GATES_GROUP = "flexchat.gates"
-"""Entry points of plugins without which nothing may start: what they forbid would happen."""
+"""Entry points of plugins without which nothing may start: otherwise, what they forbid would happen."""
 
 CHAT_HOOKS = "flexchat_register_chat_hooks"
 """The hook that is asked for each chat, and not once at the start."""
 
 BLOCKED_BY_CONFIG = "plugins.block"
-"""The place that said so, of a plugin that a configuration leaves out."""
+"""Where a blocked plugin was blocked, if a configuration did so."""
 
 CORE_TABLES = frozenset(
     {
@@ -66,9 +66,9 @@ CORE_TABLES = frozenset(
         "variables",
     }
 )
-"""Keys at the top of a configuration that are core's (config.model.Config), so that no plugin may take them."""
+"""Top-level keys of a configuration that are core's (config.model.Config), so that no plugin may take them."""
 
-_MARK = "flexchat_impl"  # what hookimpl leaves on a function: the name of the project, as pluggy documents it
+_MARK = "flexchat_impl"  # the attribute hookimpl sets on a function: the project's name, as pluggy documents
 
 
 @attrs.frozen
@@ -83,7 +83,7 @@ class _Source:
 
 @attrs.define
 class _Opened:
-    """A plugin on its way in: what was imported or, if that is not to be, the report that says why."""
+    """A plugin being loaded: what was imported or, failing that, the report that says why."""
 
     source: _Source
     plugin: object = None
@@ -94,14 +94,14 @@ class _Opened:
 class PluginHost:
     """The plugins of one app.
 
-    A plugin that cannot be loaded is reported and left out; an error arises where a config needs what it would have
-    brought, or names it in plugins.require, and wherever it is a gate: see ``why_inactive`` and ``closed_gates``. With
+    A plugin that cannot be loaded is reported and left out. That becomes an error if a config needs what it would have
+    provided or names it in plugins.require, and always for a gate: see ``why_inactive`` and ``closed_gates``. With
     strict=True (FLEXCHAT_STRICT_PLUGINS=1) any failure raises at once.
 
     Args:
-        block: Plugin names to leave out, each with the place that said so, for the report.
-        prefer: Names of plugins that have what others offer under the same name, too; the first goes before the next.
-            Steps are no such thing: of two with one name nothing starts.
+        block: Plugin names to leave out, each with the place that blocks it, for the report.
+        prefer: Names of plugins that win if others offer something under the same name; earlier ones win over later
+            ones. Steps are excepted: if two have the same name, nothing starts.
     """
 
     def __init__(
@@ -133,28 +133,28 @@ class PluginHost:
 
     @property
     def blocked(self) -> Mapping[str, str] | None:
-        """What another process leaves out of the installed plugins to have the same; None where some came in code."""
+        """What another process must block to have the same plugins; None if some were registered in code."""
         return self._block if self._is_installed_only else None
 
     @property
     def reports(self) -> tuple[PluginReport, ...]:
-        """What became of each plugin, in the order of loading."""
+        """The report on each plugin, in loading order."""
         return tuple(self._reports.values())
 
     def load_installed(self) -> None:
-        """Load every installed plugin, in the order of their names.
+        """Load every installed plugin, in order of name.
 
         Raises:
             PluginLoadError, PluginConflictError: In strict mode only.
         """
         plugins = list(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP))
-        seen = {id(entry) for entry in plugins}  # what is found for any group is no gate
+        seen = {id(entry) for entry in plugins}  # plugins found for any group are not gates
         gates = [entry for entry in importlib.metadata.entry_points(group=GATES_GROUP) if id(entry) not in seen]
-        of_gates = {entry.value for entry in gates}  # what stands in both groups is loaded once
+        of_gates = {entry.value for entry in gates}  # a plugin in both groups is loaded once
         entries = [
             (entry, entry.value in of_gates) for entry in gates + [e for e in plugins if e.value not in of_gates]
         ]
-        # An editable install can stand twice in the metadata.
+        # An editable install can appear twice in the metadata.
         unique = {(entry.name, entry.value): (entry, gate) for entry, gate in entries}
         sources = []
         for entry, gate in sorted(unique.values(), key=lambda found: found[0].name):
@@ -164,20 +164,20 @@ class PluginHost:
         self._load(sources)
 
     def register(self, plugin: object, name: str, package: str = "", *, gate: bool = False) -> PluginReport:
-        """Add a plugin that is at hand: a module or an object with hook implementations.
+        """Add a plugin directly: a module or an object with hook implementations.
 
         Args:
-            gate: Whether nothing may start without it, as of one in the entry-point group flexchat.gates.
+            gate: Whether nothing may start without it, as for plugins in the entry-point group flexchat.gates.
         """
         self._is_installed_only = False
         return self._load([_Source(name, package, lambda: plugin, gate)])[0]
 
     def configured(self, block: Iterable[str], prefer: Iterable[str]) -> PluginHost:
-        """Return a host that leaves out and prefers what a configuration does: this one, if it does already.
+        """Return a host that blocks and prefers what a configuration does: this one, if it already does.
 
         Args:
-            block: What plugins.block names; what other configurations block is not left out.
-            prefer: What plugins.prefer names; goes before what this host prefers already.
+            block: What plugins.block names; plugins blocked by other configurations are loaded.
+            prefer: What plugins.prefer names; takes precedence over what this host already prefers.
         """
         ours = {name: place for name, place in self._block.items() if place != BLOCKED_BY_CONFIG}
         blocked = {**dict.fromkeys(block, BLOCKED_BY_CONFIG), **ours}
@@ -191,13 +191,13 @@ class PluginHost:
         return host
 
     def why_inactive(self, name: str) -> str | None:
-        """Return why a plugin is not active, one sentence; None if it is."""
+        """Return why a plugin is not active, in one sentence; None if it is."""
         report, claims = self._reports.get(name), self._claimed.get(name, ())
         if report is None:
             installed = ", ".join(self._reports) or "none"
             return f"no plugin is called '{name}'{did_you_mean(name, self._reports)} (installed: {installed})"
         if len(claims) > 1:
-            return f"two packages bring a plugin '{name}', {claims[0]} and {claims[1]}: uninstall one of them"
+            return f"two packages provide a plugin '{name}', {claims[0]} and {claims[1]}: uninstall one of them"
         if report.status == "blocked":
             return f"plugin '{name}' is left out {report.reason}"
         if report.status == "failed":
@@ -207,13 +207,13 @@ class PluginHost:
         return None
 
     def closed_gates(self) -> Iterator[tuple[str, str]]:
-        """Yield the gates that are not active, and steps that would be missing: the plugin, and why and what to do."""
+        """Yield inactive gates and missing steps: for each the plugin, and why it is missing and what to do."""
         for name in dict.fromkeys(source.name for source in self._sources if source.gate):
             reason = self.why_inactive(name)
             if reason is not None:
                 package = self._reports[name].package or "its package"
-                yield name, f"{reason}; it is a gate, without which nothing starts: mend it, or uninstall {package}"
-        for step, (first, _) in self.steps.conflicts.items():  # neither is in the list: what they forbid would happen
+                yield name, f"{reason}; it is a gate, without which nothing starts: fix it, or uninstall {package}"
+        for step, (first, _) in self.steps.conflicts.items():  # neither is in the list: its bans would be ignored
             yield first, self.steps.missing(step)
         for name in self._misplaced:
             yield name, str(self.why_inactive(name))
@@ -244,9 +244,9 @@ class PluginHost:
             yield from ((implementation.plugin_name, each) for each in made)
 
     def ask(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
-        """Return what each plugin answers to a hook that a plugin has defined, behind its name; empty: nobody does.
+        """Return the answers to a plugin-defined hook, each with its plugin's name; empty if nobody answers.
 
-        One that raises is told of in the log and left out; in strict mode it is an error.
+        An implementation that raises is logged and left out; in strict mode it is an error.
 
         Raises:
             PluginLoadError: In strict mode only.
@@ -263,13 +263,13 @@ class PluginHost:
                 reason = Mask(secrets_of_environment())(f"{hook} failed: {_one_line(error)}")
                 if self._strict:
                     raise PluginLoadError(plugin, reason) from error
-                watchers.warning("plugin %s: %s", plugin, reason)  # shown without -v, too: nobody else says it
+                watchers.warning("plugin %s: %s", plugin, reason)  # shown even without -v: nothing else reports it
         return answers
 
     def _load(self, sources: Iterable[_Source]) -> list[PluginReport]:
-        """Import all of them, then have each say which hooks it defines, then register what each brings.
+        """Import all plugins, then add the hooks they define, then register what each provides.
 
-        So a plugin may implement a hook of one that comes after it.
+        This lets a plugin implement a hook of one loaded after it.
         """
         order = {name: place for place, name in enumerate(self._prefer)}
         opened = [self._open(source) for source in sorted(sources, key=lambda s: order.get(s.name, len(order)))]
@@ -298,7 +298,7 @@ class PluginHost:
         return opened
 
     def _add_hookspecs(self, opened: _Opened) -> None:
-        """Let other plugins implement the hooks that one defines."""
+        """Let other plugins implement the hooks this one defines."""
         if opened.report is not None:
             return
         name, package = opened.source.name, opened.source.package
@@ -353,14 +353,14 @@ class PluginHost:
         except Exception as error:  # noqa: BLE001  a plugin's fault is its report
             self._manager.unregister(name=name)
             return self._failed(name, package, f"registering failed: {_one_line(error)}", error)
-        if conflict is not None:  # what it offers besides stays usable
+        if conflict is not None:  # everything else it offers stays usable
             return self._failed(name, package, str(conflict), conflict, hooks=hooks, provides=provides)
         return PluginReport(name=name, package=package, status="active", hooks=hooks, provides=provides)
 
     def _collect(self, plugin: object, name: str) -> tuple[tuple[str, ...], PluginConflictError | None]:
-        """Take over what a plugin registers: all of it or, if one of its hooks raises, nothing.
+        """Collect what a plugin registers: all of it or, if one of its hooks raises, nothing.
 
-        Returns what was taken over, and the first name that another plugin offers too.
+        Returns what was collected, and the first name that another plugin offers, too.
         """
         found = [(hook, _records(plugin, hook, cls)) for hook, (_, _, cls) in _REGISTRATION.items()]
         for table in dict(found)["flexchat_register_config_tables"]:
@@ -388,7 +388,7 @@ class PluginHost:
         return tuple(provides), conflict
 
     def _add_tool_formats(self, provider: ProviderType, plugin: str) -> None:
-        """Keep a provider's tool formats. Several may share one: only another encoder of that name is a rival."""
+        """Keep a provider's tool formats. Several may share one; only a different encoder of that name conflicts."""
         for name, encode in provider.tool_formats.items():
             if self.tool_formats.by_name.get(name) is not encode:
                 self.tool_formats.add(name, encode, plugin)
@@ -436,10 +436,10 @@ def _event_hooks() -> list[str]:
 
 
 def _wrong_hook(hooks: Iterable[str], unmarked: Iterable[str], known: Collection[str]) -> str | None:
-    """Return what is wrong with a plugin's hooks, so that pluggy would call none, or another; None if nothing is.
+    """Return the problem that would make pluggy call no hook of a plugin, or the wrong one; None if there is none.
 
     Args:
-        hooks: Names of those it implements, but for those of plugins that need not be there (optionalhook=True).
+        hooks: Names of the hooks it implements, except optional ones (optionalhook=True).
         unmarked: Names of its functions without @hookimpl.
         known: Names of all hooks.
     """

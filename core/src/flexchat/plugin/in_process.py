@@ -13,15 +13,15 @@ from .host import PluginHost, registration_hooks
 
 
 def hooks_of_chat(plugins: PluginHost, tables: Mapping[str, Any], given: Iterable[object] = ()) -> Hooks:
-    """Return the plugins' hooks and steps, behind them what the plugins make for this chat, then what is given.
+    """Return the plugins' hooks and steps, followed by those they make for this chat, and then the given ones.
 
     Args:
-        tables: What the chat's config says in the tables of plugins.
+        tables: The plugins' tables in the chat's config.
         given: Objects with @hookimpl methods.
 
     Raises:
         ConfigError: A plugin could not make its hooks; or an object has no hook, an unknown one, or one that registers
-            what is no step.
+            something other than steps.
     """
     try:
         made = [*plugins.chat_hooks(tables)]

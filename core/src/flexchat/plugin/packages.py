@@ -1,4 +1,4 @@
-"""Which package brings a name that no installed plugin offers, as far as packages.toml knows."""
+"""Which package provides a name that no installed plugin offers, according to packages.toml."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 
 def package_with(kind: str, name: str) -> str | None:
-    """Return the package that brings a name, "flexchat-openai"; None if the file does not say.
+    """Return the package that provides a name, "flexchat-openai"; None if the file does not say.
 
     Args:
-        kind: As errors call it: "provider", "implementation type", "command".
+        kind: As in error messages: "provider", "implementation type", "command".
     """
     return _packages().get((kind, name))
 
 
 @functools.cache
 def _packages() -> dict[tuple[str, str], str]:
-    import tomllib  # imports regular expressions: only where a hint is needed
+    import tomllib  # imports regular expressions: only when a hint is needed
 
     tables = tomllib.loads(Path(__file__).with_name("packages.toml").read_text("utf-8"))
     return {

@@ -1,4 +1,4 @@
-"""What plugins registered, by kind and name, and what became of each plugin."""
+"""What plugins registered, by kind and name, and a report on each plugin."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .packages import package_with
 
 @attrs.frozen(kw_only=True)
 class PluginReport:
-    """What became of one plugin.
+    """Whether a plugin was loaded, and what it provides.
 
     Attributes:
-        name: Of its entry point.
+        name: Its entry point's name.
         package: Distribution and version, "flexchat-openai 0.1.0".
         hooks: Names of the hooks it implements.
-        provides: What it registered, a phrase each: "provider openai".
+        provides: What it registered, one phrase each: "provider openai".
         reason: Why it is not active; empty if it is.
         gate: Whether nothing may start without it.
         load_ms: How long its import and registration took, in milliseconds.
@@ -35,22 +35,22 @@ class PluginReport:
     load_ms: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON data, without the time, which differs from run to run."""
+        """Return the report as JSON data, without the time, which varies from run to run."""
         return attrs.asdict(self, filter=lambda field, _: field.name != "load_ms")
 
 
 class Records:
     """What plugins registered of one kind, by name.
 
-    A name that two plugins offer is held by neither, unless one of them is preferred: ``missing`` says so when it is
-    asked for.
+    If two plugins offer the same name, neither gets it, unless one of them is preferred; ``missing`` says so when the
+    name is requested.
 
     Args:
-        preferred: Names of plugins that have what others offer, too. They are loaded before the others, in this order.
+        preferred: Names of plugins that win over others offering the same name. They are loaded first, in this order.
 
     Attributes:
-        conflicts: What neither has, by name: the two plugins.
-        replaced: What a preferred plugin has in another's place, by name: the two plugins, the preferred one first.
+        conflicts: The two plugins that offer the same name, by that name.
+        replaced: The same if one of them is preferred; the preferred plugin first.
     """
 
     def __init__(self, kind: str, reports: Mapping[str, PluginReport], preferred: Sequence[str] = ()) -> None:
@@ -63,10 +63,10 @@ class Records:
         self._reports = reports
 
     def add(self, name: Any, record: Any, plugin: str) -> bool:
-        """Keep a record; return whether it is kept, and not left out for that of a preferred plugin.
+        """Keep a record, unless a preferred plugin has one of that name; return whether it was kept.
 
         Raises:
-            PluginConflictError: Another plugin offers that name; from now on nobody does.
+            PluginConflictError: Another plugin offers that name; from now on neither has it.
         """
         owner = self._owners.setdefault(name, plugin)
         if owner == plugin and name not in self.by_name:
@@ -80,17 +80,17 @@ class Records:
         raise PluginConflictError(self.kind, spoken_name(name), (owner, plugin))
 
     def by_plugin(self) -> list[tuple[str, Any]]:
-        """Return every record behind the name of its plugin, in the order of these names."""
+        """Return every record with its plugin's name, in order of these names."""
         owned = [(self._owners[name], record) for name, record in self.by_name.items()]
         return sorted(owned, key=lambda found: found[0])
 
     def package(self, name: Any) -> str:
-        """Return the distribution and version of the plugin that offers a name; empty if nobody does, or has one."""
+        """Return the distribution and version of the plugin that offers a name; empty if there is none."""
         report = self._reports.get(self._owners.get(name, ""))
         return report.package if report is not None else ""
 
     def missing(self, name: Any) -> str:
-        """Return the sentence for a name nobody offers: why not, what is there, and what to do."""
+        """Return the sentence for a name nobody offers: why not, what is available, and what to do."""
         if name in self.conflicts:
             return str(PluginConflictError(self.kind, spoken_name(name), self.conflicts[name]))
         known = sorted(map(spoken_name, self.by_name))
@@ -99,7 +99,7 @@ class Records:
         return f"{text} ({'; '.join([installed, *self.suspects(name)])})"
 
     def suspects(self, name: Any) -> list[str]:
-        """Return who may be behind it that nobody offers a name: plugins that are not active, a package to install."""
+        """Return why a name may be missing: inactive plugins, or a package to install."""
         package = package_with(self.kind, spoken_name(name))
         troubled = [r for r in self._reports.values() if r.status != "active"]
         its = [r for r in troubled if package and r.package.startswith(package + " ")]
@@ -110,5 +110,5 @@ class Records:
 
 
 def spoken_name(name: Any) -> str:
-    """Return the key of a record as people read it: a handler's is two words."""
+    """Return the key of a record for people: a handler's is two words."""
     return name if isinstance(name, str) else " ".join(name)

@@ -1,4 +1,4 @@
-"""Running a blocking function beside the event loop."""
+"""Running a blocking function outside the event loop."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Any
 from .foreign import error_name
 
 STILL_RUNNING = "it may still be running"
-"""Note on the CancelledError of a function whose thread goes on."""
+"""Note on the CancelledError of a function whose thread keeps running."""
 
 
 async def run_in_thread(
     function: Callable[..., Any], *args: Any, late: Callable[[Any, BaseException | None], None] | None = None
 ) -> Any:
-    """Run function(*args) in a thread of its own and return what it returns.
+    """Run function(*args) in its own thread and return its result.
 
     Args:
-        late: Is told on the event loop what the function returned, or else what it raised, if nobody waits for it any
-            more by then and the loop still runs.
+        late: Called on the event loop with what the function returned or raised, if nobody waits for it any more by
+            then and the loop still runs.
 
-    Not asyncio.to_thread: its pool has a handful of workers, so that a few tools that hang would stop all
-    others, and it joins them at exit, so that a tool which never returns would keep the program from ending.
+    Not asyncio.to_thread: its pool has a handful of workers, so a few hanging tools would block all others, and it
+    joins them at exit, so a tool that never returns would keep the program from ending.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -45,7 +45,7 @@ async def run_in_thread(
         try:
             result = context.run(function, *args)
         except (StopIteration, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError) as caught:
-            # A future refuses the first; the others mean something else on the event loop, and here only trouble.
+            # A future refuses the first; the others have a meaning on the event loop, but here they are just errors.
             error = RuntimeError(f"the tool raised {error_name(caught)}")
         except BaseException as caught:  # noqa: BLE001  raised where the tool is awaited
             error = caught
@@ -59,5 +59,5 @@ async def run_in_thread(
     try:
         return await done
     except asyncio.CancelledError as cancelled:
-        cancelled.add_note(STILL_RUNNING)  # the waiting ends here, the thread does not
+        cancelled.add_note(STILL_RUNNING)  # the wait ends here, the thread does not
         raise

@@ -163,7 +163,7 @@ class PgvectorStore:
     async def list(
         self, *, collection: str, where: Where | None = None, limit: int = 100, after: str | None = None
     ) -> Sequence[Document]:
-        """Return documents in the order of their ids, at most limit, from behind the id after."""
+        """Return at most ``limit`` documents in order of their ids, starting after the id ``after``."""
         condition, parameters = condition_sql(read_filter(where))
         async with self._connections.transaction() as connection:
             stored = await known_collection(self._connections, connection, storable(collection))
@@ -178,7 +178,7 @@ class PgvectorStore:
         return [document_of(stored.about.name, *row) for row in rows]
 
     async def sources(self, *, collection: str, limit: int = 1000, after: str | None = None) -> Sequence[Source]:
-        """Return what documents were taken from, in the order of the names, from behind the name after."""
+        """Return at most ``limit`` sources in order of their names, starting after the name ``after``."""
         async with self._connections.transaction() as connection:
             stored = await known_collection(self._connections, connection, storable(collection))
             statement = self._connections.sql(

@@ -93,7 +93,7 @@ def fetch_documents(connection: sqlite3.Connection, numbers: Iterable[int]) -> d
 def list_documents(
     connection: sqlite3.Connection, collection: str, where: Sql, limit: int, after: str | None
 ) -> list[Document]:
-    """Return documents in the order of their ids, at most limit, from behind the id after."""
+    """Return at most ``limit`` documents in order of their ids, starting after the id ``after``."""
     rows = connection.execute(
         f"SELECT {_DOCUMENT} {_FROM} WHERE d.collection = ? AND d.id > ? AND {where[0]} ORDER BY d.id LIMIT ?",
         (collection_number(connection, collection), after or "", *where[1], max(0, limit)),
