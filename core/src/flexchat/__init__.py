@@ -1,6 +1,6 @@
 """FlexChat: chat with tool calling, assembled from plugins and described in a config file.
 
-This is the door for those who use it as a library. Extending it: flexchat.plugin.
+This is the door for using it as a library. To extend it, see flexchat.plugin.
 """
 
 import logging

@@ -62,7 +62,7 @@ def with_hint(text: str, hint: str | None) -> str:
 
 
 def said_of_json(error: json.JSONDecodeError) -> str:
-    """Return what is wrong with a text that is not JSON, to put a place behind: "Unterminated string"."""
+    """Return what is wrong with a text that is not JSON, ready for a position to follow: "Unterminated string"."""
     return error.msg.removesuffix(" starting at")
 
 
@@ -73,7 +73,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like this one; None if none is like it."""
+    """Return the known name most similar to this one; None if none is similar."""
     names = [n for n in itertools.islice(known, _MOST_NAMES) if isinstance(n, str)]
     close = closest(name, names)
     if not close:
@@ -86,13 +86,13 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def closest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
-    """Return the known names most like this one, the best first, as difflib does; in some milliseconds at most.
+    """Return the known names most similar to this one, best first, as difflib does, but within a few milliseconds.
 
-    Of many names only those are compared that have most pairs of letters in common with this one, and none that is
+    If there are many names, only those with the most letter pairs in common with this one are compared, and none
     longer than 100 characters, which nobody mistypes.
 
     Args:
-        cutoff: How alike they must be, from 0 to 1.
+        cutoff: How similar they must be, from 0 to 1.
     """
     if len(name) > _LONGEST_NAME:
         return []
@@ -114,10 +114,10 @@ class FlexChatError(Exception):
     """The root of every error FlexChat raises on purpose.
 
     Attributes:
-        exit_status: Of a command that ends with it: 2 if what the user wrote cannot be used (names, options, the
-            configuration), 1 if it was used and something failed.
-        turn: The Turn that ended with it, as far as it came: the question, the text so far, the calls that ran. None
-            if no turn had begun.
+        exit_status: Exit status of a command that ends with it: 2 if the user's input cannot be used (names, options,
+            the configuration), 1 if it was used and something failed.
+        turn: The Turn that ended with it, up to that point: the question, the text so far, the calls that ran. None
+            if no turn had started.
     """
 
     exit_status: ClassVar[int] = 1
@@ -215,7 +215,7 @@ class ToolError(FlexChatError):
 
     Attributes:
         text: What is wrong: the result's error, and this exception's own text.
-        hint: What helps beyond that (the nearest name, what was got): the result's hint; None for nothing.
+        hint: Further help (the nearest name, the value received): the result's hint; None for none.
     """
 
     def __init__(self, text: str, *, hint: str | None = None) -> None:
@@ -230,8 +230,8 @@ class ToolError(FlexChatError):
 class EffectUnknownError(ToolError):
     """A tool cannot tell whether its effect took place: its service did not answer, or broke off in the middle.
 
-    A tool raises it so that the effect is kept as unknown, and not as failed; a timeout and a broken connection that a
-    tool lets through count as the same.
+    A tool raises it so that the effect is recorded as unknown, not as failed; a timeout or a broken connection that a
+    tool lets through counts the same.
     """
 
 
@@ -304,7 +304,7 @@ class ResponseFormatError(FlexChatError):
     """The model's answer is not in the requested format, even after it was told what was wrong.
 
     Attributes:
-        content: What it answered last.
+        content: Its last answer.
     """
 
     def __init__(self, problem: str, content: str) -> None:
@@ -313,13 +313,13 @@ class ResponseFormatError(FlexChatError):
 
 
 class FilterError(FlexChatError):
-    """A metadata filter cannot be read; the text says what and where."""
+    """A metadata filter is invalid; the text says what is wrong and where."""
 
     exit_status = 2
 
 
 class RetrievalError(FlexChatError):
-    """A document store cannot do what it was asked; the text says which one and why."""
+    """A document store cannot do what was requested; the text says which one and why."""
 
 
 class UnknownCollectionError(RetrievalError):
@@ -338,8 +338,8 @@ class PathError(FlexChatError):
     """A path cannot be used; the text says which one and why.
 
     Attributes:
-        path: As it was written.
-        reason: Why, one clause.
+        path: The path as written.
+        reason: Why, in one clause.
     """
 
     exit_status = 2
@@ -466,7 +466,7 @@ class ProviderAuthError(ProviderError):
 
 
 class ProviderRequestError(ProviderError):
-    """The service says our request is wrong. ``kind`` narrows it where the service lets us know."""
+    """The service says our request is wrong. ``kind`` says how, if the service lets us know."""
 
     def __init__(self, message: str, *, param: str | None = None, kind: str | None = None, **rest: object) -> None:
         super().__init__(message, **rest)  # type: ignore[arg-type]  # the keywords of ProviderError
@@ -489,7 +489,7 @@ class ProviderRateLimitError(ProviderError):
     """Too many requests, or the budget is used up.
 
     Attributes:
-        kind: "rate" passes by itself and is retryable; "quota" needs a person.
+        kind: "rate" passes on its own and is retryable; "quota" needs a person.
     """
 
     def __init__(self, message: str, *, kind: str = "rate", **rest: object) -> None:
@@ -505,7 +505,7 @@ class ProviderOverloadedError(ProviderError):
 
 
 class ProviderTimeoutError(ProviderError):
-    """No answer in time. Retryable only where nothing had arrived yet."""
+    """No answer in time. Retryable only if nothing had arrived yet."""
 
 
 class ProviderConnectionError(ProviderError):
@@ -513,4 +513,4 @@ class ProviderConnectionError(ProviderError):
 
 
 class ProviderProtocolError(ProviderError):
-    """An answer came that we cannot read: a wrong base URL, a proxy's page, a broken stream."""
+    """The answer is unreadable: a wrong base URL, a proxy's page, a broken stream."""

@@ -155,7 +155,7 @@ def test_keys_of_a_newer_version_are_ignored():
         ({"role": "oracle", "content": "x"}, "role 'oracle'"),
         ({"content": "x"}, "no role"),
         ({"role": ["user"]}, "cannot read"),
-        ({"role": "user"}, "not complete"),
+        ({"role": "user"}, "is incomplete"),
         ({"role": "assistant", "parts": [{"type": "hologram"}]}, "type 'hologram'"),
         ({"role": "assistant", "parts": "text"}, "a list was expected"),
         ({"role": "assistant", "parts": ["text"]}, "no type"),

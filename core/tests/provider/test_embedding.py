@@ -61,7 +61,7 @@ async def test_what_is_no_number_is_an_error(vector):
     async def ask(texts, left_s):
         return Embeddings(vectors=(vector,))
 
-    with pytest.raises(ProviderProtocolError, match="not numbers alone"):
+    with pytest.raises(ProviderProtocolError, match="contain more than numbers"):
         await Batches(most_texts=2).embed(["1"], ask, ProviderProtocolError)
 
 

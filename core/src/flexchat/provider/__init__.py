@@ -1,16 +1,16 @@
-"""The door for authors of providers: the kit a provider over HTTP is built of, and what it speaks in.
+"""The door for authors of providers: the kit for building a provider over HTTP, and the types it uses.
 
-service.py    Service: the connection; a request goes out, an answer, a refusal or JSON comes back
-body.py       Body: a request, put together from fields and what is remembered
-history.py    History, WireTools: messages and tools in the service's words, encoded once
+service.py    Service: the connection; a request goes out, and an answer, a refusal or JSON comes back
+body.py       Body: a request, assembled from fields and cached JSON
+history.py    History, WireTools: messages and tools in the service's format, encoded once
 options.py    said, unsaid: options as fields, and a warning for the others
-reading.py    AnswerReader: bytes to JSON (SSE, NDJSON, a framing of your own); what an Answer is
+reading.py    AnswerReader: bytes to JSON (SSE, NDJSON, or your own framing); what an Answer is
 building.py   AnswerParts: pieces to events and a ChatResult
-refusals.py   Refusals, Row: the vendor's words for trouble, then one ladder of statuses
+refusals.py   Refusals, Row: the vendor's own error codes, then one ladder of statuses
 embedding.py  Batches: texts to vectors in as many requests as it takes
 
-By composition: nothing here is a base class. Each name loads its module when it is first asked for; only Service brings
-an HTTP client. help(flexchat.provider.Batches), of each name, says more; docs/python-api.md lists them all, and
+Use by composition: nothing here is a base class. Each name loads its module on first access; only Service loads an
+HTTP client. For details see help(flexchat.provider.Batches) etc.; docs/python-api.md lists all names, and
 docs/writing-a-provider.md walks through a provider in 200 lines.
 """
 
@@ -293,7 +293,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for."""
+    """Load a name's module on first access."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME_OF[name]), name)

@@ -1,4 +1,4 @@
-"""A request's body, put together from fields and from what is remembered in JSON."""
+"""A request's body, assembled from fields and cached JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..http.wire_json import to_bytes
 
 
 class Body(NamedTuple):
-    """A request's body, ready to be sent.
+    """A request's body, ready to send.
 
     Attributes:
         content: JSON in UTF-8.
@@ -24,11 +24,11 @@ class Body(NamedTuple):
     def of(
         cls, fields: Mapping[str, Any], spliced: Mapping[str, bytes] | None = None, warnings: Sequence[str] = ()
     ) -> Body:
-        """Return the body with these fields.
+        """Return a body with these fields.
 
         Args:
-            spliced: More fields, their values in JSON already: what History and WireTools remember. One that
-                ``fields`` has, from the user's extra_body, is left out.
+            spliced: More fields, whose values are already JSON: what History and WireTools cache. One that
+                ``fields`` has, too, from the user's extra_body, is left out.
 
         Raises:
             ProviderRequestError: A field cannot be written as JSON.
@@ -44,5 +44,5 @@ class Body(NamedTuple):
 
 
 def not_json(error: Exception) -> ProviderRequestError:
-    """Return the error for a request that cannot be written."""
+    """Return the error for a request that cannot be written as JSON."""
     return ProviderRequestError(f"the request cannot be written as JSON: {error}")

@@ -1,4 +1,4 @@
-"""An answer, put together from its pieces: what all services' answers have in common."""
+"""Assembles an answer from its pieces: what all services' answers have in common."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..domain.messages import (
 from ..http.answer_shape import WireIds, known_count
 from ..http.wire_json import finite, to_text
 
-# These say more than "there are calls".
+# These carry more information than "there are calls".
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
 
 
@@ -51,11 +51,11 @@ class _Piecewise:
 
 
 class AnswerParts:
-    """One answer on its way. Parts stand in the order in which they began.
+    """One answer in progress. Parts are in the order in which they began.
 
     Args:
-        scope, origin: What of the answer goes back to its service alone carries these: see ProviderData.
-        joined: One text and one thought, also where something else came between their pieces.
+        scope, origin: Marks on the parts of the answer that go back only to its service: see ProviderData.
+        joined: Whether to build one text and one thought, even if something else came between their pieces.
     """
 
     def __init__(self, scope: str, origin: str, *, joined: bool = False) -> None:
@@ -68,23 +68,23 @@ class AnswerParts:
         self._warnings: list[str] = []
 
     def text(self, piece: str, data: Mapping[str, Any] | None = None) -> TextDelta:
-        """Take more text; data goes back with it."""
+        """Add text; data goes back with it."""
         return TextDelta(self._grow("text", piece, data), piece)
 
     def reasoning(self, piece: str, data: Mapping[str, Any] | None = None) -> ReasoningDelta:
-        """Take more of a thought; data goes back with it, also where it is empty. None: the thought stays here."""
+        """Add to a thought; data, even if empty, goes back with it. None: the thought does not go back."""
         return ReasoningDelta(self._grow("reasoning", piece, data), piece)
 
     def refusal(self, piece: str) -> None:
-        """Take more of the model's words for "no"."""
+        """Add to the model's words for "no"."""
         self._grow("refusal", piece, None)
 
     def close(self) -> None:
-        """End the text, the thought or the refusal that grows: more of its kind is a part of its own."""
+        """End the growing text, thought or refusal: more of its kind starts a new part."""
         self._is_closed = True
 
     def cite(self, citations: Sequence[Mapping[str, Any]]) -> None:
-        """Take what the text rests on; it stands with the last text that says something."""
+        """Add the text's sources; they go with the last non-empty text."""
         texts = [part for part in self._parts if type(part) is _Piecewise and part.kind == "text"]
         for part in ([part for part in texts if part.text] or texts)[-1:]:
             part.citations = (*part.citations, *citations)
@@ -97,10 +97,10 @@ class AnswerParts:
         wire_id: object = None,
         data: Mapping[str, Any] | None = None,
     ) -> Iterator[ChatEvent]:
-        """Take a call that comes whole.
+        """Add a complete call.
 
         Args:
-            wire_id: The service's id for it, whatever came; one that another call has is left out.
+            wire_id: The service's id for it, of any type; one that another call already has is dropped.
             data: What goes back with it.
         """
         known: dict[str, Any] = {"wire_id": self._ids.take(wire_id), "provider_data": self.ours(data or {})}
@@ -117,45 +117,45 @@ class AnswerParts:
     def begin_call(
         self, key: Hashable, name: str, *, wire_id: object = None, data: Mapping[str, Any] | None = None
     ) -> ToolCallStart:
-        """Take a call whose arguments come in pieces. key: What the pieces are told by."""
+        """Start a call whose arguments come in pieces. key: Identifies the pieces."""
         self._open_calls[key] = len(self._parts)
         self._parts.append(_Piecewise("call", name, self._ids.take(wire_id), data or {}))
         return ToolCallStart(len(self._parts) - 1, name)
 
     def has_call(self, key: Hashable) -> bool:
-        """Say whether a call with this key has begun."""
+        """Return whether a call with this key has begun."""
         return key in self._open_calls
 
     def arguments(self, key: Hashable, piece: str) -> ToolCallDelta:
-        """Take more of a call's arguments, which are JSON text."""
+        """Add to a call's arguments, which are JSON text."""
         at = self._open_calls[key]
         self._parts[at].pieces.append(piece)  # type: ignore[union-attr]  # what grows
         return ToolCallDelta(at, piece)
 
     def opaque(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Take what only the service understands, and wants back."""
+        """Add a block that only the service understands and wants back."""
         self.add(OpaquePart(kind=kind, provider_data=self.ours(data)))
 
     def add(self, part: AssistantPart) -> int:
-        """Take a part that comes whole, as a picture, and return its place."""
+        """Add a complete part, such as a picture, and return its place."""
         self._parts.append(part)
         return len(self._parts) - 1
 
     def replace(self, at: int, part: AssistantPart) -> None:
-        """Put another part in place of one that was added: what it holds is only known now."""
+        """Replace a part added earlier, whose content is known only now."""
         self._parts[at] = part
 
     @property
     def content(self) -> str:
-        """The text that has come."""
+        """The text so far."""
         return "".join([part.text for part in self._parts if type(part) is _Piecewise and part.kind == "text"])
 
     def ours(self, data: Mapping[str, Any]) -> ProviderData:
-        """Return data as what goes back to this service alone."""
+        """Return data marked to go back only to this service."""
         return ProviderData(scope=self._scope, origin=self._origin, data=data)
 
     def warn(self, text: str) -> None:
-        """Note what could not be honoured; once."""
+        """Add a warning about something that could not be honoured; each only once."""
         if text not in self._warnings:
             self._warnings.append(text)
 
@@ -170,14 +170,14 @@ class AnswerParts:
         response_id: str | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> Iterator[ChatEvent]:
-        """Yield the calls that are complete now and, last, AnswerEnd.
+        """Yield the calls now complete and, last, AnswerEnd.
 
-        That there are calls decides: services say "stop" beside them. An answer that was cut stays a cut answer.
+        The presence of calls decides: services say "stop" alongside them. A cut-off answer stays a cut-off answer.
 
         Args:
-            raw_finish: The service's word for why the answer ends; None if it said none.
-            finish: Our word, where the service's does not decide.
-            words: What its words mean in ours; one that is not there stays as it is.
+            raw_finish: The service's finish reason; None if it gave none.
+            finish: Our finish reason, if the service's does not decide it.
+            words: Maps the service's finish reasons to ours; one not listed stays as it is.
             data: What goes back with the whole message.
         """
         is_unclear = raw_finish is None and finish is None
@@ -208,7 +208,7 @@ class AnswerParts:
         )
 
     def _grow(self, kind: str, piece: str, data: Mapping[str, Any] | None) -> int:
-        """Add to the last part, if it is of that kind and grows, else to a new one; return its index."""
+        """Add to the last part if it is of that kind and growing, otherwise to a new one; return its index."""
         at = self._at.get(kind, -1) if self._joined else len(self._parts) - 1
         part = self._parts[at] if at >= 0 else None
         if type(part) is not _Piecewise or part.kind != kind or self._is_closed:
@@ -242,17 +242,17 @@ class AnswerParts:
                 return ReasoningPart(text=part.text, redacted=not part.text, provider_data=ours)
         known: dict[str, Any] = {"wire_id": part.wire_id, "provider_data": self.ours(part.data or {})}
         call = ToolCall.from_text(part.name, part.text, **known)
-        # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
+        # A call at the end of a cut-off answer may have lost all its arguments without a trace.
         if is_cut and (call.arguments is None or not part.text.strip()):
             return ToolCall.from_text(part.name, part.text, truncated=True, id=call.id, **known)
         return call
 
 
 def usage_of(table: object, **keys: str) -> Usage | None:
-    """Return a usage table as Usage; what is not a count is left out. None for no table.
+    """Return a usage table as Usage, ignoring what is not a count. None for no table.
 
     Args:
-        keys: Where it stands, by our name without "_tokens": ``input="prompt_tokens"``. A dot leads into a table.
+        keys: Where each count is, by our name without "_tokens": ``input="prompt_tokens"``. A dot leads into a table.
     """
     if not table or not isinstance(table, Mapping):
         return None

@@ -12,22 +12,22 @@ from ..errors import ProviderProtocolError
 from ..http.time_left import TimeLeft
 from ..http.wire_json import utf8
 
-# For an estimate that is rather too high: English has four letters a token, other scripts up to a token for each
-# letter, of two or three bytes.
+# For an estimate on the high side: English has four letters per token, other scripts up to one token per letter of
+# two or three bytes.
 _BYTES_PER_TOKEN = 2.5
-# What HttpClient reads of one answer.
+# The most HttpClient reads of one answer.
 _MOST_BYTES = 16 * 2**20
 _LONGEST_VECTOR = 4096
 
 
 @attrs.frozen(kw_only=True)
 class Batches:
-    """What a service takes in one request.
+    """What a service accepts in one request.
 
     Attributes:
-        most_texts: How many texts.
-        most_tokens: How many tokens in all; estimated.
-        bytes_per_number: What a number of a vector takes in the answer, on average at most.
+        most_texts: Maximum number of texts.
+        most_tokens: Maximum number of tokens in total, estimated.
+        bytes_per_number: The most bytes a number of a vector takes in the answer, on average.
     """
 
     most_texts: int
@@ -46,12 +46,12 @@ class Batches:
         """Return one vector for each text.
 
         Args:
-            ask: Embeds one batch, in so many seconds.
-            unreadable: Makes the error for what makes no sense, of a text that begins with a verb: Service.unreadable.
-            dimensions: How long the vectors will be, where it is known: of shorter ones, more go into one answer.
+            ask: Embeds one batch, within the given seconds.
+            unreadable: Makes an error from a text that starts with a verb: Service.unreadable.
+            dimensions: Length of the vectors, if known: more short ones fit into one answer.
 
         Raises:
-            ProviderError: As ask; or an answer has other than one vector of numbers a text, all of one length.
+            ProviderError: As for ask; or an answer is not one vector of numbers per text, all of the same length.
         """
         left = TimeLeft(timeout_s)
         vectors: list[Sequence[float]] = []
@@ -64,7 +64,7 @@ class Batches:
             if not all(
                 {*map(type, vector)} <= {float, int} for vector in made.vectors if isinstance(vector, list | tuple)
             ):
-                raise unreadable("sent embeddings that are not numbers alone")
+                raise unreadable("sent embeddings that contain more than numbers")
             vectors += made.vectors
             if len({len(vector) for vector in (*made.vectors, vectors[0])}) > 1:
                 raise unreadable("sent embeddings of different lengths")
@@ -76,7 +76,7 @@ class Batches:
     def _cut(
         self, texts: Sequence[str], vectors: Sequence[Sequence[float]], dimensions: int | None
     ) -> Iterator[list[str]]:
-        """Yield texts in portions whose answer can be read: the vectors that have come tell how long they are."""
+        """Yield texts in batches whose answers can be read, judging by the length of the vectors so far."""
         batch: list[str] = []
         tokens = 0.0
         for text in texts:

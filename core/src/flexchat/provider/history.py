@@ -1,10 +1,10 @@
-"""A conversation in a service's words, and the one home of what is remembered of it.
+"""A conversation in a service's format, and the only place where its encoding is cached.
 
-A request in a long conversation is put together from pieces: a message is encoded once, and its bytes stay with it
-(``message.memo``); a turn's tools are encoded once too. A memo is not part of a message's value, and dies with it.
+A request in a long conversation is assembled from pieces: a message is encoded once, and its bytes stay with it
+(``message.memo``); a turn's tools are encoded once, too. A memo is not part of a message's value, and dies with it.
 
-Why they stay: the body of a request of Chat Completions behind 10, 50 and 100 tool iterations takes 15, 43 and 81 µs;
-with every message encoded again 164, 735 and 1,540; encoding five tools again takes some 20 more (CPython 3.11).
+Why cache: building a Chat Completions body after 10, 50 and 100 tool iterations takes 15, 43 and 81 µs; re-encoding
+every message takes 164, 735 and 1,540 µs; re-encoding five tools adds some 20 µs (CPython 3.11).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..domain.messages import AssistantMessage, Message, ProviderData, SystemMes
 from ..http.wire_json import finite, to_bytes, to_text, utf8
 from .body import not_json
 
-# Of our own ids; OpenAI's Chat Completions takes 40 characters, other services more.
+# Of our own ids; OpenAI's Chat Completions accepts 40 characters, other services more.
 _LONGEST_ID = 40
 
 Said = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
-"""What a message is in a service's words: an object of the array, several of them, or None for nothing."""
+"""A message in a service's format: an object of the array, several of them, or None for nothing."""
 Entry = tuple[Any, Any]
-"""A message in JSON, b"" for nothing (or what ``encode`` made of it), and what that depends on beside it: of an
-assistant's message its calls' ids in the service's words, by ours; of a tool message the one it answers."""
+"""A message in JSON, b"" for nothing (or what ``encode`` made of it), and what else that depends on: for an assistant's
+message, the service's ids of its calls, by ours; for a tool message, the id of the call it answers."""
 
 
 def short_id(call_id: str) -> str:
-    """Return an id of ours in at most 40 characters."""
+    """Return one of our ids shortened to at most 40 characters."""
     if len(call_id) > _LONGEST_ID:
         return "call_" + hashlib.sha256(utf8(call_id)).hexdigest()[:32]
     return call_id
 
 
 def replayed(said: Said) -> bytes:
-    """Return as JSON what a service may have said: null for numbers that are no JSON, which some write."""
+    """Return as JSON what a service said: null for numbers that are not valid JSON, which some services write."""
     if said is None:
         return b""
     if not isinstance(said, Mapping):
@@ -47,12 +47,12 @@ def replayed(said: Said) -> bytes:
 
 
 class Ids:
-    """The ids of calls in one message, and what of it the service said itself.
+    """The ids of calls in one message, and which data in it came from the service itself.
 
     Args:
-        scope, origin: Of the History.
-        answered: For a ToolMessage, what its answer says of the call.
-        taken: The ids of earlier messages, if one of this message's is among them; the service's are not used then.
+        scope, origin: Those of the History.
+        answered: For a ToolMessage, how its answer refers to the call.
+        taken: The ids of earlier messages, if one of this message's is among them; then the service's are not used.
     """
 
     def __init__(
@@ -66,34 +66,34 @@ class Ids:
     ) -> None:
         self._scope, self._origin, self._own_id, self._renamed = scope, origin, own_id, bool(taken)
         self.answered = answered
-        """What tells, in the service's words, the call that this ToolMessage answers: its id, or what was ``noted``."""
+        """The service's reference to the call this ToolMessage answers: its id, or what was passed to ``note``."""
         self.sent: dict[str, Hashable] = {}
-        """The ids of this message's calls, or what was noted of them, by our ids."""
+        """The ids of this message's calls, or what was noted for them, by our ids."""
         self.taken = {*taken}
-        """Ids that another call has, of this message or before it."""
+        """Ids that another call already has, in this message or an earlier one."""
 
     def of(self, call: ToolCall) -> str:
-        """Return the id of a call: the one the service gave it, else ours."""
+        """Return the id of a call: the one the service gave it, or else ours."""
         known = None if self._renamed else call.wire_id
         wire_id = known if known and self.is_ours(call.provider_data) else self._own_id(call.id)
         self.note(call, wire_id)
         return wire_id
 
     def note(self, call: ToolCall, told: Hashable) -> None:
-        """Keep, in place of an id, what tells a call where its answer is said; no two calls have the same."""
+        """Store a reference to use instead of a call's id in its answer; no two calls have the same."""
         self.sent[call.id] = told
         self.taken.add(told)
 
     def is_ours(self, data: ProviderData | None) -> bool:
-        """Say whether data comes from this service."""
+        """Return whether data comes from this service."""
         return data is not None and data.scope == self._scope and data.origin == self._origin
 
     def ours(self, data: ProviderData | None) -> Mapping[str, Any]:
-        """Return the data if it comes from this service, to which alone it goes back; else an empty table."""
+        """Return the data if it comes from this service, the only one it goes back to; otherwise an empty table."""
         return data.data if data is not None and self.is_ours(data) else {}
 
     def arguments(self, call: ToolCall) -> str:
-        """Return a call's arguments as text: the model's own spelling, right or wrong, if it spoke this API."""
+        """Return a call's arguments as text: as the model wrote them, right or wrong, if it used this API."""
         raw, data = call.raw_arguments, call.provider_data
         if raw is not None and data is not None and data.scope == self._scope:
             return raw if raw.strip() else "{}"
@@ -106,15 +106,15 @@ class Ids:
 
 
 class History:
-    """Puts conversations into a service's words.
+    """Converts conversations to a service's format.
 
     Args:
         scope: The API: see ProviderData.
-        origin: scheme://host[:port] of the service; what it once said goes back to it as it said it.
-        say: Puts one message into the service's words.
-        variant: What the words depend on beside the message and these: a setting.
-        own_id: Makes an id of ours into one the service takes.
-        encode: Makes what is remembered of what ``say`` returned, for a service that wants something else than one
+        origin: scheme://host[:port] of the service; what it once said goes back to it unchanged.
+        say: Converts one message to the service's format.
+        variant: What else the conversion depends on, such as a setting.
+        own_id: Converts one of our ids into one the service accepts.
+        encode: Converts what ``say`` returned into what is cached, for a service that wants something other than one
             array of messages.
     """
 
@@ -132,22 +132,22 @@ class History:
         self._key = f"{scope} {origin} {variant}"
 
     def array(self, messages: Sequence[Message]) -> bytes:
-        """Return a conversation as the JSON array of a request.
+        """Return a conversation as a request's JSON array.
 
         Raises:
-            ProviderRequestError: It cannot be said.
+            ProviderRequestError: It cannot be expressed.
         """
         return b"[" + b",".join(self.pieces(messages)) + b"]"
 
     def pieces(self, messages: Sequence[Message]) -> list[Any]:
-        """Return what goes between the brackets; what says nothing is left out. Raises as array."""
+        """Return what goes between the brackets, without empty messages. Raises the same as array."""
         return [piece for piece, _ in self.entries(messages) if piece]
 
     def entries(self, messages: Sequence[Message], *, renaming: bool = False) -> list[Entry]:
-        """Return what each message is, for a service that wants them grouped. Raises as array.
+        """Return each message's entry, for a service that wants them grouped. Raises the same as array.
 
         Args:
-            renaming: Calls whose ids came before get others; set where that is found out.
+            renaming: Whether calls whose ids occurred before get new ones; set once that is found to be so.
         """
         key = self._key
         entries: list[Entry] = []
@@ -197,10 +197,10 @@ T = TypeVar("T")
 
 
 class PerTools(Generic[T]):
-    """What is made of a turn's tools, once: all its requests bring the same tuple.
+    """Something made from a turn's tools only once: all the turn's requests pass the same tuple.
 
     Args:
-        make: Makes it of the tools, and of what else it depends on.
+        make: Makes it from the tools and whatever else it depends on.
     """
 
     def __init__(self, make: Callable[..., T]) -> None:
@@ -208,10 +208,10 @@ class PerTools(Generic[T]):
         self._made: dict[tuple[Hashable, ...], tuple[Sequence[Mapping[str, Any]], T]] = {}
 
     def of(self, tools: Sequence[Mapping[str, Any]], *more: Hashable) -> T:
-        """Return what is made of these tools.
+        """Return what was made from these tools.
 
         Args:
-            more: What else it depends on; handed to ``make``.
+            more: What else it depends on; passed to ``make``.
 
         Raises:
             ProviderRequestError: They cannot be said.
@@ -222,7 +222,7 @@ class PerTools(Generic[T]):
             if len(self._made) >= 16:
                 self._made.clear()
             try:
-                # The tuple is held, so that its id cannot come to belong to another.
+                # The tuple is held so that its id cannot be reused for another.
                 found = self._made[key] = (tools, self._make(tools, *more))
             except (TypeError, ValueError, RecursionError) as error:
                 raise not_json(error) from error
@@ -241,7 +241,7 @@ class WireTools:
         self._arrays = PerTools(self._encoded)
 
     def array(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None) -> bytes:
-        """Return the tools of those names, None for all, as JSON. Raises as PerTools.of."""
+        """Return the tools with these names, None for all, as JSON. Raises the same as PerTools.of."""
         return self._arrays.of(tools, names)
 
     def _encoded(self, tools: Sequence[Mapping[str, Any]], names: Sequence[str] | None) -> bytes:
@@ -249,7 +249,7 @@ class WireTools:
 
 
 def leading_instructions(messages: Sequence[Message]) -> tuple[int, str]:
-    """Return how many system messages stand at the start, and their text: some services take only one."""
+    """Return how many system messages are at the start, and their text: some services accept only one."""
     texts: list[str] = []
     count = 0
     for message in messages:

@@ -1,4 +1,4 @@
-"""The bytes of an answer as JSON, streamed or whole. Reads no network and knows no clock."""
+"""The bytes of an answer as JSON, streamed or whole. Uses no network and no clock."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..http.wire_json import from_bytes
 
 
 class Decoder(Protocol):
-    """Cuts the bytes of a stream into frames: an instance for each answer."""
+    """Splits the bytes of a stream into frames: one instance per answer."""
 
     def feed(self, piece: bytes) -> Iterable[tuple[bytes, str]]:
-        """Return the frames that are complete with this piece, each with its name; "" for none.
+        """Return the frames this piece completes, each with its name; "" for none.
 
         Raises:
             ValueError: A frame is longer than allowed, or is not one.
@@ -44,15 +44,15 @@ class _Lines:
 
 @attrs.frozen(kw_only=True)
 class Framing:
-    """How a service cuts a stream into JSON values.
+    """How a service splits a stream into JSON values.
 
     Attributes:
         decoder: Makes the decoder of one stream.
-        done: The frame, not JSON, that ends a stream; b"" where [DONE] is a proxy's and says nothing.
-        tells_whole: A stream that begins with a brace or a bracket is a whole answer: no frame begins with one.
-        values: What a frame may hold.
-        frame: What a frame is called in errors, with its article.
-        more_follows: Says of a line whether it is not the last; None for any other framing. A whole answer may come in
+        done: The frame, not JSON, that ends a stream; b"" if [DONE] comes from a proxy and means nothing.
+        tells_whole: Whether a stream that starts with a brace or a bracket is a whole answer: no frame starts with one.
+        values: What a frame may contain.
+        frame: The name for a frame in errors, with its article.
+        more_follows: Returns whether a line is not the last; None for any other framing. A whole answer may come in
             lines, too.
     """
 
@@ -71,14 +71,14 @@ SSE_DONE = Framing(decoder=SseDecoder, done=b"[DONE]")
 """Server-sent events that end in ``[DONE]``, as OpenAI's do."""
 
 NDJSON = Framing(decoder=_Lines, tells_whole=False, frame="a line", more_follows=lambda line: False)
-"""A JSON value a line, as Ollama's."""
+"""One JSON value per line, as Ollama's."""
 
 
 class Answer(Protocol):
-    """What a provider brings: one answer being read. Made for each answer; reads JSON, yields events.
+    """What a provider implements: one answer being read. Made for each answer; reads JSON, yields events.
 
-    Each method raises WrongShape for a value of a wrong type where text or calls may stand, Reported for an error that
-    the service reports inside an answer, and Unreadable for what makes no sense.
+    Each method raises WrongShape for a value of the wrong type instead of text or calls, Reported for an error the
+    service reports inside an answer, and Unreadable for anything that makes no sense.
 
     Attributes:
         is_over: The service has said that nothing follows. The reader sets it at ``Framing.done``.
@@ -87,20 +87,20 @@ class Answer(Protocol):
     is_over: bool
 
     def take(self, value: Any, name: str) -> Iterable[ChatEvent]:
-        """Return what a frame of a stream adds. name: that of a server-sent event."""
+        """Return what a frame of a stream adds. name: the server-sent event's name."""
 
     def whole(self, value: Any) -> Iterable[ChatEvent]:
-        """Return the events of an answer that came whole, whatever JSON it is; the last one is AnswerEnd."""
+        """Return the events of an answer that came whole, which may be any JSON; the last one is AnswerEnd."""
 
     def end(self) -> Iterable[ChatEvent]:
         """Return what is left when a stream has ended; the last event is AnswerEnd, unless ``take`` gave it."""
 
 
 class RefusableAnswer(Answer, Protocol):
-    """An answer of a service that reports as an error what is an answer: a call that its model wrote badly."""
+    """An answer of a service that reports some answers as errors: a call its model wrote badly."""
 
     def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
-        """Return the end of the answer that an error is in truth; None where it is an error."""
+        """Return the end of the answer if the error is really one; None if it is an error."""
 
 
 class Reported(Exception):
@@ -112,10 +112,10 @@ class Reported(Exception):
 
 
 class Unreadable(ValueError):
-    """An answer makes no sense. Its text begins with a verb, as the service's name goes before it.
+    """An answer makes no sense. The text starts with a verb, because the service's name goes before it.
 
     Args:
-        cut_off: It broke off; the next one may be whole.
+        cut_off: Whether it broke off; the next one may be complete.
     """
 
     def __init__(self, text: str, *, cut_off: bool = False) -> None:
@@ -126,11 +126,11 @@ class Unreadable(ValueError):
 class AnswerReader:
     """Reads one answer: ``feed`` it every piece, then ``end`` it; or the ``whole`` of it at once.
 
-    Also reads a whole answer where a stream was asked for: some servers do not stream.
+    Also reads a whole answer when a stream was requested: some servers do not stream.
 
     Args:
         failed: Makes the error for a body that reports one.
-        unreadable: Makes the error for what makes no sense; its text begins with a verb.
+        unreadable: Makes the error for anything that makes no sense; its text starts with a verb.
     """
 
     def __init__(
@@ -153,23 +153,23 @@ class AnswerReader:
         return self._answer.is_over
 
     def feed(self, piece: bytes) -> Iterator[ChatEvent]:
-        """Yield what a piece adds, however the network cut it.
+        """Yield what a piece adds, however the network split it.
 
         Raises:
-            ProviderError: The server reports one, or what it sends cannot be read.
+            ProviderError: The server reports one, or what it sent cannot be read.
         """
         return self._passed(self._fed(piece))
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left; the last event is AnswerEnd. Raises as feed."""
+        """Yield what is left; the last event is AnswerEnd. Raises the same as feed."""
         return self._passed(self._left())
 
     def whole(self, body: bytes) -> Iterator[ChatEvent]:
-        """Yield the events of an answer that came whole; the last one is AnswerEnd. Raises as feed."""
+        """Yield the events of an answer that came whole; the last one is AnswerEnd. Raises the same as feed."""
         return self._passed(self._at_once(body))
 
     def refused(self, body: object, error: ProviderError) -> Iterator[ChatEvent]:
-        """Yield the end of the answer that an error is in truth, or raise the error."""
+        """Yield the end of the answer if the error is really one, or raise the error."""
         refused = getattr(self._answer, "refused", None)
         end = None if refused is None else refused(body, error)
         if end is None:
@@ -188,7 +188,7 @@ class AnswerReader:
             raise self._broken(str(error), cut_off=error.cut_off) from error
 
     def _broken(self, text: str, *, cut_off: bool) -> ProviderProtocolError:
-        """Return the error for an answer nobody can read. The next one may be well: nobody asks again who passed on."""
+        """Return the error for an unreadable answer. The next may be fine, but nothing is retried once passed on."""
         made = self._unreadable(text)
         if cut_off:
             made.retryable = True
@@ -240,7 +240,7 @@ class AnswerReader:
         yield from self._left()
 
     def _decoded(self, data: bytes) -> Any:
-        """Return a frame's JSON; None for the one that ends the stream, and for one without data."""
+        """Return a frame's JSON; None for the frame that ends the stream, or one without data."""
         if not data.strip():
             return None
         try:

@@ -1,6 +1,6 @@
-"""What a service's refusal means: a table of the vendor's own words, then one ladder of statuses for all.
+"""What a service's refusal means: a table of the vendor's own codes, then one ladder of statuses for all.
 
-Pure: from status, headers and body to a ProviderError.
+Pure: turns status, headers and body into a ProviderError.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..http.refusal import LONGEST_CODE, refusal_text
 from ..http.retry_after import bounded_wait, retry_after_s, should_retry
 
 _STATUS = re.compile(r"[45][0-9]{2}")
-# Where the text stands in a body without a table for the error.
+# Where the text is in a body without a table for the error.
 _TEXTS = ("error", "message", "detail", "errors", "msg")
 
 KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
@@ -39,11 +39,11 @@ KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
     "quota": (ProviderRateLimitError, "the budget at {host} is used up: {text}", {"kind": "quota"}),
     "key": (ProviderAuthError, "{host} refuses the key ({key}): {text}", {}),
     "forbidden": (ProviderAuthError, "{host} does not allow this: {text}", {}),
-    "rate": (ProviderRateLimitError, "{host} is asked too often: {text}", {}),
+    "rate": (ProviderRateLimitError, "{host} gets too many requests: {text}", {}),
     "no_api": (ProviderProtocolError, "{host} has no {path} here: is base_url right?", {}),
     "not_found": (
         ProviderRequestError,
-        "{host} finds nothing here (is base_url right?): {text}",
+        "{host} found nothing here (is base_url right?): {text}",
         {"kind": "not_found"},
     ),
     "timeout": (ProviderTimeoutError, "{host} gave up waiting: {text}", {"retryable": True}),
@@ -53,19 +53,19 @@ KINDS: Mapping[str, tuple[type[ProviderError], str, Mapping[str, Any]]] = {
     "unsupported": (ProviderRequestError, "{host} cannot do this: {text}", {"kind": "unsupported_feature"}),
     "request": (ProviderRequestError, "{host} refused the request: {text}", {}),
 }
-"""What a Row may say: the error, its sentence, and what else is known of it."""
+"""The kinds a Row may name: the error, its sentence, and its other fields."""
 
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What an error's body says, as far as it says it. Codes are in lower case.
+    """What an error's body says. Codes are in lower case.
 
     Attributes:
-        code, type: The service's words for the trouble.
+        code, type: The service's codes for the error.
         codes: More of them.
         param: The field of the request it is about.
-        retry_s: How long to wait, in seconds, where the body says so.
-        is_json: Whether the body was JSON: an address that is wrong answers with a page.
+        retry_s: How long to wait, in seconds, if the body says so.
+        is_json: Whether the body was JSON: a wrong address answers with a page.
     """
 
     text: str
@@ -78,11 +78,11 @@ class Report:
     is_json: bool = True
 
     def names(self, *codes: str) -> bool:
-        """Say whether one of its words is among these, in which a star stands for anything."""
+        """Return whether one of its codes is among these, in which a star matches anything."""
         return any(fnmatchcase(word, code) for word in (self.code, self.type, *self.codes) if word for code in codes)
 
     def says(self, *phrases: str) -> bool:
-        """Say whether one of these stands in its text. Phrases are in lower case."""
+        """Return whether its text contains one of these. Phrases are in lower case."""
         text = self.text.lower()
         return any(phrase in text for phrase in phrases)
 
@@ -91,7 +91,7 @@ def read_report(body: object, *, code: str = "code") -> Report:
     """Read an error's body in the forms most services use: a table ``error``, one of a few keys, plain text, a page.
 
     Args:
-        code: What that table calls its code.
+        code: That table's key for its code.
     """
     if isinstance(body, list) and body:
         body = body[0]
@@ -112,14 +112,14 @@ def read_report(body: object, *, code: str = "code") -> Report:
 
 
 def said_in(value: object) -> str:
-    """Return a text, or those in a table or a list of them (FastAPI's detail, Cloudflare's errors)."""
+    """Return a text, or the texts in a table or a list (FastAPI's detail, Cloudflare's errors)."""
     items = value if isinstance(value, list) else [value]
     found = [item.get("message") or item.get("msg") if isinstance(item, dict) else item for item in items]
     return "; ".join([text for text in found if text and isinstance(text, str)])
 
 
 def word_in(value: object) -> str:
-    """Return a code in lower case; an empty one for what is not one."""
+    """Return a code in lower case; empty if it is not one."""
     return str(value).lower() if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
@@ -127,20 +127,20 @@ def word_in(value: object) -> str:
 class Row:
     """One line of a vendor's table: when it fits, the refusal is of this kind.
 
-    It fits if each condition that is given does; of ``codes``, ``says`` and ``matches`` one is enough.
+    It fits if every given condition does; of ``codes``, ``says`` and ``matches``, one is enough.
 
     Attributes:
-        kind: A key of KINDS. "no_model" fits only where a model was asked for.
+        kind: A key of KINDS. "no_model" fits only if a model was requested.
         status: One of these; None stands for an error in the middle of a stream, without a status.
-        codes: Words of the report, see Report.names.
+        codes: Codes of the report, see Report.names.
         says: Phrases of its text, in lower case.
         matches: A pattern found in its text, in lower case.
-        path: What was asked for begins with it.
+        path: The requested path starts with it.
         param: The field it is about.
         is_json: Whether the body is JSON.
-        text: Its sentence, in place of that of KINDS; it may name {host}, {text}, {model}, {path} and {key}.
-        retryable: Whether asking the same again may help; None for what the kind of error says.
-        known: Fields of the error beside those of KINDS, as ``{"kind": "invalid_schema"}``.
+        text: Its sentence, instead of that of KINDS; it may name {host}, {text}, {model}, {path} and {key}.
+        retryable: Whether repeating the request may help; None for the default of that kind of error.
+        known: Fields of the error in addition to those of KINDS, such as ``{"kind": "invalid_schema"}``.
     """
 
     kind: str = attrs.field(validator=attrs.validators.in_(KINDS))
@@ -156,7 +156,7 @@ class Row:
     known: Mapping[str, Any] = attrs.field(factory=dict, kw_only=True)
 
     def fits(self, report: Report, status: int | None, path: str, model: str | None) -> bool:
-        """Say whether a refusal is meant."""
+        """Return whether it fits a refusal."""
         return (
             (not self.status or status in self.status)
             and (self.kind != "no_model" or model is not None)
@@ -196,10 +196,10 @@ class Refusals:
 
     Attributes:
         provider: The provider type's name.
-        rows: The vendor's own, tried in order; what none of them fits is decided by its status.
+        rows: The vendor's own, tried in order; if none fits, the status decides.
         read: Reads a body, JSON data or text.
-        status_of: The status that a word stands for, in an error without one.
-        key: What the settings call the key.
+        status_of: The status a code stands for, in an error without a status.
+        key: The settings' name for the key.
         request_id: The header with the request's id.
     """
 
@@ -221,15 +221,15 @@ class Refusals:
         model: str | None,
         mask: Callable[[str], str],
     ) -> ProviderError:
-        """Return the error that a refusal is.
+        """Return the error for a refusal.
 
         Args:
             body: JSON data, or text.
-            status: None for an error in the middle of a stream; what its code says stands in for it.
+            status: None for an error in the middle of a stream; its code stands in for it.
             headers: Names in lower case.
-            host: How the service is called in texts.
-            path: What was asked for: "/chat/completions".
-            mask: Takes keys out of a text. A refusal of a key quotes part of it.
+            host: The service's name in texts.
+            path: The requested path: "/chat/completions".
+            mask: Removes keys from a text. A refusal of a key quotes part of it.
         """
         report = self.read(body)
         if status is None or status < 400:

@@ -1,4 +1,4 @@
-"""One entry in ``llms``: the connection to its service, and the one way a request goes there and comes back."""
+"""One entry in ``llms``: the connection to its service, and the one way to send it a request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Key:
     """A header with a key of the service.
 
     Attributes:
-        form: What the header says, with {} for the key.
+        form: The header's value, with {} for the key.
     """
 
     header: str
@@ -48,32 +48,32 @@ class Refusal:
 
 T = TypeVar("T")
 Write = Callable[[Refusal | None], Body | Awaitable[Body | None] | None]
-"""Writes a request. Called with None at first, then with the service's refusal of it: another body is sent in its
-place, None gives up."""
+"""Writes a request. Called with None first, then with the service's refusal: a new body is sent instead, None gives
+up."""
 
 
 class Service:
-    """The connection to one service. Opens with the first request; close it.
+    """The connection to one service. Opens with the first request; must be closed.
 
     Args:
         provider: The provider type's name, for errors.
         config: Address, timeouts and headers; ``base_url`` is its own field.
         refusals: What its refusals mean.
         keys: Each in its header; None for one that is not set.
-        key_needed_at: Hosts that take no request without a key, and the variable that usually holds it.
-        framing: How it cuts a stream.
-        headers: Sent with every request; extra_headers of the config win.
-        explain: Says more in an error of the service at an endpoint, in place: how to start a server that is away. It
-            may see an error twice.
-        base_url: Where all paths start; None for the config's.
-        transport: None for real connections; httpx.MockTransport and its like in tests.
+        key_needed_at: Hosts that accept no request without a key, and the variable that usually holds it.
+        framing: How it splits a stream.
+        headers: Sent with every request; the config's extra_headers win.
+        explain: Adds help to an error from an endpoint, in place: how to start a server that is down. It may see an
+            error twice.
+        base_url: Where all paths start; default: the config's.
+        transport: None for real connections; httpx.MockTransport or similar in tests.
 
     Attributes:
         host: host[:port] of the service, for texts.
-        endpoint: scheme://host[:port]; what it once said goes back to it alone: see ProviderData.
-        mask: Takes keys out of a text.
-        unreadable: Makes the error for an answer that makes no sense, of a text that begins with a verb.
-        http: The client, for what no method here does.
+        endpoint: scheme://host[:port]; data it once sent goes back only to it: see ProviderData.
+        mask: Removes keys from a text.
+        unreadable: Makes the error for an answer that makes no sense, from a text that starts with a verb.
+        http: The client, for anything no method here does.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Service:
     async def answer(
         self, path: str, body: Body | Write, answer: Answer, *, model: str, timeout_s: float | None = None
     ) -> ChatResult:
-        """Send a request and return the whole answer, which is read into ``answer``.
+        """Send a request and return the complete answer, which is read into ``answer``.
 
         Raises:
             ProviderError: There is none.
@@ -143,7 +143,7 @@ class Service:
     async def pieces(
         self, path: str, body: Body | Write, answer: Answer, *, model: str, timeout_s: float | None = None
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Send a request and yield the answer as it comes. As answer."""
+        """Send a request and yield the answer as it arrives. Otherwise the same as answer."""
         left = TimeLeft(timeout_s)
         try:
             self.check_key()
@@ -185,15 +185,15 @@ class Service:
         model: str | None = None,
         timeout_s: float | None = None,
     ) -> T:
-        """Ask for a path and return what is read in the JSON that comes.
+        """Request a path and return what ``read`` makes of the JSON.
 
         Args:
-            read: Reads it; raises WrongShape, or another ValueError, where it cannot, and Reported for an error that is
+            read: Reads it; raises WrongShape, or another ValueError, if it cannot, and Reported for an error
                 reported with status 200.
-            what: What is asked for, for the error: "a list of models".
+            what: What is requested, for the error: "a list of models".
 
         Raises:
-            ProviderError: It does not come, or cannot be read.
+            ProviderError: No JSON arrives, or it cannot be read.
         """
         return await self._asked("GET", path, None, read, what, model, timeout_s)
 
@@ -207,11 +207,11 @@ class Service:
         model: str | None = None,
         timeout_s: float | None = None,
     ) -> T:
-        """Send fields to a path and return what is read in the JSON that comes. As get."""
+        """Send fields to a path and return what ``read`` makes of the JSON. Otherwise the same as get."""
         return await self._asked("POST", path, fields, read, what, model, timeout_s)
 
     def check_key(self) -> None:
-        """Check that there is a key where one is needed.
+        """Check that there is a key if one is needed.
 
         Raises:
             ProviderAuthError: There is none.
@@ -242,9 +242,7 @@ class Service:
             try:
                 value = from_bytes(came.body)
             except ValueError as error:
-                text = (
-                    f"sent {what} that cannot be read, as it is not JSON, or was cut off: {error}; is base_url right?"
-                )
+                text = f"sent {what} that cannot be read: it is not JSON, or was cut off: {error}; is base_url right?"
                 raise self.unreadable(text) from error
             try:
                 return read(value)
@@ -259,7 +257,7 @@ class Service:
             raise
 
     def _tell(self, error: ProviderError, model: str | None) -> None:
-        """Say in an error what it is about."""
+        """Add to an error what it is about."""
         error.model = model
         error.provider = error.provider or self.provider
         if self._explain is not None:
