@@ -1,0 +1,386 @@
+"""Kill processes in the middle of turns and calls: no effect happens twice, none is lost, no answer is paid for twice.
+
+    python benchmarks/effects.py --runs 10000              runs; the counts; exit status 1 if a promise is broken
+    python benchmarks/effects.py --continue FOLDER         go on with a run that was stopped
+    python benchmarks/effects.py --runs 200 --break journal    break the order on purpose: see that it is caught
+
+A run is a turn with a tool that changes something, or a call by hand under a key. It runs in a forked process, which is
+killed (SIGKILL) at one of the POINTS or at a random moment; then two processes at once take it up, of which one may be
+killed again, until it has ended. The model writes other words, ids and orders each time it is asked, and in half of the
+runs other arguments. What the tools did is counted by a service of its own, which knows nothing of FlexChat's ledger.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import random
+import secrets
+import signal
+import sqlite3
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from flexchat import EffectUnknownError, FlexChat, FlexChatError, ToolContext, tool
+from flexchat.assembly import installed_plugins
+from flexchat.calls.claim import ClaimEffect
+from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat.turn.journal import Journal
+from flexchat_testing import ScriptedProvider, calls, says
+
+STEPS = ("write", "model", "claim", "tool", "finish", "append")
+POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
+KINDS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", "by hand", "by hand, with key")
+BREAKS = ("claim", "finish", "journal")
+IN_THE_WINDOW = ("claim after", "tool before", "tool after", "finish before", "at random", "pay_late", "pay_or_die")
+
+PLUGINS = installed_plugins()
+"""Loaded once: the processes are forked from this one."""
+
+SERVICE = """
+CREATE TABLE IF NOT EXISTS effects (number INTEGER PRIMARY KEY, run TEXT, tool TEXT, key TEXT);
+CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS paid_again (run TEXT, position INTEGER);
+CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, kind TEXT, kills TEXT, ended INTEGER);
+"""
+
+
+class Killer:
+    """Ends this process at a point, the so-manieth time it is passed."""
+
+    def __init__(self, point, passes):
+        self.point, self.left = point, passes
+
+    def __call__(self, point):
+        if point == self.point:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Watched:
+    """Something whose methods may be the last thing this process does."""
+
+    def __init__(self, inner, kill, **points):
+        self._inner, self._kill, self._points = inner, kill, points
+
+    def __getattr__(self, name):
+        found = getattr(self._inner, name)
+        if name not in self._points:
+            return found
+
+        @functools.wraps(found)
+        async def passed(*args, **rest):
+            self._kill(f"{self._points[name]} before")
+            result = await found(*args, **rest)
+            self._kill(f"{self._points[name]} after")
+            return result
+
+        return passed
+
+
+class Service:
+    """Counts what tools did, in a file of its own."""
+
+    def __init__(self, folder):
+        self._path = folder / "service.db"
+        self.write(lambda database: database.executescript(SERVICE))
+
+    def write(self, work):
+        with contextlib.closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = OFF")
+            return work(database)
+
+    def do(self, run, name, key=None):
+        """Take effect; once for each key."""
+
+        def work(database):
+            database.execute("BEGIN IMMEDIATE")
+            is_new = key is None or database.execute("INSERT OR IGNORE INTO keys VALUES (?)", (key,)).rowcount
+            if is_new:
+                database.execute("INSERT INTO effects (run, tool, key) VALUES (?, ?, ?)", (run, name, key))
+            database.execute("COMMIT")
+
+        self.write(work)
+
+    def did(self, run, name):
+        return self.write(
+            lambda d: d.execute("SELECT count(*) FROM effects WHERE run = ? AND tool = ?", (run, name)).fetchone()[0]
+        )
+
+
+def tools(service, run, kill):
+    """The tools that change something: each way in which one can end badly."""
+
+    def act(name, key=None):
+        kill("tool before")
+        service.do(run, name, key)
+        kill("tool after")
+        return f"{name} done"
+
+    @tool
+    async def pay(amount: int, note: str = "") -> str:
+        """Pay; the service takes no key."""
+        return act("pay")
+
+    @tool(honours_key=True)
+    async def pay_with_key(amount: int, context: ToolContext, note: str = "") -> str:
+        """Pay; the service does it once for each key."""
+        return act("pay_with_key", context.key)
+
+    @tool(verify="was_paid")
+    async def pay_and_ask(amount: int, note: str = "") -> str:
+        """Pay; the service can be asked."""
+        return act("pay_and_ask")
+
+    @tool(effect="read")
+    async def was_paid() -> dict:
+        """Say whether pay_and_ask has taken effect."""
+        return {"done": service.did(run, "pay_and_ask") > 0, "result": "pay_and_ask done"}
+
+    @tool(timeout_ms=5)
+    def pay_late(amount: int, note: str = "") -> str:
+        """Pay, in a thread that answers when nobody waits any more."""
+        time.sleep(0.01)
+        return act("pay_late")
+
+    @tool
+    async def pay_or_die(amount: int, note: str = "") -> str:
+        """Pay, and lose the connection."""
+        act("pay_or_die")
+        raise EffectUnknownError("the connection was lost")
+
+    @tool(effect="read")
+    async def look(what: str) -> str:
+        """Look something up."""
+        return f"seen {what}"
+
+    return pay, pay_with_key, pay_and_ask, was_paid, pay_late, pay_or_die, look
+
+
+def model(run, kind, kill, folder, service):
+    """A model that never says the same twice: it looks, pays, and answers."""
+    chance = random.Random()
+
+    def reply(messages, options):
+        since = next(i for i, message in enumerate(reversed(messages)) if message.role == "user")
+        position = sum(message.role == "assistant" for message in messages[len(messages) - since :])
+        with contextlib.closing(sqlite3.connect(folder / "kept.db", timeout=30)) as database:
+            (recorded,) = database.execute(
+                "SELECT count(*) FROM journal_entries JOIN journal_turns ON turn = id "
+                "WHERE conversation = ? AND kind = 'answer'",
+                (run,),
+            ).fetchone()
+        if recorded > position:
+            service.write(lambda d: d.execute("INSERT INTO paid_again VALUES (?, ?)", (run, position)))
+        kill("model before")
+        words = secrets.token_hex(4)
+        amount = chance.choice((5, 5, 7, 9))
+        pay = (kind, {"amount": amount, "note": words} if chance.random() < 0.5 else {"amount": amount})
+        look = ("look", {"what": words})
+        both = [pay, look] if chance.random() < 0.5 else [look, pay]
+        answers = [calls(look), calls(*both), says(f"Done, {words}.")]
+        kill("model after")
+        return answers[min(position, 2)]
+
+    return ScriptedProvider([reply], repeat=True)
+
+
+def chat_of(folder, service, run, kind, kill):
+    """The chat of one process, which tells its owners' ids to whoever buries it."""
+    config = {
+        "llms": {"bot": {"provider": "scripted"}},
+        "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
+    }
+    given = tools(service, run, kill)
+    store = SqliteConversations(folder / "kept.db")
+    answers = model(run, kind, kill, folder, service)
+    chat = FlexChat.from_config(config, tools=given, providers={"bot": answers}, plugins=PLUGINS)
+    chat.keep_in(store)
+    keeper = chat._engine.keeper
+    owners = chat.tools.effects.owner, keeper._lease.owner
+    (folder / "owners" / f"{os.getpid()}").write_text(json.dumps(owners))
+    chat.tools.effects.ledger = Watched(chat.tools.effects.ledger, kill, claim="claim", finish="finish")
+    keeper.journal = Watched(keeper.journal, kill, write="write")
+    keeper.store = Watched(store, kill, append="append")
+    return chat, store
+
+
+async def attempt(folder, service, run, kind, kill):
+    """Run a turn, take it up, or make a call by hand; in a process of its own."""
+    chat, store = chat_of(folder, service, run, kind, kill)
+    with contextlib.suppress(FlexChatError):
+        if kind.startswith("by hand"):
+            name = "pay_with_key" if "key" in kind else "pay"
+            await chat.call_tool(name, {"amount": 5}, key=run)
+        elif waiting := await store.journal.list(tenant="default", conversation=run):
+            await chat.resume(waiting[0].id)
+        else:
+            await chat.respond("Pay, please.", conversation=run)
+    await asyncio.sleep(0.02 if kind == "pay_late" else 0)
+    await store.aclose()
+
+
+def break_order(what):
+    """Change the order of things, to see that the driver notices."""
+    if what == "claim":
+
+        async def run_before_claim(self, call, rest):
+            result = await rest()
+            call.began = True
+            await self._claimed(call, self._wanted(call))
+            return result
+
+        ClaimEffect._once = run_before_claim
+    elif what == "finish":
+
+        async def never(self, call, effect, state, result):
+            return result
+
+        ClaimEffect._finish = never
+    elif what == "journal":
+
+        async def later(self):
+            return None
+
+        Journal.flush = later
+
+
+def forked(work):
+    """Run work in a process of its own, and return its id."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        asyncio.run(work())
+        status = 0
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(status)
+
+
+def bury(folder):
+    """Wait for the end of any process, and end its leases at once. Return its id, and whether it was killed."""
+    child, status = os.wait()
+    was_killed = os.WIFSIGNALED(status)
+    record = folder / "owners" / str(child)
+    if record.exists():
+        with contextlib.closing(sqlite3.connect(folder / "kept.db", timeout=30)) as database:
+            database.executemany("DELETE FROM owners WHERE owner = ?", [(o,) for o in json.loads(record.read_text())])
+            database.commit()
+    record.unlink(missing_ok=True)
+    if not was_killed and os.WEXITSTATUS(status):
+        sys.exit("a process of the driver failed")
+    return child, was_killed
+
+
+def one(folder, service, run, chance):
+    """Make one run to its end; return its kind, and where it was killed."""
+    kind, kills = chance.choice(KINDS), []
+    for trial in range(6):
+        together = 2 if kind.startswith("by hand") or states_of(folder, run) else 1
+        children = []
+        for _ in range(together):
+            point = chance.choice((*POINTS, "at random", "not at all")) if trial < 4 else "not at all"
+            kill = Killer(point, chance.choice((1, 1, 2, 3)))
+            children.append((forked(lambda kill=kill: attempt(folder, service, run, kind, kill)), point))
+        for child, point in children:
+            if point == "at random":
+                time.sleep(chance.random() * 0.04)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        ended = dict(bury(folder) for _ in children)
+        killed = [point for child, point in children if ended[child]]
+        kills += killed
+        states = states_of(folder, run)
+        if not killed and (kind.startswith("by hand") or (states and "running" not in states)):
+            break
+    return kind, kills
+
+
+def states_of(folder, run):
+    """Return the states of a run's turn: none before it has begun."""
+    with contextlib.closing(sqlite3.connect(folder / "kept.db", timeout=30)) as database:
+        rows = database.execute("SELECT state FROM journal_turns WHERE conversation = ?", (run,))
+        return [state for (state,) in rows]
+
+
+def verdict(folder, service):
+    """Compare what the service counted with what the ledger says; return the counts and what is wrong."""
+    runs = service.write(lambda d: d.execute("SELECT run, kind, kills FROM runs WHERE ended = 1").fetchall())
+    did = dict(service.write(lambda d: d.execute("SELECT run, count(*) FROM effects GROUP BY run").fetchall()))
+    (again,) = service.write(lambda d: d.execute("SELECT count(*) FROM paid_again").fetchone())
+    with contextlib.closing(sqlite3.connect(folder / "kept.db")) as database:
+        rows = database.execute("SELECT coalesce(conversation, place), state FROM effects").fetchall()
+        unended = database.execute("SELECT count(*) FROM journal_turns WHERE state = 'running'").fetchone()[0]
+    states = {}
+    for run, state in rows:
+        states.setdefault(run.removeprefix("key:"), []).append("unknown" if state == "claimed" else state)
+    counts = {"runs": len(runs), "killed": 0, "effects": 0, "done": 0, "unknown": 0, "unknown that happened": 0}
+    wrong = []
+    for run, kind, kills in runs:
+        happened, known = did.get(run, 0), states.get(run, [])
+        counts["killed"] += bool(json.loads(kills))
+        counts["effects"] += happened
+        counts["done"] += known.count("done")
+        counts["unknown"] += known.count("unknown")
+        counts["unknown that happened"] += "unknown" in known and bool(happened)
+        if happened > 1:
+            wrong.append(f"{run} ({kind}, killed at {kills}): {happened} effects")
+        if happened and "done" not in known and "unknown" not in known:
+            wrong.append(f"{run} ({kind}, killed at {kills}): the effect is lost, the ledger says {known}")
+        if not happened and "done" in known:
+            wrong.append(f"{run} ({kind}, killed at {kills}): done, and nothing happened")
+        if "unknown" in known and not {*json.loads(kills), kind} & {*IN_THE_WINDOW}:
+            wrong.append(f"{run} ({kind}, killed at {kills}): unknown outside of the window")
+    if again:
+        wrong.append(f"{again} recorded answers were paid for again")
+    if unended:
+        wrong.append(f"{unended} turns have not ended")
+    return counts, wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--continue", dest="folder", type=Path, help="the folder of a run that was stopped")
+    parser.add_argument("--break", dest="broken", choices=BREAKS, help="break the order on purpose")
+    args = parser.parse_args()
+    folder = args.folder or Path(tempfile.mkdtemp(prefix="flexchat-effects-"))
+    (folder / "owners").mkdir(exist_ok=True)
+    service = Service(folder)
+    if args.broken:
+        break_order(args.broken)
+    asyncio.run(attempt(folder, service, "warm-up", "pay", Killer("", 0)))  # imports what the forked processes need
+    made = service.write(lambda d: d.execute("SELECT count(*) FROM runs").fetchone()[0])
+    chance = random.Random(args.seed)
+    started = time.monotonic()
+    print(f"{folder}: {made} of {args.runs} runs were made before", flush=True)
+    for number in range(made, args.runs):
+        run = secrets.token_hex(8)
+        kind, kills = one(folder, service, run, chance)
+        row = run, kind, json.dumps(kills)
+        service.write(lambda d, row=row: d.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", row))
+        if (number + 1) % 500 == 0:
+            print(f"{number + 1} runs, {time.monotonic() - started:.0f} s", flush=True)
+        if args.broken and number % 20 == 19 and verdict(folder, service)[1]:
+            break
+    counts, wrong = verdict(folder, service)
+    for name, count in counts.items():
+        print(f"{name + ':':24}{count:,}")
+    for text in wrong[:20]:
+        print(text)
+    print(f"{len(wrong)} broken promises in {time.monotonic() - started:.0f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
