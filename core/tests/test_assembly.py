@@ -594,7 +594,7 @@ def test_a_table_whose_plugin_is_broken_says_so():
     ((path, text),) = problems_of(with_glossary(file="w"), host_with(words=Broken()))
 
     assert path == "glossary"
-    assert text == "nobody reads this table: plugin 'words' failed: registering failed: OSError: no disk"
+    assert text == "no plugin reads this table: plugin 'words' failed: registering failed: OSError: no disk"
 
 
 def test_a_plugins_table_is_in_the_schema():

@@ -61,7 +61,7 @@ def test_a_missing_file_and_a_link_to_one_are_told_apart(path):
 
     with pytest.raises(FileNotFoundError) as raised:
         open_file(path)
-    assert raised.value.strerror == "the link leads to what is not there: gone.toml"
+    assert raised.value.strerror == "the link leads to something that does not exist: gone.toml"
 
 
 def test_a_file_is_read_up_to_its_limit_and_not_beyond(path):
@@ -105,7 +105,8 @@ def test_a_path_starts_at_home_or_in_the_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("~no-such-user/x", "there is no user no-such-user"), ("a\0b", "the name holds a NUL character")]
+    ("name", "said"),
+    [("~no-such-user/x", "there is no user no-such-user"), ("a\0b", "the name contains a NUL character")],
 )
 def test_a_path_that_leads_nowhere_is_an_error_of_ours(name, said):
     with pytest.raises(PathError, match=said):
@@ -126,5 +127,5 @@ def test_a_working_folder_that_is_gone_is_said(path, monkeypatch):
     monkeypatch.chdir(path.parent)
     path.parent.rmdir()
 
-    with pytest.raises(PathError, match="the working folder is gone"):
+    with pytest.raises(PathError, match="the working folder no longer exists"):
         working_folder()

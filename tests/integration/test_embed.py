@@ -65,7 +65,7 @@ async def test_no_texts_make_no_vectors_and_no_request():
         (["a"], {}, ChatRequestError, "which service"),
         (["a"], {"llm": "vectors"}, ChatRequestError, "which model"),
         (["a"], {"llm": "vektors"}, UnknownLLMError, "vektors"),
-        (["a"], {"llm": "bot"}, ProviderRequestError, "makes no embeddings"),
+        (["a"], {"llm": "bot"}, ProviderRequestError, "cannot make embeddings"),
     ],
 )
 async def test_what_cannot_be_done_is_said(texts, rest, error, words):

@@ -1,4 +1,4 @@
-"""FlexChat: a configuration and the installed plugins, put together. Opens and closes what they hold."""
+"""FlexChat: a configuration combined with the installed plugins. Opens and closes what they hold."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TELLING_S = 10.0
-"""How long the plugins may take to hear that a chat is opened or closed."""
+"""How many seconds the plugins may take when notified that a chat is opened or closed."""
 
 
 class FlexChat:
@@ -68,19 +68,19 @@ class FlexChat:
     number of turns at once, on one event loop.
 
     Args:
-        parts: What it is made of; ``from_config`` and ``from_model`` put them together.
+        parts: What it is made of; ``from_config`` and ``from_model`` assemble them.
 
     Attributes:
         config: The configuration it runs.
-        llms: The services its config names, opened; ``llms.resolve`` says who is asked for what.
-        tools: Registry, executor and limits of its tools.
+        llms: The services its config names, opened; ``llms.resolve`` returns who is asked for what.
+        tools: Its tools' registry, executor and limits.
         hooks: Event hooks, gates and steps of the plugins and of this chat.
         stores: The document stores, by their name in stores.
-        conversations: Those that are kept, of the default tenant; ``conversations.of(tenant)`` for another's. None if
+        conversations: The default tenant's kept conversations; ``conversations.of(tenant)`` for another's. None if
             the config keeps none.
-        packages: For each service in llms, the distribution whose plugin speaks to it: "flexchat-openai 0.1.0".
-        mask: Takes the config's secrets out of texts.
-        notes: What was remarkable when it was put together, nothing of it an error.
+        packages: For each service in llms, the distribution whose plugin talks to it: "flexchat-openai 0.1.0".
+        mask: Removes the config's secrets from texts.
+        notes: Things worth noting from its assembly, none of them an error.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -119,21 +119,21 @@ class FlexChat:
         plugins: PluginHost | None = None,
         hooks: Iterable[object] = (),
     ) -> Self:
-        """Put together what a configuration describes.
+        """Build the chat a configuration describes.
 
         Args:
-            source: A TOML or JSON file, one that is read already, or the same as a mapping (in which ${VARIABLES} are
+            source: A TOML or JSON file, one already read, or its content as a mapping (in which ${VARIABLES} are
                 not expanded).
             tools: Further tools, given in code; rules name them like those of the config.
-            providers: Providers to use in place of those the config describes, by their name in llms; for tests.
-            plugins: The plugins to use; absent: all that are installed.
-            hooks: Objects with @hookimpl methods, for this chat alone: event hooks, gates, steps of tool calls. They
-                come behind the plugins'.
+            providers: Providers to use instead of those the config describes, by their name in llms; for tests.
+            plugins: The plugins to use; default: all installed ones.
+            hooks: Objects with @hookimpl methods, for this chat only: event hooks, gates, steps of tool calls. They
+                come after the plugins'.
 
         Raises:
-            ConfigError: Everything that is wrong with the configuration, at once.
+            ConfigError: All problems of the configuration at once.
         """
-        from .config.reading import read_config  # imports cattrs: only where a configuration is read
+        from .config.reading import read_config  # imports cattrs: only when a configuration is read
 
         given = [item if isinstance(item, str) else as_definition(item) for item in tools]
         reading = read_config(source, tools=[item if isinstance(item, str) else item.name for item in given])
@@ -156,19 +156,19 @@ class FlexChat:
         hooks: Iterable[object] = (),
         **settings: Any,
     ) -> Self:
-        """Put together one model and some tools, without a configuration.
+        """Build a chat from one model and some tools, without a configuration.
 
         Args:
             provider: Kind of service: "openai", "rehearsal", …
             prompt: System prompt.
             reasoning: How much the model thinks first: "none", "low", "high", …
-            max_iterations: Answers of the model that may ask for tools in one turn, from 1.
-            tools: Functions, definitions, and names of tools that plugins offer: "calculator".
+            max_iterations: How many of the model's answers may ask for tools in one turn; at least 1.
+            tools: Functions, definitions, and names of tools offered by plugins: "calculator".
             hooks: As in from_config.
             settings: The provider's own settings, api_key="…", base_url="…", and retries.
 
         Raises:
-            ConfigError: No installed plugin offers the provider, or it does not take these settings.
+            ConfigError: No installed plugin offers the provider, or it does not accept these settings.
         """
         rule = ResponseRule(
             llm=provider,
@@ -183,13 +183,13 @@ class FlexChat:
         return cls(assemble_rule(rule, settings, host, tools, limits or LimitsTable(), hooks))
 
     def with_rule(self, rule: ResponseRule, *, tools: Iterable[ToolLike] | None = None) -> FlexChat:
-        """Return a chat over the same services that answers every message by one rule: for trying a model.
+        """Return a chat with the same services that answers every message by one rule, for trying out a model.
 
-        It keeps no conversations and looks for no documents. It shares this one's connections: closing it closes
-        nothing, and it ends with this one.
+        It keeps no conversations and searches no documents. It shares this chat's connections: closing it closes
+        nothing, and it ends with this chat.
 
         Args:
-            tools: In place of those of the config.
+            tools: Tools to use instead of the config's.
         """
         config = attrs.evolve(
             self.config,
@@ -215,48 +215,48 @@ class FlexChat:
         """Answer a message.
 
         Args:
-            asked: What else is said of it; see Asked, or the fields of ChatRequest. Goes before those of a ChatRequest.
+            asked: Further facts about it; see Asked, or the fields of ChatRequest. Overrides those of a ChatRequest.
 
         Raises:
-            ChatRequestError: The message is empty or too long, the history cannot be read, or the response_format
-                can be no answer's form; or no conversations are kept.
+            ChatRequestError: The message is empty or too long, the history cannot be read, the response_format is
+                invalid, or no conversations are kept.
             NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, RequestRefusedError, ProviderError: The turn
                 failed.
-            ResponseFormatError: The answer does not have the form, also when asked again.
-            NestedTurnError: A tool has begun it, and it would never end.
+            ResponseFormatError: The answer does not have the form, even after being asked again.
+            NestedTurnError: A tool started it, and it would never end.
 
-        An error of a turn, and the CancelledError of one that is stopped, has in ``turn`` what there was by then.
+        A turn's error, or the CancelledError of a stopped turn, holds what existed by then in ``turn``.
         """
         return await self._run(self._engine.begin(self._request(message, asked)))
 
     def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
-        """Answer a message piece by piece: a generator of events, of which the last is the TurnFinished.
+        """Answer a message piece by piece: a generator of events, the last of which is the TurnFinished.
 
         Closing the generator ends the turn: the provider's connection is closed, running tools are cancelled. The turn
-        runs in a task of its own, with the context variables of this call; leaving the stream at an event means that no
-        request and no tool behind it has begun.
+        runs in its own task, with the context variables of this call. If you leave the stream at an event, no request
+        and no tool after it has started.
 
         Args:
             asked: As in respond.
 
         Raises:
-            The same as respond; what goes wrong during the turn is raised out of the generator.
+            The same as respond; errors during the turn are raised from the generator.
         """
         feed = Feed()
         turn = self._engine.begin(self._request(message, asked), feed=feed)
         return read(turn, feed, contextvars.copy_context(), self._run)
 
     def start(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> TurnHandle:
-        """Start a turn that runs by itself, whoever listens to it: for servers, whose clients come and go.
+        """Start a turn that runs independently of its listeners: for servers, whose clients come and go.
 
-        It begins at once, in a task of the running event loop, with the context variables of this call. Unlike that of
-        ``stream`` it never waits for a reader. Closing this chat ends it.
+        It starts at once, in a task of the running event loop, with the context variables of this call. Unlike a
+        turn of ``stream``, it never waits for a reader. Closing this chat ends it.
 
         Args:
             asked: As in respond.
 
         Raises:
-            ChatRequestError, NestedTurnError: As respond; what goes wrong during the turn is told by the handle.
+            ChatRequestError, NestedTurnError: As for respond; errors during the turn are reported by the handle.
         """
         log = EventLog()
         handle = TurnHandle(self._engine.begin(self._request(message, asked), listeners=(log.add,)), log, self._run)
@@ -324,9 +324,9 @@ class FlexChat:
         return await self._engine.journal.read(id, tenant=tenant)
 
     def keep_in(self, store: ConversationStore) -> None:
-        """Keep conversations in this store from now on, and not in the one of the config. Whoever made it closes it.
+        """Keep conversations in this store from now on, instead of the config's. The caller must close it.
 
-        Effects go with them, if the store can keep them and the config does not say where they are kept.
+        Effects go with them, if the store can keep effects and the config does not say where to keep them.
         """
         make = getattr(store, "ledger", None)
         if make is not None and not self.tools.effects.is_fixed:
@@ -334,26 +334,26 @@ class FlexChat:
         self.conversations, self._engine.keeper = self._conversations(store), self._keeper(store)
 
     async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
-        """Say which rule would answer a message, and why, without answering it.
+        """Explain which rule would answer a message, and why, without answering it.
 
         Phases 1 to 5 run as they do in a turn: models and document stores are asked. The variables are checked as in
         a turn; no rule depends on them. No conversation is read, and none is added to.
 
         Raises:
-            ChatRequestError: As respond.
+            ChatRequestError: As for respond.
         """
         return await explain(self._engine, self._request(message, asked))
 
     async def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
-        """Return the first request a model would be sent to answer a message; it is not sent.
+        """Return the first request to a model that would answer a message, without sending it.
 
-        It says which LLM and model would be asked, and what they would be given: ``messages``, with the prompt filled
-        in and the history of a kept conversation; ``options``, with ``options.tools`` in the provider's words. Phases 1
-        to 5 run as in explain. Gates of plugins (flexchat_before_model_request) are not asked: they may still change or
-        refuse it when it is sent. No conversation is added to.
+        It names the LLM and the model, and what they would get: ``messages``, with the prompt filled in and the history
+        of a kept conversation; ``options``, with ``options.tools`` in the provider's format. Phases 1 to 5 run as in
+        explain. Plugins' gates (flexchat_before_model_request) are not asked: they may still change or refuse the
+        request when it is sent. No conversation is added to.
 
         Raises:
-            ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As respond.
+            ChatRequestError, NoMatchingRuleError, UnknownLLMError, TurnTimeoutError, StorageError: As for respond.
         """
         return await preview(self._engine, self._request(message, asked))
 
@@ -367,14 +367,14 @@ class FlexChat:
         context: Any = None,
         key: str | None = None,
     ) -> ToolResult:
-        """Run one tool, as a model would; trouble is in the result.
+        """Run one tool, as a model would; errors are in the result.
 
         Args:
             origin: Who asks, for gates and records: "command line", "api", … (flexchat.plugin.call.Origin).
             tenant: For whom, for gates and the tool.
-            context: What the tool finds as ``ToolContext.context``: any object.
-            key: Of the tenant's, for a tool that changes something: the same key again, with the same arguments, gets
-                the result of the first call, and nothing runs again. None: every call is one of its own.
+            context: Any object; the tool gets it as ``ToolContext.context``.
+            key: For a tool that changes something, a key chosen by the tenant: a repeated key, with the same arguments,
+                returns the result of the first call, and nothing runs again. None makes every call a new one.
         """
         turn = current_info(tenant)
         call = Call(
@@ -396,11 +396,11 @@ class FlexChat:
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[Effect]:
-        """Return what tools have changed, or may have changed, the newest first.
+        """Return what tools have changed, or may have changed, newest first.
 
         Args:
-            states: Only these: ("unknown",) for what somebody has to look at; None for all.
-            before: Key of the last one of a page, for the next page.
+            states: Only these: ("unknown",) for what a person has to check; None for all.
+            before: Key of the last effect on a page, to get the next page.
 
         Raises:
             UnknownEffectError: There is no effect ``before``.
@@ -411,7 +411,7 @@ class FlexChat:
         )
 
     async def effect(self, key: str, *, tenant: str = DEFAULT_TENANT) -> Effect:
-        """Return the effect with this key, or the only one whose key begins with it.
+        """Return the effect with this key, or the only one whose key starts with it.
 
         Raises:
             UnknownEffectError: There is none, or several.
@@ -429,15 +429,15 @@ class FlexChat:
         result: Any = None,
         tenant: str = DEFAULT_TENANT,
     ) -> Effect:
-        """Say how an effect ended that is unknown. Whoever makes the call again is told so, and nothing runs again.
+        """Record how an unknown effect ended. Repeating the call then returns that, and nothing runs again.
 
         Args:
             key: As in effect.
-            by: Who says so, for the record.
+            by: Who settles it, for the record.
             result: What the tool would have returned, JSON data.
 
         Raises:
-            UnknownEffectError: As effect.
+            UnknownEffectError: As for effect.
             CannotSettleError: It is not unknown.
             ValueError: The result is not JSON data.
             StorageError: It could not be written.
@@ -457,19 +457,19 @@ class FlexChat:
         purpose: Literal["query", "document"] | None = None,
         dimensions: int | None = None,
     ) -> Embeddings:
-        """Turn texts into vectors, one each, in their order.
+        """Turn texts into vectors, one for each, in order.
 
         Args:
-            llm: Name of an entry in llms, or a provider that brings its own model ("minilm"); None for the one the
-                config's ``embedding`` names, or the only entry there is.
-            model: None for that of ``embedding``, or the entry's default_model, or the provider's own.
-            purpose: Whether the texts are questions or documents, where a model makes different vectors for them.
-            dimensions: Length of the vectors, where a model leaves a choice.
+            llm: Name of an entry in llms, or of a provider with its own model ("minilm"). Default: the one the
+                config's ``embedding`` names, or the only entry.
+            model: Default: that of ``embedding``, or the entry's default_model, or the provider's own.
+            purpose: Whether the texts are questions or documents; some models make different vectors for them.
+            dimensions: Length of the vectors, if the model lets you choose.
 
         Raises:
-            ChatRequestError: A text is empty, or it is not clear which service and model are meant.
+            ChatRequestError: A text is empty, or it is unclear which service and model are meant.
             UnknownLLMError: llm is not configured.
-            ProviderError: The service did not answer, or makes no embeddings.
+            ProviderError: The service did not answer, or cannot make embeddings.
         """
         from .llms.embeddings import embed
 
@@ -487,11 +487,11 @@ class FlexChat:
     async def list_models(
         self, *, timeout_s: float | None = None, llms: Collection[str] | None = None
     ) -> dict[str, tuple[ModelInfo, ...] | ProviderError]:
-        """Ask every configured service for its models; a service that does not answer gives its error.
+        """Ask every configured service for its models; for one that does not answer, return its error.
 
         Args:
-            timeout_s: Seconds each service has; None for the time its provider takes at most.
-            llms: Names of those to ask, others are left out; None for all.
+            timeout_s: Seconds each service has; None for its provider's own limit.
+            llms: Names of the services to ask; None for all.
         """
 
         async def ask(llm: LLM) -> tuple[ModelInfo, ...] | ProviderError:
@@ -500,7 +500,7 @@ class FlexChat:
                     with contained():
                         return tuple(await llm.list_models())
             except TimeoutError:
-                text = f"the list of models did not come within {timeout_s:g} s"
+                text = f"the list of models did not arrive within {timeout_s:g} s"
                 return ProviderTimeoutError(text, provider=llm.provider.name)
             except ProviderError as error:
                 return error
@@ -513,9 +513,9 @@ class FlexChat:
         return dict(zip(asked, answers, strict=True))
 
     async def aclose(self) -> None:
-        """Close connections and stores: all, whatever one of them raises. The object cannot be used afterwards.
+        """Close all connections and stores, even if one of them raises. The object cannot be used afterwards.
 
-        Turns that were begun with ``start`` are ended before.
+        Turns started with ``start`` are ended first.
         """
         await self._end_started()
         held, self._parts = self._parts.holds, attrs.evolve(self._parts, holds=())
@@ -543,11 +543,11 @@ class FlexChat:
         for handle in ending:
             handle.cancel()
         for handle in ending:
-            with contextlib.suppress(Exception):  # it tells its listeners
+            with contextlib.suppress(Exception):  # the turn reports it to its listeners
                 await handle.result()
 
     async def _open(self) -> None:
-        """Tell the plugins that it is in use, once."""
+        """Notify the plugins, once, that it is in use."""
         if not self._is_open and self._parts.holds:
             self._is_open = True
             await self._tell("flexchat_app_opened")
@@ -580,5 +580,5 @@ class FlexChat:
 
 
 async def _close(held: Held) -> None:
-    with contextlib.suppress(ProviderError, OSError):  # nobody can do anything about a connection that breaks now
+    with contextlib.suppress(ProviderError, OSError):  # nothing can be done about a connection that breaks now
         await held.aclose()

@@ -1,4 +1,4 @@
-"""From a configuration and the installed plugins to the parts of a FlexChat."""
+"""Builds the parts of a FlexChat from a configuration and the installed plugins."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SLOW_LOAD_MS = 1000
-"""Milliseconds; a plugin that takes longer to load is named, since every command loads every plugin."""
+"""Milliseconds; a plugin that takes longer to load is logged, because every command loads every plugin."""
 
 Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects
-"""What holds connections, and is closed with the chat."""
+"""Anything that holds connections and is closed with the chat."""
 
 
 @attrs.frozen(kw_only=True)
 class Parts:
-    """What a FlexChat is made of; see there.
+    """What a FlexChat is made of; see FlexChat.
 
     Attributes:
-        holds: What is closed with it, in the order of its making: a store may still need who makes its vectors, so it
-            is closed from the end. Absent: all the others.
+        holds: What is closed with it, in order of creation; closed in reverse, because a store may still need its
+            embedder. Default: all the others.
     """
 
     config: Config
@@ -83,10 +83,10 @@ def assemble(
     providers: Mapping[str, ChatProvider],
     hooks: Iterable[object] = (),
 ) -> Parts:
-    """Put together what a configuration describes; see FlexChat.from_config.
+    """Build the parts a configuration describes; see FlexChat.from_config.
 
     Raises:
-        ConfigError: Everything that is wrong with the configuration.
+        ConfigError: All problems of the configuration.
     """
     from .llms.open import open_llms, read_entries, secret_values
     from .stores.open import StoreOpener
@@ -148,7 +148,7 @@ def _log_rules_with_all_tools(config: Config, manager: ToolManager) -> None:
 
 
 def _usual_thresholds(host: PluginHost) -> dict[str, tuple[float, float]]:
-    """Return what distances suit an embedder, by "PROVIDER/MODEL"."""
+    """Return the distances that suit each embedder, by "PROVIDER/MODEL"."""
     return {
         f"{kind.name}/{model}": thresholds
         for kind in host.providers.by_name.values()
@@ -164,10 +164,10 @@ def assemble_rule(
     limits: LimitsTable,
     hooks: Iterable[object] = (),
 ) -> Parts:
-    """Put together one rule, whose llm is the name of a provider type, and some tools; see FlexChat.from_model.
+    """Build the parts for one rule, whose llm is a provider type's name, and some tools; see FlexChat.from_model.
 
     Raises:
-        ConfigError: No installed plugin offers the provider, it does not take these settings, or a gate is not active.
+        ConfigError: No installed plugin offers the provider, it does not accept these settings, or a gate is inactive.
     """
     from .llms.open import Configured, open_llm, secret_values
 
@@ -208,13 +208,13 @@ def assemble_rule(
 
 
 def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[str] = ()) -> PluginHost:
-    """Return a host with every installed plugin but the blocked ones.
+    """Return a host with every installed plugin except the blocked ones.
 
     Args:
-        block: Plugin names to leave out, each with the place that said so. FLEXCHAT_BLOCK_PLUGINS (names with commas)
-            adds to them, and a warning in the log names those of its names that no plugin has.
+        block: Plugin names to leave out, each with the place that blocks it. FLEXCHAT_BLOCK_PLUGINS (comma-separated
+            names) adds to them; a warning is logged for names that no plugin has.
             FLEXCHAT_STRICT_PLUGINS=1 makes any failure an error.
-        prefer: Plugins that have what others offer under the same name, too.
+        prefer: Plugins that win over others offering the same name.
 
     Raises:
         PluginError: In strict mode only.
@@ -240,17 +240,17 @@ def installed_plugins(block: Mapping[str, str] | None = None, prefer: Iterable[s
 
 
 def blocked_by(reading: ReadConfig) -> dict[str, str]:
-    """Return the plugins a configuration leaves out, each with the place that says so."""
+    """Return the plugins a configuration blocks, each with the place that blocks it."""
     return dict.fromkeys(_plugin_names(reading, "block").values(), BLOCKED_BY_CONFIG)
 
 
 def preferred_by(reading: ReadConfig) -> tuple[str, ...]:
-    """Return the plugins that have what others offer, too, as a configuration says."""
+    """Return the plugins a configuration prefers over others offering the same name."""
     return tuple(_plugin_names(reading, "prefer").values())
 
 
 def plugins_for(reading: ReadConfig) -> PluginHost:
-    """Return the installed plugins, as a configuration blocks and prefers them."""
+    """Return the installed plugins, with a configuration's block and prefer applied."""
     return installed_plugins(blocked_by(reading), preferred_by(reading))
 
 
@@ -259,10 +259,10 @@ def _as_configured(host: PluginHost, reading: ReadConfig) -> PluginHost:
 
 
 def require_gates(host: PluginHost) -> None:
-    """See that every gate is active: what one forbids would happen without it.
+    """Check that every gate is active: otherwise, what it forbids would happen.
 
     Raises:
-        ConfigError: One is not; the text says why.
+        ConfigError: A gate is inactive; the text says why.
     """
     closed = [Problem(path="plugins", text=text) for _, text in host.closed_gates()]
     if closed:
@@ -272,7 +272,7 @@ def require_gates(host: PluginHost) -> None:
 def check_config(
     source: str | Path | ConfigDocument | ReadConfig | Mapping[str, Any], plugins: PluginHost | None = None
 ) -> tuple[list[Problem], list[Problem]]:
-    """Return what is wrong with a configuration, and what is only remarkable; opens no connection."""
+    """Return a configuration's problems, and things only worth noting; opens no connection."""
     from .config.reading import read_config
 
     try:
@@ -290,7 +290,7 @@ def check_config(
 
 
 def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
-    """Return what the checks that no start runs find wrong with a configuration that a start can use."""
+    """Return the problems of a usable configuration found only by checks that do not run at start."""
     host = _as_configured(host, reading)
     _read_tables(reading, host)
     run_checks(reading, host, at_start=False)
@@ -298,10 +298,10 @@ def found_by_checks(reading: ReadConfig, host: PluginHost) -> list[Problem]:
 
 
 def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None:
-    """Have the checks of plugins tell a configuration what they find.
+    """Run plugins' checks, which report what they find to the configuration.
 
     Args:
-        at_start: Which: those of every start, or those that run only where somebody asks what is wrong.
+        at_start: Which checks: those of every start, or those that run only on request.
     """
     if reading.config is None:
         return
@@ -315,7 +315,7 @@ def run_checks(reading: ReadConfig, host: PluginHost, *, at_start: bool) -> None
 
 
 def config_schema(plugins: PluginHost) -> dict[str, Any]:
-    """Return the JSON Schema of a configuration, with the parts of the plugins that are installed."""
+    """Return the JSON Schema of a configuration, including the installed plugins' parts."""
     from .config import schema
     from .conversations.sqlite_store import SQLITE
     from .tools.python_function import PYTHON
@@ -336,14 +336,14 @@ def config_schema(plugins: PluginHost) -> dict[str, Any]:
 
 
 def _plugin_names(reading: ReadConfig, key: str) -> dict[int, str]:
-    """Return the names in plugins.block, plugins.prefer or plugins.require, by their index."""
+    """Return the names in plugins.block, plugins.prefer or plugins.require, by index."""
     table = reading.document.data.get("plugins")
     names = table.get(key) if isinstance(table, Mapping) else None
     return {i: name for i, name in enumerate(names) if isinstance(name, str)} if isinstance(names, list) else {}
 
 
 def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
-    """Say which plugins a configuration requires and does not get, and which it blocks or prefers in vain."""
+    """Report required plugins that are missing, and blocked or preferred ones that do not exist."""
     known, blocked = [report.name for report in host.reports], _plugin_names(reading, "block")
     required = _plugin_names(reading, "require")
     for index, name in required.items():
@@ -358,12 +358,12 @@ def _check_plugins(reading: ReadConfig, host: PluginHost) -> None:
             if name not in known:
                 hint = did_you_mean(name, known)
                 text = f"no plugin is called '{name}'{hint} (installed: {', '.join(known) or 'none'})"
-                # Nothing is missed where a plugin is not installed; a typing error leaves it on.
+                # Blocking a plugin that is not installed is harmless; a typing error leaves it on.
                 (reading.problem if hint else reading.note)(("plugins", key, index), text)
 
 
 def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
-    """Have the tables of plugins read, and say why one is not; a key that nothing explains is left to the reading."""
+    """Read plugins' tables, and report why one is not read; an unexplained key is left to the reading."""
     kinds = host.config_tables
     tables = kinds.by_name
     reading.known_keys = sorted({*reading.known_keys, *tables})
@@ -381,13 +381,13 @@ def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
             suspects and isinstance(reading.document.data[name], Mapping) and not did_you_mean(name, reading.known_keys)
         ):
             del reading.unread[name]
-            reading.problem((name,), f"nobody reads this table: {suspects}")
+            reading.problem((name,), f"no plugin reads this table: {suspects}")
 
 
 def _conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:
     if "conversations" not in reading.document.data:
         return None
-    from .conversations.opening import open_conversations  # imports sqlite3: only where they are kept
+    from .conversations.opening import open_conversations  # imports sqlite3: only if they are kept
 
     return open_conversations(reading, host)
 
@@ -396,7 +396,7 @@ def _effects(reading: ReadConfig, conversations: ConversationStore | None) -> Ef
     table = reading.config.tools.effects if reading.config is not None else EffectsTable()
     ledger = None
     if conversations is not None or table.store not in (None, "memory"):
-        from .conversations.opening import open_ledger  # imports sqlite3: only where effects are kept
+        from .conversations.opening import open_ledger  # imports sqlite3: only if effects are kept
 
         ledger = open_ledger(reading, table, conversations)
     keep_s = table.keep_days * 24 * 3600.0
@@ -404,7 +404,7 @@ def _effects(reading: ReadConfig, conversations: ConversationStore | None) -> Ef
 
 
 def _check_verifying(reading: ReadConfig, config: Config, manager: ToolManager) -> None:
-    """Say of each tool that the one that is to verify it cannot."""
+    """Report each tool whose verifying tool cannot verify it."""
     entries = {entry.name: (index, entry) for index, entry in reversed([*enumerate(config.tools.registry)])}
     for tool in manager.get_registry().list():
         trouble = verify_trouble(tool, manager.get_registry())
@@ -426,7 +426,7 @@ def _check_forms(reading: ReadConfig, config: Config) -> None:
 
 
 def _check_tool_formats(reading: ReadConfig, config: Config, host: PluginHost, llms: Llms) -> None:
-    """Say of each rule with tools that two plugins offer the format its service is told them in."""
+    """Report each rule with tools if two plugins offer its service's tool format."""
     for index, rule in enumerate(config.responses):
         wanted = rule.tools.enabled if rule.tools is not None else config.tools.apply_globally
         if rule.llm not in llms or not wanted:
@@ -458,7 +458,7 @@ def _add_given(manager: ToolManager, tools: Iterable[ToolLike], host: PluginHost
 def _lint(
     config: Config, host: PluginHost, manager: ToolManager, llms: Llms
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield what a person should know of the tools as the services of the rules will be sent them, with the place."""
+    """Yield what a person should know about the tools as sent to the rules' services, with the place."""
     from .tools.lint import lint_tools
 
     registry = manager.get_registry()
@@ -484,13 +484,13 @@ def _lint(
 
 
 def _settings(provider: str, config_class: type[Any], settings: dict[str, Any]) -> Any:
-    """Return a provider's settings out of keyword arguments, with the errors a config would give."""
+    """Return a provider's settings from keyword arguments, with the errors a config would give."""
     if all(isinstance(value, (str, int, float, bool, type(None))) for value in settings.values()):
         try:
             return config_class(**settings)
         except (TypeError, ValueError):
-            pass  # said better below
-    from .config.structure import structure_mapping  # imports cattrs: only where it is needed
+            pass  # reported better below
+    from .config.structure import structure_mapping  # imports cattrs: only when needed
 
     made, problems = structure_mapping(settings, config_class)
     if problems:

@@ -1,7 +1,7 @@
-"""Files that users name: found and opened so that nothing hangs, and what goes wrong is said in a user's words.
+"""Files named by users: found and opened without hanging, with errors in words a user understands.
 
-The OSErrors raised here have a ``strerror`` that goes on with "FILE cannot be read: …". A name may belong to a folder,
-a FIFO that nobody writes to, an endless device or a link to itself; ``open`` would hang at some of them.
+The OSErrors raised here have a ``strerror`` that completes "FILE cannot be read: …". A name may belong to a folder, a
+FIFO that nobody writes to, an endless device or a link to itself; ``open`` would hang on some of them.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ _WORDS = {
     errno.ENOSPC: "the disk is full",
 }
 _OPENED_BEFORE = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
-"""Where a pipe is not a FIFO that somebody left behind, but given on purpose: <(command) in a shell."""
+"""Where a pipe is not a leftover FIFO, but given on purpose: <(command) in a shell."""
 
 
 def located(named: str | Path, folder: Path | None = None) -> Path:
-    """Return the path a user wrote, ~ and ~user filled in; a relative one starts in the folder, or where one stands.
+    """Return a user's path, with ~ and ~user expanded; a relative one starts in the folder or the working folder.
 
     Raises:
-        PathError: The system takes no such name, or does not know that user's home.
+        PathError: The system does not accept the name, or does not know that user's home.
     """
     if "\0" in str(named):
-        raise PathError(str(named), "the name holds a NUL character")
+        raise PathError(str(named), "the name contains a NUL character")
     try:
         path = Path(named).expanduser()
     except RuntimeError:
         user = str(named)[1:].partition(os.sep)[0]
-        why = f"there is no user {user}" if user else "your home folder is not known: set HOME"
+        why = f"there is no user {user}" if user else "your home folder is unknown: set HOME"
         raise PathError(str(named), why) from None
     return path if folder is None else folder / path
 
 
 def working_folder() -> Path:
-    """Return where one stands.
+    """Return the working folder.
 
     Raises:
         PathError: It has been deleted.
@@ -61,11 +61,11 @@ def working_folder() -> Path:
     try:
         return Path.cwd()
     except OSError:
-        raise PathError(".", "the working folder is gone: change to another one") from None
+        raise PathError(".", "the working folder no longer exists: change to another one") from None
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a name is taken, by whatever: a link to nothing counts, and what may not be looked at."""
+    """Return whether a name is taken by anything: a broken link counts, and so does something we may not look at."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -76,10 +76,10 @@ def is_there(path: Path) -> bool:
 
 
 def refuse_other(path: str | Path) -> None:
-    """Refuse what is no regular file and cannot become one; a name that is free is fine.
+    """Refuse anything that is not, and cannot become, a regular file; a free name is fine.
 
     Raises:
-        OSError: The name belongs to something else, or cannot be had.
+        OSError: The name belongs to something else, or cannot be used.
     """
     with _in_words(path):
         try:
@@ -90,17 +90,17 @@ def refuse_other(path: str | Path) -> None:
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """Open a regular file to read its bytes; also a pipe that was opened before, as in ``<(command)``.
+    """Open a regular file to read its bytes, or a pipe that is already open, as in ``<(command)``.
 
     Raises:
-        OSError: There is none, it is something else, or it may not be read.
+        OSError: It does not exist, is something else, or may not be read.
     """
     with _in_words(path):
         given = str(path).startswith(_OPENED_BEFORE)
         mode = os.stat(path).st_mode
         if not (given and stat.S_ISFIFO(mode)):
             _refuse(mode)
-        # What took its place since then must not make this wait: without a writer, opening a FIFO would.
+        # Whatever has replaced it meanwhile must not block this: opening a FIFO without a writer would.
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
             if not given:
@@ -117,10 +117,10 @@ def read_file(path: str | Path, *, most: int) -> bytes:
     """Return the bytes of a file that open_file opens.
 
     Args:
-        most: How many bytes it may have.
+        most: Maximum size in bytes.
 
     Raises:
-        OSError: As open_file, or it is larger.
+        OSError: As for open_file, or it is larger.
     """
     with open_file(path) as file, _in_words(path):
         content = file.read(most + 1)
@@ -145,5 +145,5 @@ def _in_words(path: str | Path) -> Iterator[None]:
         number = error.errno or 0
         text = _WORDS.get(number, error.strerror or str(error))
         if number == errno.ENOENT and os.path.islink(path):
-            text = f"the link leads to what is not there: {os.readlink(path)}"
+            text = f"the link leads to something that does not exist: {os.readlink(path)}"
         raise OSError(number, text, str(path)) from None

@@ -1,7 +1,7 @@
-"""The door for programs that stand on the whole of FlexChat: flexchat-validation, flexchat-testing, and others.
+"""The door for programs built on all of FlexChat: flexchat-validation, flexchat-testing, and others.
 
 Re-exports only. What an app needs is in ``flexchat``, what a plugin needs in ``flexchat.plugin``. A name is
-imported when it is asked for, so that a plugin may use this door and stay light.
+imported on first access, so that a plugin may use this door and stay light.
 """
 
 import importlib
@@ -242,7 +242,7 @@ _HOMES = {
     ),
     "turn.template": ("substitute_variables",),
 }
-"""The module of each name; NAME=OTHER: it is called OTHER there."""
+"""The module of each name; NAME=OTHER means its name there is OTHER."""
 
 _PLACES = {
     name: (module, there or name)
@@ -366,7 +366,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is asked for."""
+    """Import a name on first access."""
     if name not in _PLACES:
         raise AttributeError(f"module 'flexchat.host' has no attribute {name!r}")
     module, there = _PLACES[name]

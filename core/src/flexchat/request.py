@@ -1,4 +1,4 @@
-"""From what a caller hands over to a ChatRequest."""
+"""Builds a ChatRequest from what a caller passes in."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
 
 class Asked(TypedDict, total=False):
-    """The keywords of respond, stream and explain: what may be said of a message. The fields of a ChatRequest.
+    """The keywords of respond, stream and explain that describe a message: the fields of a ChatRequest.
 
-    history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Comes behind
+    history: Earlier messages: ``turn.response.messages`` of earlier turns, chained, or {role, content}. Follows
         the history of a ChatRequest.
     topic: What the conversation was about so far: ``turn.profile.topic`` of the last turn.
-    collections: Where documents are looked for, as "STORE/COLLECTION" or "STORE"; absent: everywhere.
-    continuation: What followed the message already: calls whose tools the caller has run, and their results.
-    variables: What prompts show as {{name}}, beside the profile's fields; before the config's ``variables``.
-    response_format: What the answer must be: a class (attrs, dataclass, TypedDict, pydantic), of which
-        ``turn.response.parsed`` will be an instance, or a JSON Schema. Goes before the rule's own.
-    conversation: Id of a kept conversation (the config's ``conversations``), which this turn goes on with and is added
-        to, however it ends; one that is not there begins. See ``new_conversation_id``.
-    tenant: Whose conversation.
-    context: Whatever tools and policies are to have, of any type; never shown to a model, never kept.
+    collections: Where to search for documents, as "STORE/COLLECTION" or "STORE"; default: everywhere.
+    continuation: What already followed the message: calls whose tools the caller has run, and their results.
+    variables: What prompts show as {{name}}, in addition to the profile's fields; overrides the config's ``variables``.
+    response_format: The form the answer must have: a class (attrs, dataclass, TypedDict, pydantic), of which
+        ``turn.response.parsed`` will be an instance, or a JSON Schema. Overrides the rule's own.
+    conversation: Id of a kept conversation (the config's ``conversations``), which this turn continues and is added
+        to, however it ends; a new id starts a conversation. See ``new_conversation_id``.
+    tenant: Whose conversation it is.
+    context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
     """
 
     history: Iterable[Message | Mapping[str, Any]]
@@ -52,8 +52,8 @@ def read_request(
     """Return the request; see FlexChat.respond.
 
     Args:
-        message_chars: Characters a message may have.
-        stores: Names of the document stores there are.
+        message_chars: Maximum characters of a message.
+        stores: Names of the existing document stores.
         variables: The config's own.
 
     Raises:
@@ -64,7 +64,7 @@ def read_request(
     if unknown:
         name = min(unknown)
         raise TypeError(f"there is no keyword '{name}'{did_you_mean(name, Asked.__annotations__)}")
-    if not asked and type(message) is str:  # the usual case: nothing but a text
+    if not asked and type(message) is str:  # the usual case: just a text
         return ChatRequest(user_message=_message(message, message_chars), variables=dict(variables))
     request = message if isinstance(message, ChatRequest) else ChatRequest(user_message=message)
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
@@ -95,7 +95,7 @@ def _message(message: Any, most: int) -> str:
         raise ChatRequestError("the message is empty")
     if len(message) > most:
         raise ChatRequestError(
-            f"the message has {len(message):,} characters, at most {most:,} are taken (limits.message_chars)"
+            f"the message has {len(message):,} characters, at most {most:,} are allowed (limits.message_chars)"
         )
     return scrub(message)
 

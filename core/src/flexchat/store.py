@@ -113,7 +113,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import SQLite when it is asked for."""
+    """Import SQLite on first access."""
     if name not in ("Database", "data_folder", "replacing"):
         raise AttributeError(f"module 'flexchat.store' has no attribute {name!r}")
     from . import storage

@@ -1,4 +1,4 @@
-"""SyncFlexChat: the same for callers without an event loop."""
+"""SyncFlexChat: FlexChat for callers without an event loop."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ from .turn.run import Explanation
 
 T = TypeVar("T")
 
-_ENDING_S = 3.0  # how long cancelled work is waited for: a tool that ignores it must not keep a program from ending
+_ENDING_S = 3.0  # how long to wait for cancelled work: a tool that ignores it must not keep a program from ending
 
 
 class SyncFlexChat:
-    """FlexChat for plain functions: one event loop in a thread of its own, so that connections are kept.
+    """FlexChat for plain functions: one event loop in its own thread, so that connections stay open.
 
     Many threads may call it at once, but not the loop's own (an async tool, an event hook). Use it in a ``with``
     statement, or call ``close``.
 
     Raises:
-        RuntimeError: From every method: it is closed, or was closed while the call ran.
+        RuntimeError: From every method: it is closed, or was closed during the call.
     """
 
     def __init__(self, chat: FlexChat) -> None:
         self.chat = chat
         self._loop = asyncio.new_event_loop()
-        self._lock = threading.RLock()  # between closing and the beginning of calls
+        self._lock = threading.RLock()  # between closing and starting calls
         self._closed = False
         self._calls: dict[asyncio.Task[Any], threading.Event] = {}
         self._thread = threading.Thread(target=self._serve, name="flexchat loop", daemon=True)
         self._thread.start()
-        # Whoever forgets to close it has its connections closed when the program ends.
+        # If nobody closes it, its connections are closed when the program ends.
         atexit.register(self.close)
 
     @classmethod
     def from_config(cls, source: str | Path | Mapping[str, Any], **rest: Any) -> Self:
-        """Put together what a configuration describes; see FlexChat.from_config."""
+        """Build the chat a configuration describes; see FlexChat.from_config."""
         return cls(FlexChat.from_config(source, **rest))
 
     @classmethod
     def from_model(cls, provider: str, model: str, **rest: Any) -> Self:
-        """Put together one model and some tools; see FlexChat.from_model."""
+        """Build a chat from one model and some tools; see FlexChat.from_model."""
         return cls(FlexChat.from_model(provider, model, **rest))
 
     def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
@@ -73,15 +73,15 @@ class SyncFlexChat:
         return self._stream(self.chat.stream(message, **asked))
 
     def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
-        """Say which rule would answer a message, and why; see FlexChat.explain."""
+        """Explain which rule would answer a message, and why; see FlexChat.explain."""
         return self._run(self.chat.explain(message, **asked))
 
     def preview(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> ModelRequest:
-        """Return the first request a model would be sent, without sending it; see FlexChat.preview."""
+        """Return the first request to a model, without sending it; see FlexChat.preview."""
         return self._run(self.chat.preview(message, **asked))
 
     def run(self, work: Callable[[FlexChat], Coroutine[Any, Any, T]]) -> T:
-        """Run whatever FlexChat can do besides, on its loop: ``chat.run(lambda c: c.stores["docs"].add(…))``."""
+        """Run anything else FlexChat can do, on its loop: ``chat.run(lambda c: c.stores["docs"].add(…))``."""
         return self._run(work(self.chat))
 
     def _stream(self, events: AsyncGenerator[StreamEvent, None]) -> Generator[StreamEvent, None, None]:
@@ -94,7 +94,7 @@ class SyncFlexChat:
     def _end(self, events: AsyncGenerator[StreamEvent, None]) -> None:
         """Close a stream; called by a reader, or by the garbage collector: in any thread, at any time."""
         if self._closed or sys.is_finalizing():
-            return  # closing has ended it, or the loop's thread runs no more
+            return  # closing has ended it, or the loop's thread no longer runs
         if threading.current_thread() is self._thread:
             self._loop.create_task(_close(events))
         else:
@@ -109,11 +109,11 @@ class SyncFlexChat:
         return self._run(self.chat.effects(**rest))
 
     def effect(self, key: str, **rest: Any) -> Effect:
-        """Return one of them; see FlexChat.effect."""
+        """Return one effect; see FlexChat.effect."""
         return self._run(self.chat.effect(key, **rest))
 
     def settle_effect(self, key: str, state: Literal["done", "failed"], **rest: Any) -> Effect:
-        """Say how one ended that is unknown; see FlexChat.settle_effect."""
+        """Record how an unknown effect ended; see FlexChat.settle_effect."""
         return self._run(self.chat.settle_effect(key, state, **rest))
 
     def turns(self, **rest: Any) -> Sequence[JournaledTurn]:
@@ -141,7 +141,7 @@ class SyncFlexChat:
         return self._run(self.chat.list_models())
 
     def close(self) -> None:
-        """End what still runs, close connections and stores, and end the thread."""
+        """End everything still running, close connections and stores, and end the thread."""
         if threading.current_thread() is self._thread:
             raise RuntimeError("a SyncFlexChat cannot be closed from its own event loop")
         with self._lock:
@@ -157,7 +157,7 @@ class SyncFlexChat:
             self._thread.join()
             self._loop.close()
             for ended in self._calls.values():
-                ended.set()  # whoever waits for work that would not end
+                ended.set()  # releases those waiting for work that would not end
 
     async def _shut_down(self) -> None:
         await _cancel(set(self._calls))  # first: they cancel their own tasks, and wait for them
@@ -171,7 +171,7 @@ class SyncFlexChat:
                 self._loop.run_forever()
                 return
             except (KeyboardInterrupt, SystemExit):
-                pass  # somebody's async code raised it: its own caller gets it, and the other callers go on
+                pass  # raised by some async code: its own caller gets it, and the other callers continue
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +182,7 @@ class SyncFlexChat:
         self.close()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work on the loop; if the waiting is interrupted (Ctrl-C), the work is cancelled and has ended."""
+        """Wait for work on the loop; if the wait is interrupted (Ctrl-C), the work is cancelled and awaited."""
         tasks: list[asyncio.Task[T]] = []
         ended = threading.Event()
         context = contextvars.copy_context()  # the caller's: tools and hooks see its variables
@@ -204,7 +204,7 @@ class SyncFlexChat:
                     self._loop.call_soon_threadsafe(begin)
             if submitted:
                 ended.wait()
-        except BaseException:  # Ctrl-C, from the moment the work was handed over
+        except BaseException:  # Ctrl-C, from the moment the work was submitted
             if submitted:
                 self._loop.call_soon_threadsafe(lambda: tasks and tasks[0].cancel())
                 ended.wait(_ENDING_S)

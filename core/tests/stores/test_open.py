@@ -172,7 +172,7 @@ def test_stores_share_a_local_model_and_it_is_closed_with_them(opened):
         (
             'embedding = { llm = "talk" }',
             "stores.docs.embedding.llm",
-            "talk (provider chatting) makes no embeddings",
+            "talk (provider chatting) cannot make embeddings",
         ),
         ('embedding = { llm = "bare" }', "stores.docs.embedding", "or 'default_model' in llms.bare"),
         ('rerank = "carefull"', "stores.docs.rerank", "(did you mean 'careful'?)"),

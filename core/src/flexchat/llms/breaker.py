@@ -1,4 +1,4 @@
-"""A circuit breaker: a service that fails is left alone for a while, and its callers learn that at once."""
+"""A circuit breaker: a failing service is left alone for a while, and its callers get an error at once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ OPEN = "circuit_open"
 
 _ENDS = (".", "?", "!")
 
-# The service's own failures. A request it refuses shows that it works. So does 429: it has an answer and a time to come
-# back, which waiting and the retry budget respect; and it concerns one key or model, a breaker all of the endpoint.
+# The service's own failures. A request it refuses shows that it works. So does 429: it is an answer, with a time to
+# wait that retries respect; and it concerns one key or model, while a breaker covers the whole endpoint.
 _FAILURES = (ProviderOverloadedError, ProviderTimeoutError, ProviderConnectionError, ProviderProtocolError)
 
 
@@ -34,12 +34,12 @@ class CircuitBreaker:
     """Watches the calls of one endpoint.
 
     Closed, it lets every call through. When at least half of at least 20 calls of the last 30 s have failed, it opens:
-    calls are refused, except one trial every 15 s. A trial that succeeds closes it. What calls report that began
-    before it last opened or closed is not counted.
+    calls are refused, except for one trial every 15 s. A trial that succeeds closes it. Calls that began before it last
+    opened or closed do not count.
 
     Args:
-        name: Of the endpoint, for texts.
-        clock: Seconds, never going back.
+        name: The endpoint's name, for texts.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class CircuitBreaker:
         return self._opened_at is not None
 
     def call(self, provider: str = "", model: str | None = None) -> WatchedCall:
-        """Let a call begin: what it returns is to be entered around it.
+        """Let a call begin: enter the returned context manager around it.
 
         Raises:
             ProviderOverloadedError: The breaker is open. Its code is "circuit_open".
@@ -80,7 +80,7 @@ class CircuitBreaker:
         return self._trial
 
     def succeeded(self, call: WatchedCall) -> None:
-        """Take note of a call that was answered."""
+        """Record a call that was answered."""
         if call.epoch != self._epoch:
             return
         if self._opened_at is None:
@@ -90,7 +90,7 @@ class CircuitBreaker:
         self._change(None)
 
     def failed(self, call: WatchedCall, error: ProviderError) -> None:
-        """Take note of a call in which the service failed."""
+        """Record a call in which the service failed."""
         if call.epoch != self._epoch:
             return
         now = self._clock()
@@ -106,7 +106,7 @@ class CircuitBreaker:
             self._next_trial = now + PAUSE_S
 
     def abandoned(self, call: WatchedCall) -> None:
-        """Take note of a call whose caller went away before anything was known. Another trial may take its place."""
+        """Record a call whose caller left before the outcome was known. Another trial may take its place."""
         if call is self._trial and call.epoch == self._epoch:
             self._next_trial = self._clock()
 
@@ -117,11 +117,11 @@ class CircuitBreaker:
 
 
 class WatchedCall:
-    """One call: a context manager around it that tells the breaker how it went.
+    """One call: a context manager around it that reports to the breaker how it went.
 
     Attributes:
         epoch: How often the breaker had opened or closed when it began.
-        answered: Set when something has arrived, so that a caller who then leaves leaves a good word.
+        answered: Set once something has arrived: if the caller then leaves, the call counts as a success.
     """
 
     __slots__ = ("_breaker", "answered", "epoch")
@@ -147,7 +147,7 @@ class WatchedCall:
 
 
 class _Window:
-    """Calls and failures of the last 30 s, counted by the second: its size does not grow with the load."""
+    """Calls and failures of the last 30 s, counted per second: its size does not grow with the load."""
 
     def __init__(self) -> None:
         self._seconds = [-1] * WINDOW_S

@@ -1,4 +1,4 @@
-"""Texts to vectors, by a service of the config."""
+"""Turns texts into vectors with one of the config's services."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def embed(
     provider = asked.provider
     if not hasattr(provider, "embed"):
         raise ProviderRequestError(
-            f"{asked.name} (provider {provider.name}) makes no embeddings",
+            f"{asked.name} (provider {provider.name}) cannot make embeddings",
             provider=provider.name,
             kind="unsupported_feature",
         )

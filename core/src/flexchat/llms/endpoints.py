@@ -1,4 +1,4 @@
-"""What is known of the servers behind the configured services: services at one server share it."""
+"""What is known about the servers behind the configured services, shared by all services at the same server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .retry_budget import RetryBudget
 
 
 class Endpoint:
-    """One server's health: its breaker, its retry budget, and the clock both go by."""
+    """One server's health: its breaker, its retry budget, and the clock both use."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -20,14 +20,14 @@ class Endpoint:
 
 
 class Endpoints:
-    """The endpoints of one FlexChat, each made when a first service names it."""
+    """The endpoints of one FlexChat, each made when the first service names it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[str, Endpoint] = {}
 
     def of(self, provider: ChatProvider) -> Endpoint:
-        """Return the endpoint a provider names in its attribute ``endpoint``; one of its own if it names none."""
+        """Return the endpoint named by a provider's attribute ``endpoint``; a separate one if it names none."""
         name = getattr(provider, "endpoint", None)
         if not isinstance(name, str):
             return Endpoint(f"provider {provider.name}", self._clock)

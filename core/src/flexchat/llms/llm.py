@@ -21,16 +21,16 @@ T = TypeVar("T")
 class LLM:
     """One entry of llms, opened.
 
-    What a provider may have beside its contract (``embed``, ``combines_tools_and_format``, …) is asked of ``provider``.
+    Use ``provider`` for what a provider may have in addition (``embed``, ``combines_tools_and_format``, …).
 
     Attributes:
-        name: What the config calls it.
-        provider: What speaks to the service; asked directly, it repeats nothing.
-        default_model: Asked where no model is named.
+        name: Its name in the config.
+        provider: Talks to the service; called directly, it retries nothing.
+        default_model: Used if no model is named.
         endpoint: Breaker and retry budget, shared by all services at one server. None for a provider given in code:
-            its calls are not watched, and nothing is repeated.
-        retries: How often a request is repeated at most.
-        delay_s: Seconds the first wait lasts at most; each further one may last twice as long.
+            its calls are not watched, and nothing is retried.
+        retries: Maximum number of retries of a request.
+        delay_s: Maximum seconds of the first wait; each further one may last twice as long.
         streams: Whether the provider can answer piece by piece.
     """
 
@@ -47,7 +47,7 @@ class LLM:
         return hasattr(self.provider, "stream_chat")
 
     def attempts(self, timeout_s: float | None, model: str | None = None) -> Attempts:
-        """Begin a request, which may take several attempts; see Attempts."""
+        """Start a request, which may take several attempts; see Attempts."""
         return Attempts(self, timeout_s, model)
 
     async def embed(
@@ -59,7 +59,7 @@ class LLM:
         dimensions: int | None = None,
         timeout_s: float | None = None,
     ) -> Embeddings:
-        """Return one vector for each text, asked for again where that helps; see EmbeddingProvider."""
+        """Return one vector for each text, retrying if that helps; see EmbeddingProvider."""
         provider: Any = self.provider
         return await _repeated(
             self.attempts(timeout_s, model),
@@ -69,22 +69,22 @@ class LLM:
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return the service's models, asked for again where that helps; see ChatProvider."""
+        """Return the service's models, retrying if that helps; see ChatProvider."""
         return await _repeated(self.attempts(None), lambda attempts: self.provider.list_models())
 
 
 class Llms(Mapping[str, LLM]):
-    """The services of a config by their names; ``resolve`` decides which of them is asked, and for which model."""
+    """The services of a config, by name; ``resolve`` decides which of them is asked, and for which model."""
 
     def __init__(self, llms: Iterable[LLM] = ()) -> None:
         self._llms = {llm.name: llm for llm in llms}
 
     @classmethod
     def given(cls, providers: Mapping[str, ChatProvider], entries: Mapping[str, LLMEntry] | None = None) -> Self:
-        """Return providers that were made in code as services; nothing they are asked is repeated.
+        """Return providers made in code as services, without retries.
 
         Args:
-            entries: Those of the config, for their default models; None for none.
+            entries: The config's entries, for their default models; None for none.
         """
         models = {name: entry.default_model for name, entry in (entries or {}).items()}
         return cls(LLM(name=name, provider=each, default_model=models.get(name)) for name, each in providers.items())
@@ -92,13 +92,13 @@ class Llms(Mapping[str, LLM]):
     def resolve(
         self, llm: str, model: str | None = None, *, beside: Mapping[str, LLM] | None = None
     ) -> tuple[LLM, str]:
-        """Return the service of a name, and which of its models to ask: the given one, else its default_model, else "".
+        """Return the service with a name, and the model to ask: the given one, or its default_model, or "".
 
         Args:
-            beside: Further services that may be meant: models on this machine.
+            beside: Further services to look in: models on this machine.
 
         Raises:
-            UnknownLLMError: There is none of that name.
+            UnknownLLMError: There is none with that name.
         """
         found = self._llms.get(llm)
         if found is None:

@@ -1,4 +1,4 @@
-"""Providers that bring an embedding model of their own: usable by their name, without an entry in llms."""
+"""Providers with their own embedding model: usable by name, without an entry in llms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .llm import LLM
 
 
 class LocalModels(Mapping[str, LLM]):
-    """Such providers by their names, in that order; each is opened when it is first taken out, and once."""
+    """Such providers, in order of their names; each is opened once, on first access."""
 
     def __init__(self, types: Iterable[ProviderType] = ()) -> None:
         self._types = {each.name: each for each in sorted(types, key=lambda each: each.name) if each.local_embeddings}
@@ -33,7 +33,7 @@ class LocalModels(Mapping[str, LLM]):
         return len(self._types)
 
     async def aclose(self) -> None:
-        """Close those that were opened: all, whatever one of them raises."""
+        """Close all opened ones, even if one of them raises."""
         async with contextlib.AsyncExitStack() as closing:
             while self._opened:
                 closing.push_async_callback(self._opened.popitem()[1].provider.aclose)

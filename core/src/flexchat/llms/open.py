@@ -1,4 +1,4 @@
-"""From the entries of llms to open services; and what they share with those of stores: settings and secrets."""
+"""Opens services from the entries of llms; and what those share with stores' entries: settings and secrets."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from .endpoints import Endpoints
 from .llm import LLM
 
 if TYPE_CHECKING:
-    from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
+    from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
 
-SHORTEST_KEY = 8  # local servers take "none" or "ollama" for a key: words an error text may need
+SHORTEST_KEY = 8  # local servers accept "none" or "ollama" as a key: words an error text may need
 
 CORE_KEYS = {
     "llms": own_keys(LLMEntry),
     "stores": own_keys(StoreEntry),
 }
-"""Keys of an entry that are core's; the others belong to the plugin."""
+"""An entry's keys that are core's; the others belong to the plugin."""
 
 SHARED_KEYS = frozenset({"description", "collection", "match_threshold", "partial_threshold", "top_k"})
-"""Of those, the ones a document store gets too, where its config_class has a field for them."""
+"""Those that a document store gets, too, if its config_class has a field for them."""
 
 
 @attrs.frozen
 class Configured:
-    """One entry of llms or stores, read and not opened yet."""
+    """One entry of llms or stores, read but not opened yet."""
 
     type: Any
     settings: Any
 
 
 def read_entries(reading: ReadConfig, section: str, records: Records) -> dict[str, Configured]:
-    """Return the entries of llms or stores with their settings as their plugin wants them.
+    """Return the entries of llms or stores with their settings in the plugin's class.
 
-    What is wrong is added to the reading's problems, and the entry is left out.
+    Problems are added to the reading's problems, and the entry is left out.
     """
     services: dict[str, Configured] = {}
     for path, table in reading.tables(section):
         name = table.get("provider")
         if not isinstance(name, str):
-            continue  # reported by the structuring of core's own keys
+            continue  # reported when core's own keys are structured
         found: ProviderType | DocumentStoreType | None = records.by_name.get(name)
         if found is None:
             reading.problem((*path, "provider"), records.missing(name))
@@ -61,7 +61,7 @@ def read_entries(reading: ReadConfig, section: str, records: Records) -> dict[st
 
 
 def secret_values(services: Iterable[Configured]) -> frozenset[str]:
-    """Return the values of the settings' fields that are marked secret, and of the environment's secrets."""
+    """Return the values of settings' fields marked secret, and of the environment's secrets."""
     fields = [
         getattr(service.settings, field.name)
         for service in services
@@ -73,10 +73,10 @@ def secret_values(services: Iterable[Configured]) -> frozenset[str]:
 
 
 def open_llms(reading: ReadConfig, services: Mapping[str, Configured]) -> list[LLM]:
-    """Return the services of llms; what is wrong with their settings is added to the reading's problems."""
+    """Return the services of llms; problems with their settings are added to the reading's problems."""
     endpoints, opened = Endpoints(), []
     for name, service in services.items():
-        # Where core's tables have problems nothing will run, and this only finds more of them.
+        # If core's tables have problems, nothing will run, and this only finds more problems.
         entry = reading.config.llms[name] if reading.config is not None else LLMEntry(provider=service.type.name)
         llm = reading.attempt(("llms", name), functools.partial(open_llm, name, service, entry, endpoints))
         if llm is not None:
@@ -85,10 +85,10 @@ def open_llms(reading: ReadConfig, services: Mapping[str, Configured]) -> list[L
 
 
 def open_llm(name: str, service: Configured, entry: LLMEntry, endpoints: Endpoints | None = None) -> LLM:
-    """Return one service, whose requests are repeated as its entry says.
+    """Return one service, whose requests are retried as its entry says.
 
     Args:
-        endpoints: What all services of one FlexChat share; absent: this one shares nothing.
+        endpoints: What all services of one FlexChat share; default: this one shares nothing.
     """
     provider: ChatProvider = service.type.create(service.settings)
     return LLM(

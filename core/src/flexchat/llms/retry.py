@@ -1,4 +1,4 @@
-"""Asking a provider again, where that may help, and not asking one that fails."""
+"""Retrying a request if that may help, and not asking a provider that keeps failing."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 8.0
-LONGEST_RETRY_AFTER_S = 60.0  # a service that asks for more is not waited for: the caller hears it at once
+LONGEST_RETRY_AFTER_S = 60.0  # if a service asks for more, do not wait: the caller gets the error at once
 
 
 class Attempts:
-    """One request to a service: how often it is made, and how its attempts go.
+    """One request to a service: how often it is tried, and how its attempts go.
 
-    Whoever asks goes round a loop and sends the request itself::
+    The caller sends the request itself, in a loop::
 
         attempts = llm.attempts(timeout_s, model)
         while True:
@@ -38,13 +38,13 @@ class Attempts:
                 if not await attempts.again(error):
                     raise
 
-    Repeated are errors that say so (``retryable``), before anything has arrived. The wait is random between 0 and the
+    A request is retried after a ``retryable`` error, if nothing has arrived yet. The wait is random between 0 and the
     service's ``delay_s``, which doubles each time up to 8 s; a service's own wish (``retry_after_s``) wins, up to 60 s,
-    and never beyond timeout_s. Each repetition takes from the endpoint's retry budget, to which this request adds.
+    and never beyond timeout_s. Each retry takes from the endpoint's retry budget, to which this request adds.
 
     Attributes:
-        left_s: Seconds the next attempt may take; None for any time.
-        began: To be set when something has arrived: then nothing is repeated.
+        left_s: Seconds the next attempt may take; None for no limit.
+        began: Set this once something has arrived: then nothing is retried.
 
     Source: docs/reliability.md.
     """
@@ -64,7 +64,7 @@ class Attempts:
                 self._deadline = llm.endpoint.clock() + timeout_s
 
     def watched(self) -> Attempts:
-        """Begin an attempt: the context manager to have around it, which tells the breaker how it went.
+        """Start an attempt: returns a context manager to enter around it, which reports to the breaker how it went.
 
         Raises:
             ProviderOverloadedError: The endpoint's breaker is open; code "circuit_open".
@@ -86,11 +86,11 @@ class Attempts:
             call.__exit__(kind, error, trace)
 
     def within(self, options: ChatOptions) -> ChatOptions:
-        """Return the options for the next attempt: the same, unless less time is left."""
+        """Return the options for the next attempt: unchanged, unless less time is left."""
         return options if options.timeout_s == self.left_s else attrs.evolve(options, timeout_s=self.left_s)
 
     async def again(self, error: ProviderError) -> bool:
-        """Wait for the next attempt and return True; return False if there is to be none: the error is to be raised."""
+        """Wait for the next attempt and return True; False if there is to be none and the caller must raise."""
         llm, endpoint = self._llm, self._llm.endpoint
         if endpoint is None or self.began or not error.retryable or self._repeated >= llm.retries:
             return False
@@ -105,10 +105,10 @@ class Attempts:
         if endpoint.breaker.is_open:
             return False
         if not endpoint.budget.take():
-            log.warning("%s: %s (not tried again: too many requests have been repeated already)", llm.name, error)
+            log.warning("%s: %s (not retried: too many requests have been retried already)", llm.name, error)
             return False
         when = "at once" if wait_s < 0.05 else f"in {wait_s:.1f} s"
-        log.warning("%s: %s (trying again %s)", llm.name, error, when)
+        log.warning("%s: %s (retrying %s)", llm.name, error, when)
         self._repeated += 1
         await asyncio.sleep(wait_s)
         if self._deadline is not None:

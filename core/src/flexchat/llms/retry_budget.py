@@ -1,4 +1,4 @@
-"""How many repetitions an endpoint may be asked: few enough that they never become a load of their own."""
+"""How many retries an endpoint gets: few enough that they never become a load in themselves."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 
 SHARE = 0.1
-"""Repetitions a request earns."""
+"""Retries each request earns."""
 RESERVE = 10.0
-"""Repetitions that are there at the start, and the most that can be saved up."""
+"""Retries available at the start, and the most that can be saved up."""
 REFILL_PER_S = RESERVE / 60
-"""What time adds, so that a service that is asked rarely may be asked again at all."""
+"""Retries earned per second, so that a rarely used service gets retries at all."""
 
 
 class RetryBudget:
-    """A token bucket: of n requests in t seconds at most RESERVE + n × SHARE + t × REFILL_PER_S are repeated.
+    """A token bucket: for n requests in t seconds, at most RESERVE + n × SHARE + t × REFILL_PER_S retries.
 
-    Without it a service that fails gets, with two retries, three times its load at the worst moment.
+    Without it, a failing service gets, with two retries, three times its load at the worst moment.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,12 +25,12 @@ class RetryBudget:
         self._filled_at = clock()
 
     def request(self) -> None:
-        """Count a request; its repetitions are none."""
+        """Count a request; its retries do not count."""
         tokens = self._tokens + SHARE
         self._tokens = tokens if tokens < RESERVE else RESERVE
 
     def take(self) -> bool:
-        """Take the right to one repetition, and say whether there was one."""
+        """Take one retry from the budget; return whether there was one."""
         now = self._clock()
         self._tokens = min(RESERVE, self._tokens + (now - self._filled_at) * REFILL_PER_S)
         self._filled_at = now

@@ -1,4 +1,4 @@
-"""Who makes the vectors of a document store: a service of the config, or a model on this machine."""
+"""What makes a document store's vectors: one of the config's services, or a model on this machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..llms.llm import LLM
 from ..plugin.foreign import contained
 
 QUESTIONS_KEPT = 256
-"""Vectors of questions that are remembered: one message asks several collections the same."""
+"""How many question vectors are cached: one message asks several collections the same."""
 
 
 class _PendingVector:
-    """A question whose vector is asked for or known, and how many wait for it."""
+    """A question whose vector is pending or known, and how many callers wait for it."""
 
     def __init__(self, task: asyncio.Task[Sequence[float]]) -> None:
         self.task = task
@@ -33,7 +33,7 @@ class StoreEmbedder:
 
     @property
     def name(self) -> str:
-        """Provider and model: what makes vectors comparable."""
+        """Provider and model, which make vectors comparable."""
         return f"{self._llm.provider.name}/{self._model}"
 
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
@@ -52,7 +52,7 @@ class StoreEmbedder:
         self._questions.move_to_end(text)
         question.waiting += 1
         try:
-            return await asyncio.shield(question.task)  # whoever stops waiting must not stop the others
+            return await asyncio.shield(question.task)  # one caller that stops waiting must not stop the others
         finally:
             question.waiting -= 1
             if not question.waiting and not question.task.done():  # nobody wants it any more
@@ -72,7 +72,7 @@ class StoreEmbedder:
         return (await self._ask([text], "query"))[0]
 
     async def _ask(self, texts: Sequence[str], purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
-        # A text of blanks is one that services refuse; a dot has a vector as good as any.
+        # Services refuse a blank text; a dot's vector is as good as any.
         asked = [scrub(text) if text.strip() else "." for text in texts]
         with contained():
             made = await self._llm.embed(asked, self._model, purpose=purpose)

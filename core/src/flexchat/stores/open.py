@@ -1,4 +1,4 @@
-"""From the entries of stores to open document stores, each with what makes its vectors and reads its hits."""
+"""Opens document stores from the entries of stores, each with its embedder and reranker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoreOpener:
 
     Attributes:
         llms: The services of the config, by name.
-        held: What was opened for the stores alone, to be closed with them.
+        held: What was opened only for the stores, to be closed with them.
     """
 
     reading: ReadConfig
@@ -39,10 +39,10 @@ class StoreOpener:
     _embedders: dict[tuple[str, str], StoreEmbedder] = attrs.field(factory=dict)
 
     def open(self, stores: Mapping[str, Configured]) -> dict[str, Retriever]:
-        """Return the stores by name; what is wrong with their entries is added to the reading's problems."""
+        """Return the stores by name; problems with their entries are added to the reading's problems."""
         opened = {}
         common = self.config.embedding
-        if common is not None and common.llm not in self.llms:  # said also where no store needs it
+        if common is not None and common.llm not in self.llms:  # reported even if no store needs it
             self._embedder(common, ("embedding",))
         for name, store in stores.items():
             entry = self.config.stores[name]
@@ -64,7 +64,7 @@ class StoreOpener:
     def _embedder(self, choice: EmbeddingChoice, place: tuple[str, ...]) -> StoreEmbedder | None:
         if choice.llm not in self.llms:
             if choice.llm in self.config.llms:
-                return None  # its entry has a problem, which is said there
+                return None  # its entry has a problem, reported there
             if choice.llm in self.host.providers.conflicts:
                 self.reading.problem((*place, "llm"), self.host.providers.missing(choice.llm))
                 return None
@@ -82,7 +82,7 @@ class StoreOpener:
             return None
         llm, model = resolved
         if not hasattr(llm.provider, "embed"):
-            self.reading.problem((*place, "llm"), f"{llm.name} (provider {llm.provider.name}) makes no embeddings")
+            self.reading.problem((*place, "llm"), f"{llm.name} (provider {llm.provider.name}) cannot make embeddings")
         elif not model:
             self.reading.problem(place, f"no model: write 'model' here, or 'default_model' in llms.{llm.name}")
         else:
@@ -95,7 +95,7 @@ class StoreOpener:
         return None
 
     def _shared(self, llm: LLM, model: str) -> StoreEmbedder:
-        """Return the embedder of a model, one for all stores: it remembers what was asked."""
+        """Return a model's embedder, shared by all stores because it caches questions."""
         return self._embedders.setdefault((llm.name, model), StoreEmbedder(llm, model))
 
     def _reranker(self, name: str, place: tuple[str, ...]) -> Reranker | None:

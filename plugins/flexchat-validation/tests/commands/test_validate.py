@@ -234,7 +234,7 @@ def test_a_service_that_is_down_is_named_once_and_its_cause_once_for_each_model(
     assert "1 attempt with gone/m: nothing listens" in ran.out
     assert "1 of 1 attempts came to nothing\n" in ran.out
     assert "note: " not in run("validate", "--model", "rehearsal/rehearsal").err
-    assert run("validate", "-v").err.count("trying again") > 1
+    assert run("validate", "-v").err.count("retrying") > 1
 
 
 def test_a_resumed_run_finds_the_files_of_its_cases(run, config, tmp_path):

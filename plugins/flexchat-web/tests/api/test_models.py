@@ -57,7 +57,7 @@ async def test_a_service_that_hangs_does_not_hang_the_list(told, monkeypatch):
     monkeypatch.setattr("flexchat_web.api.model_lists.LIST_S", 0.05)
     lists(told.says("x"), asyncio.Event().wait)
     found = (await (await told.client()).get("/api/models/list")).json()
-    assert found["errors"] == [{"llm": "robot", "error": "the list of models did not come within 0.05 s"}]
+    assert found["errors"] == [{"llm": "robot", "error": "the list of models did not arrive within 0.05 s"}]
 
 
 async def test_the_list_is_kept_for_a_while_and_refreshed_on_request(told):
