@@ -204,7 +204,9 @@ def chat_of(folder, service, run, kind, kill):
     chat.keep_in(store)
     keeper = chat._engine.keeper
     owners = chat.tools.effects.owner, keeper._lease.owner
-    (folder / "owners" / f"{os.getpid()}").write_text(json.dumps(owners))
+    record = folder / "owners" / f"{os.getpid()}"
+    record.with_suffix(".new").write_text(json.dumps(owners))
+    record.with_suffix(".new").rename(record)  # whole or not at all: it may be killed here, too
     chat.tools.effects.ledger = Watched(chat.tools.effects.ledger, kill, claim="claim", finish="finish")
     keeper.journal = Watched(keeper.journal, kill, write="write")
     keeper.store = Watched(store, kill, append="append")
