@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 
 import pytest
 from flexchat import FlexChat, Implementation, ToolDefinition
@@ -97,3 +98,16 @@ def test_any_dict_is_a_tool_or_refused(table):
     """Nothing but ToolDefinitionError is raised."""
     with contextlib.suppress(ToolDefinitionError):
         assert ToolDefinition.from_dict(table, MOCK).name
+
+
+@pytest.mark.parametrize(
+    ("table", "hint"),
+    [
+        ({"name": "add", "descripton": "Add."}, "'add' has no description: 'descripton' is not a key of a tool"),
+        ({"description": "Add."}, "the one given has no name"),
+    ],
+)
+def test_a_tool_without_a_name_or_description_is_named_with_what_is_there_instead(table, hint):
+    """The specification's text, and behind it which tool and which key."""
+    with pytest.raises(ToolDefinitionError, match=re.escape(f"Tool must have name and description ({hint})")):
+        ToolDefinition.from_dict(table, print)

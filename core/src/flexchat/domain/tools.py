@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ..errors import ToolDefinitionError, with_hint
+from ..errors import ToolDefinitionError, nearest, with_hint
 
 # Names that not all providers accept are sent under another name: see tools/wire_names.py.
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}")
@@ -116,6 +116,13 @@ class ToolDefinition:
             raise ToolDefinitionError(f"A tool must be an object, not {type(table).__name__}")
         inner = table.get("function")
         tool = inner if isinstance(inner, Mapping) else table
+        for wanted in ("name", "description"):
+            if not tool.get(wanted):
+                whose = f"'{tool['name']}'" if isinstance(tool.get("name"), str) else "the one given"
+                close = nearest(wanted, [key for key in tool if key != wanted])
+                seen = f": '{close}' is not a key of a tool" if close is not None else ""
+                hint = f"{whose} has no {wanted}{seen}"
+                raise ToolDefinitionError(with_hint("Tool must have name and description", hint))
         schemas = (tool.get(key) for key in ("parameters", "input_schema", "inputSchema"))
         given = {key: _read(tool, key) for key in _OPTIONAL if tool.get(key) is not None}
         if "effect" not in given and isinstance(hints := tool.get("annotations"), Mapping):
