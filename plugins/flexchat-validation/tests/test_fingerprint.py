@@ -152,7 +152,7 @@ KEY = ModelKey(model_id="m", digest="1", package="flexchat-openai 0.1.0", tools=
     ("changes", "reasons"),
     [
         ({}, ()),
-        ({"digest": "2"}, ("the model was exchanged under its name",)),
+        ({"digest": "2"}, ("the model behind this name was replaced",)),
         ({"package": "flexchat-openai 0.2.0"}, ("flexchat-openai 0.1.0 is now 0.2.0",)),
         ({"package": "flexchat-ollama 0.1.0"}, ("flexchat-openai 0.1.0 is now flexchat-ollama 0.1.0",)),
         ({"tools": "u"}, ("the tools have changed",)),

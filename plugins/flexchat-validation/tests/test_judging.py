@@ -115,7 +115,7 @@ def test_recovery_is_coming_to_the_expected_call_after_a_mocks_error():
     gave_up = judge(recovering, [response(failed)])
     assert not gave_up.passed
     assert gave_up.aspects == {"right_tool": True, "right_arguments": True, "recovers": False}
-    assert gave_up.problems == ("get_weather(location='Paris') failed, as the case wants, and was not called again",)
+    assert gave_up.problems == ("get_weather(location='Paris') failed, as the case intends, and was not called again",)
 
 
 def test_a_call_that_the_mock_made_fail_is_judged_by_its_arguments_like_any_other():

@@ -78,7 +78,7 @@ def test_what_a_pattern_finds_beside_files_is_told_unless_it_is_a_folder_among_t
     with pytest.raises(ConfigError) as error:
         read_cases(config(files=("cases/*", "cases/")), tmp_path)
     assert [str(p) for p in error.value.problems] == [
-        "validation.files[0]: b.toml is a link to what is not there",
+        "validation.files[0]: b.toml is a link to nothing",
         "validation.files[0]: c.toml is a folder: c.toml/* are its files",
         "validation.files[1]: cases is a folder: cases/* are its files",
     ]
@@ -157,11 +157,11 @@ OWN = CaseTool(name="own", description="d", parameters={"type": "object", "prope
         (case(ExpectedCall(tool="get_weather", arguments={"days": "two"})), "would refuse it: days must be an integer"),
         (case(ExpectedCall(tool="own", arguments={"x": "1"}), own_tools=(OWN,)), "would refuse it: x must be a number"),
         (case(PARIS, mocks={"get_time": ToolMock()}), "offers no tool 'get_time'"),
-        (case(PARIS, mocks={"get_weather": ToolMock(times=2)}), "say error with it"),
+        (case(PARIS, mocks={"get_weather": ToolMock(times=2)}), "add error"),
         (case(PARIS, mocks={"get_weather": ToolMock(error="e", result=1)}), "never returned"),
         (case(ExpectedCall(tool="get_weather", check={"days": ArgumentCheck(regex="(")})), "not a regular expression"),
         (case(ExpectedCall(tool="get_weather", check={"days": ArgumentCheck(schema={"type": "nubmer"})})), "nubmer"),
-        (case(ExpectedCall(tool="get_weather", check={"days": ArgumentCheck(within=2)})), "say near with it"),
+        (case(ExpectedCall(tool="get_weather", check={"days": ArgumentCheck(within=2)})), "add near"),
         (case(ExpectedCall(tool="get_weather", check={"days": ArgumentCheck(one_of=())})), "no value at all"),
         (case(own_tools=(OWN, OWN), no_call=True), "is called 'own' already"),
         (case(own_tools=(CaseTool(name="a b", description="d", parameters={"type": "object"}),), no_call=True), "a b"),

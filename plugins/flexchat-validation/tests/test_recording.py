@@ -61,7 +61,7 @@ def test_a_turn_without_calls_becomes_no_call():
 def test_calls_of_one_answer_may_come_in_any_order_and_others_may_not():
     at_once = recorded_cases([turn("m", [PARIS, ROME])])
     assert at_once.cases[0].order == "any"
-    assert "answered each call otherwise" in at_once.notes[0]
+    assert "answered each call differently" in at_once.notes[0]
     assert recorded_cases([turn("m", [PARIS], [ROME])]).cases[0].order == "given"
 
 

@@ -331,7 +331,7 @@ async def test_errors_are_made_again_when_the_run_is_resumed(flexchat_app, store
         run = await ValidationRun.begin(chat, Plan(models=("scripted/a",), cases=CASES), store)
         await made(run)
         assert run.run.state == "failed"
-        assert run.run.problem == "1 of 4 attempts came to nothing, the last one because not now"
+        assert run.run.problem == "1 of 4 attempts ended in an error, the last one because not now"
         again = await ValidationRun.resume(chat, run.run.id, CASES, store)
         events = await made(again)
 
@@ -356,10 +356,10 @@ async def test_what_cannot_be_resumed_says_why(flexchat_app, store):
     async with flexchat_app(model(), tools=["calculator"]) as chat:
         plan = Plan(models=("scripted/a",), cases=CASES)
         run = await ValidationRun.begin(chat, plan, store)
-        with pytest.raises(ChatRequestError, match="is still under way"):
+        with pytest.raises(ChatRequestError, match="is still in progress"):
             await ValidationRun.resume(chat, run.run.id, CASES, store)
         await made(run)
-        with pytest.raises(ChatRequestError, match="tries the case 'case 3', which is not there any more"):
+        with pytest.raises(ChatRequestError, match="tries the case 'case 3', which no longer exists"):
             await ValidationRun.resume(chat, run.run.id, CASES[:3], store)
         with pytest.raises(StorageError, match="no validation run 'x'"):
             await ValidationRun.resume(chat, "x", CASES, store)

@@ -112,7 +112,7 @@ def test_a_summary_that_was_imported_counts_for_all_its_tests():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"digest": "e"}, "the model was exchanged under its name"),
+        ({"digest": "e"}, "the model behind this name was replaced"),
         ({"package": "p 2"}, "p 1 is now 2"),
     ],
 )
@@ -124,7 +124,7 @@ def test_what_was_tried_with_something_else_is_stale_and_does_not_validate(chang
 
     assert (stale.stale, stale.stale_reasons, stale.validated) == (True, (reason,), False)
     assert (stale.verdict.status, stale.verdict.tests) == ("validated", 30)
-    assert stale.verdict.reason == "30 of 30 right, which does not count any longer"
+    assert stale.verdict.reason == "30 of 30 right, which no longer counts"
     few = the_one(old[:8], now=now)
     assert [v.more for v in (few.verdict, *few.aspects.values())] == [None, None]
     assert [(c.passed, c.stale) for c in stale.cells] == [(30, True), (0, False)]
@@ -200,8 +200,8 @@ def test_few_cases_say_little_and_repetitions_that_end_alike_add_nothing():
     attempts = [*tries(*["passed"] * 30), *tries(*["failed"] * 30, case="two")]
     summary = the_one(attempts)
 
-    assert summary.note.startswith("2 different cases: this says little of other questions, and a repetition")
-    assert the_one(tries("passed", "failed")).note == "1 different case: this says little of other questions"
+    assert summary.note.startswith("2 different cases: this says little about other questions, and repetitions")
+    assert the_one(tries("passed", "failed")).note == "1 different case: this says little about other questions"
     many = [a for n in range(10) for a in tries("passed", case=f"c{n}")]
     assert the_one(many, cases=None).note == ""
     assert the_one(tries("passed", case=None, run=None)).note == ""

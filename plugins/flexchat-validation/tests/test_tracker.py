@@ -136,7 +136,7 @@ def test_a_record_goes_stale_by_itself():
     record = tracker.get_status(M)
 
     assert (record.validated, record.stale, record.verdict) == (False, True, "validated")
-    assert record.stale_reasons == ("the model was exchanged under its name",)
+    assert record.stale_reasons == ("the model behind this name was replaced",)
     assert tracker.record_success(M).test_count == 1
 
 

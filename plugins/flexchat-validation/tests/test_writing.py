@@ -104,8 +104,8 @@ def test_a_file_that_is_not_there_is_made_and_added_to(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.toml", '[[cases]]\nname = "a"\n', "called 'a' there already"),
-        ("a.json", '{"cases": [{"name": "a"}]}', "called 'a' there already"),
+        ("a.toml", '[[cases]]\nname = "a"\n', "called 'a' already exists"),
+        ("a.json", '{"cases": [{"name": "a"}]}', "called 'a' already exists"),
         ("a.toml", "cases = []\n", r"as tables \[\[cases\]\]"),
         ("a.json", '{"cases": {}}', "is not a list"),
         ("a.toml", "x = ", "not TOML"),
@@ -129,7 +129,7 @@ def test_a_file_that_could_not_be_read_afterwards_is_not_written(tmp_path):
 
 def test_null_is_refused_in_toml_and_written_in_json(tmp_path):
     case = Case(name="a", message="m", calls=(ExpectedCall(tool="t", arguments={"x": None}),))
-    with pytest.raises(ConfigError, match="TOML cannot say"):
+    with pytest.raises(ConfigError, match="TOML cannot express"):
         add_cases(tmp_path / "a.toml", [case])
     add_cases(tmp_path / "a.json", [case])
     assert read(tmp_path / "a.json") == (case,)

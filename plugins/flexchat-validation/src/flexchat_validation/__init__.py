@@ -10,7 +10,7 @@ __all__ = ["ModelValidationTracker", "ValidationRecord", "ValidationStore"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what opens a database when it is asked for: every start loads this plugin."""
+    """Import modules that open a database only when asked for: every start loads this plugin."""
     if name == "ValidationStore":
         from .store import ValidationStore
 

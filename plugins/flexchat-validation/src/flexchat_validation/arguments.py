@@ -1,4 +1,4 @@
-"""What an argument and an answer must be, and what is wrong with those there are. Pure functions that never raise."""
+"""Checks arguments and answers against what a case expects. Pure functions that never raise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_SEARCH = 1_000_000
 
 
 def json_equal(a: Any, b: Any) -> bool:
-    """Return whether two values are the same JSON: 5 is 5.0, true is not 1, and the order of keys does not count."""
+    """Return whether two values are the same JSON: 5 is 5.0, true is not 1, and key order does not matter."""
     left = [(a, b)]
     while left:
         x, y = left.pop()
@@ -33,7 +33,7 @@ def json_equal(a: Any, b: Any) -> bool:
 
 
 def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the arguments of a call, a sentence each without the tool's name."""
+    """Return what is wrong with a call's arguments, one sentence each, without the tool's name."""
     problems = []
     for name, wanted in expected.arguments.items():
         if name not in params:
@@ -52,7 +52,7 @@ def argument_problems(expected: ExpectedCall, params: Mapping[str, Any]) -> list
 
 
 def answer_problems(check: AnswerCheck, content: str) -> list[str]:
-    """Return what is wrong with an answer, a sentence each."""
+    """Return what is wrong with an answer, one sentence each."""
     folded = content.casefold()
     problems = [
         f"the answer does not contain {shown(text)}" for text in check.contains if text.casefold() not in folded
@@ -104,7 +104,7 @@ def _pattern_problem(pattern: str, text: str) -> str | None:
 
 
 def value_problems(name: str, value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Return how the value of an argument does not fit a JSON Schema, a sentence each."""
+    """Return how an argument's value does not fit a JSON Schema, one sentence each."""
     from flexchat.host import SchemaEngine, TooMuchWorkError, not_finite, sentence, size_problems
 
     try:

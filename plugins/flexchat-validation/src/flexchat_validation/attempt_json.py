@@ -1,4 +1,4 @@
-"""Attempts as JSON data and back, with nothing lost: how they are stored, exported, and told to clients."""
+"""Attempts as JSON data and back without loss: how they are stored, exported, and sent to clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _DEEPEST = 64
 def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
     """Return an attempt as JSON data.
 
-    Models and tools write what they like: half surrogates and NUL go from texts, what is no JSON becomes text.
+    Models and tools write what they like: half surrogates and NUL are removed from texts, and values that are not JSON
+    become text.
     """
     data: dict[str, Any] = json_data(
         {
@@ -47,7 +48,7 @@ def attempt_to_dict(attempt: Attempt) -> dict[str, Any]:
 
 
 def attempt_from_dict(data: Any) -> Attempt:
-    """Return the attempt that attempt_to_dict made data of; keys it does not know are ignored.
+    """Return the attempt that attempt_to_dict turned into data; unknown keys are ignored.
 
     Raises:
         ValueError: It is none; says why.
@@ -89,7 +90,7 @@ def attempt_from_dict(data: Any) -> Attempt:
 
 
 def json_data(value: Any, depth: int = _DEEPEST) -> Any:
-    """Return a value as JSON data that every database takes; what is nested deeper than 64 becomes "…"."""
+    """Return a value as JSON data that every database accepts; anything nested deeper than 64 becomes "…"."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""One try: a case is put to a model as a user would, and what came of it is judged."""
+"""One try: puts a case to a model as a user would, and judges the result."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .reading import aspects_of
 from .stand_ins import offered_tools
 
 _NOT_THE_MODELS = frozenset({"not_found", "conflict", "needs_responses_api"})
-"""Kinds of refused requests that say something of the configuration, not of the model."""
+"""Kinds of refused requests that say something about the configuration, not the model."""
 
 
 @attrs.frozen(kw_only=True)
 class AttemptOutcome:
-    """An attempt, and the error that made it come to nothing, if one did."""
+    """An attempt, and the error that made it inconclusive, if there was one."""
 
     attempt: Attempt
     error: Exception | None = None
 
 
 def split_model(chat: FlexChat, model_id: str) -> tuple[str, str]:
-    """Return LLM and model of "LLM/MODEL"; the model may have slashes. "LLM" means its default_model.
+    """Return LLM and model of "LLM/MODEL"; the model may contain slashes. "LLM" alone means its default_model.
 
     Raises:
         UnknownNameError: No such LLM is configured.
@@ -56,8 +56,8 @@ async def attempt_case(
 ) -> AttemptOutcome:
     """Put a case to a model and judge what it does. Whatever goes wrong is in the outcome: nothing is raised.
 
-    An "error" says nothing of the model: its service was away, refused the key, took too long. A model that refuses
-    tools, or whose window is too small, has "failed".
+    An "error" says nothing about the model: its service was unavailable, refused the key, or took too long. A model
+    that refuses tools, or whose window is too small, has "failed".
 
     Args:
         model_id: "LLM/MODEL".
@@ -130,7 +130,7 @@ async def _converse(
 
 
 def is_the_models(error: Exception) -> bool:
-    """Return whether an error says something of the model: it does not take what a case must send it."""
+    """Return whether an error says something about the model: it does not accept what a case must send."""
     if isinstance(error, (ContextLengthError, ContentFilterError)):
         return True
     if not isinstance(error, ProviderRequestError) or isinstance(error, ModelNotFoundError):

@@ -9,10 +9,11 @@ import attrs
 from flexchat import Usage
 
 Outcome = Literal["passed", "failed", "error"]
-"""An error says nothing about the model (the service was away, refused a key): it is not counted, and tried again."""
+"""An error says nothing about the model (the service was unavailable, refused a key): it is not counted, and is
+retried."""
 
 ASPECTS = ("right_tool", "right_arguments", "abstains", "parallel", "recovers")
-"""What a case can show of a model; each is judged where the case asks for it."""
+"""What a case can show about a model; each is judged if the case asks for it."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,9 +22,9 @@ class ModelKey:
 
     Attributes:
         model_id: "LLM/MODEL"; the model's own name may have slashes and colons.
-        digest: Of the model's weights, where its service tells.
+        digest: Of the model's weights, if its service reports it.
         package: Distribution and version of the provider's plugin: "flexchat-openai 0.1.0".
-        tools: SHA-256 of names, descriptions and parameters of the tools that were offered; None if not known.
+        tools: SHA-256 of the offered tools' names, descriptions and parameters; None if not known.
     """
 
     model_id: str
@@ -37,9 +38,9 @@ class CallMade:
     """A tool call as it happened.
 
     Attributes:
-        raw_arguments: What the model wrote as arguments, if that could not be read; else None, and params say it.
-        turn: Which message of the case it answered, from 0.
-        iteration: Which answer of the model asked for it, from 1.
+        raw_arguments: What the model wrote as arguments, if that could not be read; else None, and params has them.
+        turn: Index of the case's message it answered, from 0.
+        iteration: Number of the model's answer that asked for it, from 1.
         result: The specified envelope: success, result or error, tool_name, execution_time_ms.
     """
 
@@ -53,11 +54,11 @@ class CallMade:
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What the judge says of an attempt.
+    """What the judge says about an attempt.
 
     Attributes:
-        aspects: For each of ASPECTS that the case asks for, whether the model did it.
-        problems: What is wrong, a sentence each; empty if it passed.
+        aspects: For each of ASPECTS that the case asks for, whether the model showed it.
+        problems: What is wrong, one sentence each; empty if it passed.
     """
 
     passed: bool
@@ -71,15 +72,15 @@ class Attempt:
 
     Attributes:
         id: 32 hexadecimal digits.
-        run: Id of the run it belongs to; None for a single test and for what was imported.
+        run: Id of the run it belongs to; None for single tests and imported ones.
         case: Name of the case; None for a test without one.
-        case_hash: SHA-256 of the case and the tools it was tried with: results of another text are stale.
+        case_hash: SHA-256 of the case and the tools it was tried with: results for another text are stale.
         repetition: Of the case in its run, from 0.
-        problems: Why it failed, or why it came to nothing.
+        problems: Why it failed, or why there is no result.
         content: The last answer.
         cost: US dollars; None if the price is not known.
         at: When it ended: ISO 8601, UTC.
-        tests, successes: How many tests it stands for: 1, or more in a summary that was imported.
+        tests, successes: How many tests it stands for: 1, or more for an imported summary.
     """
 
     id: str

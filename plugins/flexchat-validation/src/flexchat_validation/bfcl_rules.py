@@ -1,9 +1,9 @@
 """The Berkeley Function Calling Leaderboard's rules for comparing calls with its ground truth.
 
-A ground truth names one function for each call, and for each argument a list of values it may have; an empty text in
-it says that the argument may be left out. Texts are compared without case, spaces and , . / - _ * ^, and ' counts as ".
-A whole number may stand for a float and nothing else for anything. Where a schema says a type, and the ground truth has
-values of another (a variable's name), values of either type may be given.
+A ground truth names one function for each call, and for each argument a list of accepted values; an empty text in it
+means that the argument may be left out. Texts are compared without case, spaces and , . / - _ * ^, and ' counts as ". A
+whole number may stand for a float; no other type may stand for another. If a schema gives one type and the ground truth
+has values of another (a variable's name), both types are accepted.
 
 Numbers and booleans are compared as Python does (1 is True), because the leaderboard does.
 
@@ -35,12 +35,12 @@ def matches(
     calls: Sequence[tuple[str, Mapping[str, Any] | None]],
     schemas: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
-    """Return why calls are not what the ground truth says, a sentence each; an empty list if they are.
+    """Return how calls differ from the ground truth, one sentence each; an empty list if they do not.
 
     Args:
-        possible_answers: A call each: its function, and for each argument the values it may have.
+        possible_answers: One for each call: its function, and for each argument the accepted values.
         calls: Name and arguments of each, as the model wrote them; None for arguments that could not be read.
-        schemas: The parameters of each function, in JSON Schema's words.
+        schemas: The parameters of each function, as JSON Schema.
     """
     expected = [next(iter(answer.items())) for answer in possible_answers]
     found = {
@@ -122,12 +122,12 @@ def _fits(value: Any, possible: Sequence[Any], schema: Mapping[str, Any]) -> boo
 
 
 def _type_of_first(possible: Sequence[Any]) -> type | None:
-    """Return the type of the values an argument may have; None if it may only be left out."""
+    """Return the type of an argument's accepted values; None if it may only be left out."""
     return next((type(option) for option in possible if option != ""), None)
 
 
 def _items_fit(value: list[Any], option: Any, kind: type) -> bool:
-    """Return whether the items of a list have the type its schema says, or that of the items in the ground truth."""
+    """Return whether a list's items have the type in its schema, or that of the items in the ground truth."""
     if not isinstance(option, list):
         return True
     named = _type_of_first(option)
@@ -146,7 +146,7 @@ def _same_object(value: Mapping[str, Any], option: Any) -> bool:
 
 
 def _same_objects(value: Sequence[Any], option: Any) -> bool:
-    """Compare lists of objects, in their order; an empty text in the ground truth is an empty list."""
+    """Compare lists of objects, in order; an empty text in the ground truth is an empty list."""
     if len(value) != len(option):
         return False
     return all(_same_object(inner, wanted) for inner, wanted in zip(value, option, strict=True))

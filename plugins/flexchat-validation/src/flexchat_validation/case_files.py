@@ -1,4 +1,4 @@
-"""Files of validation cases: where they are, what stands in them, and on which line."""
+"""Files of validation cases: where they are, what they contain, and on which line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flexchat.host import ConfigDocument
 
 SUFFIXES = (".toml", ".json", ".jsonl")
-"""What files of cases end in. A .jsonl has a case on each line, the others have them in a list ``cases``."""
+"""Extensions of case files. A .jsonl has a case on each line, the others have them in a list ``cases``."""
 
 
 @attrs.frozen
@@ -39,10 +39,10 @@ class ReadCase:
 def named_files(
     patterns: Iterable[str], folder: Path, document: ConfigDocument | None = None
 ) -> tuple[list[Path], list[Problem]]:
-    """Return the files that patterns from a folder name, and what is wrong with what they name.
+    """Return the files that match patterns in a folder, and what is wrong with the matches.
 
     Args:
-        document: The configuration whose validation.files they are, for its lines.
+        document: The configuration they come from (validation.files), for its line numbers.
     """
     files: list[Path] = []
     problems: list[Problem] = []
@@ -79,7 +79,7 @@ def cases_in(file: Path, offered: Offered) -> tuple[list[ReadCase], list[Problem
 
 
 def rows_of(document: ConfigDocument, place: Place, offered: Offered) -> tuple[list[ReadCase], list[Problem]]:
-    """Return the cases that a list in a document has, and everything that is wrong with each."""
+    """Return the cases in a document's list, and everything that is wrong with each."""
     from flexchat.host import structure
 
     rows: Any = document.data
@@ -104,7 +104,7 @@ def read_text(file: Path) -> str:
     """Return a file's text.
 
     Raises:
-        ConfigError: It is missing, unreadable, too large or no UTF-8.
+        ConfigError: It is missing, unreadable, too large or not UTF-8.
     """
     from flexchat.host import MAX_BYTES
 
@@ -120,7 +120,7 @@ def json_lines(file: Path) -> list[tuple[int, dict[str, Any]]]:
     """Return the objects of a file with one JSON object on each line, each with its line; empty lines are left out.
 
     Raises:
-        ConfigError: It cannot be read, with every line that is no JSON object.
+        ConfigError: It cannot be read; names every line that is not a JSON object.
     """
     from flexchat.host import document_of
 
@@ -158,7 +158,7 @@ def _failed(file: Path, text: str) -> ConfigError:
 
 
 def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[CaseFlaw]:
-    """Yield what else is wrong with a case that cannot be read: what is, without the parts that keep it from that."""
+    """Yield what else is wrong with an unreadable case: checks it without the parts that make it unreadable."""
     from flexchat.host import copied, structure
 
     rest = copied(row)
@@ -178,11 +178,11 @@ def _more_flaws(row: Any, flaws: Iterable[Any], offered: Offered) -> Iterator[Ca
 
 
 def _no_file(path: Path, pattern: str, *, alone: bool) -> str:
-    """Return what is wrong with something that a pattern has found; a folder among the files is none."""
+    """Return what is wrong with something a pattern has found; a folder among the files is ignored."""
     if path.is_file():
         return ""
     if path.is_symlink() and not path.exists():
-        return f"{path.name} is a link to what is not there"
+        return f"{path.name} is a link to nothing"
     if alone or path.suffix in SUFFIXES:
         name = pattern.rstrip("/") if alone else path.name
         return f"{name} is a folder: {name}/* are its files" if path.is_dir() else f"{name} is not a file"

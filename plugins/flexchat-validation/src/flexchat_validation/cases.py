@@ -1,4 +1,4 @@
-"""What a file of validation cases may say, and the table ``validation`` of a configuration.
+"""What a file of validation cases may contain, and the table ``validation`` of a configuration.
 
 A case says what a model should do with a message: which tools it calls, with which arguments, or that it calls none. A
 case that expects nothing proves nothing, and is refused.
@@ -16,10 +16,10 @@ from flexchat.host import Config, key
 
 @attrs.frozen(kw_only=True)
 class ArgumentCheck:
-    """What one argument must be; everything that is given must hold."""
+    """What one argument must be; every condition given must hold."""
 
     one_of: tuple[Any, ...] | None = key("Values it may have.", default=None)
-    regex: str | None = key("Pattern that must be found in it; it must be text.", default=None)
+    regex: str | None = key("Pattern that must match somewhere in it; it must be text.", default=None)
     schema: Mapping[str, Any] | None = key("JSON Schema it must fit.", default=None)
     near: float | None = key("Number it must be near.", default=None)
     within: float = key("How far from ``near`` it may be.", min=0, default=1e-9)
@@ -32,16 +32,16 @@ class ExpectedCall:
 
     tool: str = key("Name of the tool.")
     arguments: Mapping[str, Any] = key("Arguments, and the values they must have.", factory=dict)
-    check: Mapping[str, ArgumentCheck] = key("Arguments that need not be one value, by name.", factory=dict)
-    other_arguments: bool = key("Whether arguments that are not named here may be given.", default=True)
+    check: Mapping[str, ArgumentCheck] = key("Arguments with several acceptable values, by name.", factory=dict)
+    other_arguments: bool = key("Whether arguments not named here may be given.", default=True)
 
 
 @attrs.frozen(kw_only=True)
 class AnswerCheck:
     """What the last answer must say."""
 
-    contains: tuple[str, ...] = key("Texts that must all occur in it, upper and lower case alike.", default=())
-    regex: str | None = key("Pattern that must be found in it.", default=None)
+    contains: tuple[str, ...] = key("Texts that must all occur in it, in any case.", default=())
+    regex: str | None = key("Pattern that must match somewhere in it.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -58,16 +58,16 @@ class ExpectedTurn:
 
 @attrs.frozen(kw_only=True)
 class ToolMock:
-    """What a tool answers during validation, in place of running."""
+    """What a tool answers during validation instead of running."""
 
     result: Any = key("What it returns: any JSON value.", default=None)
-    error: str | None = key("It fails, and this is the text the model reads.", default=None)
-    times: int | None = key("How often it fails before it returns result; absent: always.", min=1, default=None)
+    error: str | None = key("It fails with this text, which the model reads.", default=None)
+    times: int | None = key("How often it fails before it returns result; default: always.", min=1, default=None)
 
 
 @attrs.frozen(kw_only=True)
 class CaseTool:
-    """A tool of a case's own, that the config does not have. It never runs."""
+    """A case's own tool, which the config does not have. It never runs."""
 
     name: str = key("Name.")
     description: str = key("What the tool does, for the model.")
@@ -78,27 +78,27 @@ class CaseTool:
 class Case:
     """A message, and what a model should do with it."""
 
-    name: str = key("Name, not given twice; results are kept under it.")
+    name: str = key("Unique name; results are kept under it.")
     message: str | None = key("What the user says; for several messages: turns.", default=None)
     calls: tuple[ExpectedCall, ...] | None = key("Calls the model should make.", default=None)
     no_call: bool = key("The model should call no tool.", default=False)
     order: Literal["any", "given"] = key("Whether the order of the calls counts.", default="any")
     extra_calls: bool = key("Whether further calls are allowed.", default=False)
     answer: AnswerCheck | None = key("What the answer must say.", default=None)
-    turns: tuple[ExpectedTurn, ...] = key("Several messages, one after the other, in place of message.", default=())
-    tools: tuple[str, ...] | None = key("Names of the tools offered; absent: all of the config.", default=None)
-    own_tools: tuple[CaseTool, ...] = key("Tools offered beside or in place of the config's.", default=())
-    mocks: Mapping[str, ToolMock] = key("What tools answer in place of running, by name.", factory=dict)
-    prompt: str | None = key("System prompt; absent: validation.prompt.", default=None)
+    turns: tuple[ExpectedTurn, ...] = key("Several messages, one after the other, instead of message.", default=())
+    tools: tuple[str, ...] | None = key("Names of the tools offered; default: all of the config's.", default=None)
+    own_tools: tuple[CaseTool, ...] = key("Tools offered in addition to or instead of the config's.", default=())
+    mocks: Mapping[str, ToolMock] = key("What tools answer instead of running, by name.", factory=dict)
+    prompt: str | None = key("System prompt; default: validation.prompt.", default=None)
     max_iterations: int | None = key(
-        "Answers that may ask for tools; absent: as configured.", min=1, max=50, default=None
+        "Answers that may ask for tools; default: as configured.", min=1, max=50, default=None
     )
     tags: tuple[str, ...] = key("Words to choose cases by.", default=())
     judge: Literal["flexchat", "bfcl"] = key(
         "Whose rules compare arguments: FlexChat's, or those of the Berkeley leaderboard.", default="flexchat"
     )
     possible_answers: tuple[Mapping[str, Any], ...] | None = key(
-        "For the leaderboard's rules: its ground truth, in place of calls.", default=None
+        "For the leaderboard's rules: its ground truth, instead of calls.", default=None
     )
 
 
@@ -122,24 +122,24 @@ class ValidationTable:
     """[validation]: which models are tried with which cases."""
 
     cases: tuple[Case, ...] = key("Cases.", default=())
-    files: tuple[str, ...] = key("Files with more cases, from this file's folder; * and ** are filled in.", default=())
-    models: tuple[str, ...] = key("Models, as LLM/MODEL; absent: those the rules name.", default=())
+    files: tuple[str, ...] = key("Files with more cases, from this file's folder; * and ** are wildcards.", default=())
+    models: tuple[str, ...] = key("Models, as LLM/MODEL; default: those the rules name.", default=())
     runs: int = key("How often each case is tried.", min=1, max=1000, default=1)
-    concurrency: int = key("Cases under way at once at one service.", min=1, max=256, default=4)
+    concurrency: int = key("Cases tried at once per service.", min=1, max=256, default=4)
     prompt: str = key(
-        "System prompt of cases that have none.",
+        "System prompt for cases without one.",
         default="You are a helpful assistant with access to tools. Use them when they help, and only then.",
     )
     max_tokens: int = key("Maximum length of an answer, in tokens.", min=1, default=500)
-    temperature: float | None = key("Sampling temperature; absent: the service's own.", min=0, max=2, default=None)
+    temperature: float | None = key("Sampling temperature; default: the service's own.", min=0, max=2, default=None)
     run_tools: bool = key(
-        "Whether tools that change something are really run; else only those that read are.", default=False
+        "Whether tools that change something really run; otherwise only tools that read do.", default=False
     )
     prices: Mapping[str, Price] = key("What models cost, by LLM/MODEL.", factory=dict)
-    store: str | None = key("Database of the results; absent: one for this user.", default=None)
+    store: str | None = key("Database of the results; default: one for this user.", default=None)
 
 
 def table_of(config: Config) -> ValidationTable:
-    """Return a configuration's table ``validation``, or what holds without one."""
+    """Return a configuration's table ``validation``, or the defaults if it has none."""
     found: ValidationTable | None = config.tables.get("validation")
     return found or ValidationTable()

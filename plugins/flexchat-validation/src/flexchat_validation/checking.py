@@ -1,4 +1,5 @@
-"""What makes a case unusable: it expects nothing, names what is not there, holds a pattern or schema that is none."""
+"""What makes a case unusable: it expects nothing, names something that does not exist, or has an invalid pattern or
+schema."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ Place = tuple[str | int, ...]
 
 @attrs.frozen
 class CaseFlaw:
-    """Something wrong with a case: where below it, and what."""
+    """A problem with a case: where in it, and what."""
 
     place: Place
     text: str
@@ -40,20 +41,20 @@ class Offered:
     """The tools a case may name.
 
     Attributes:
-        parameters: Their schemas by name; None where the schema is a plugin's.
+        parameters: Their schemas by name; None if the schema is a plugin's.
     """
 
     parameters: Mapping[str, Mapping[str, Any] | None] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, config: Config, more: Collection[str] = ()) -> Offered:
-        """Return those of a configuration's registry, and more whose schemas are not known."""
+        """Return those in a configuration's registry, plus others whose schemas are not known."""
         own = {entry.name: entry.parameters for entry in config.tools.registry}
         return cls(parameters={**dict.fromkeys(more), **own})
 
     def to(self, case: Case) -> Offered:
         """Return those that a case offers to the model."""
-        # Where a name of tools is wrong it is not known what is offered: one problem, and none for each call.
+        # If a name in tools is wrong, what is offered is unknown: report one problem, and not one for each call.
         all_of_them = case.tools is None or not self.parameters.keys() >= {*case.tools}
         chosen = {name: s for name, s in self.parameters.items() if all_of_them or name in (case.tools or ())}
         return Offered(parameters={**chosen, **{tool.name: tool.parameters for tool in case.own_tools}})
@@ -86,17 +87,17 @@ def _expectation(case: Case) -> Iterator[CaseFlaw]:
     answers = case.possible_answers is not None
     if case.turns:
         said = [key for key in ("calls", "no_call", "answer") if getattr(case, key)]
-        yield from (CaseFlaw((key,), "with several messages, this is said in each of the turns") for key in said)
+        yield from (CaseFlaw((key,), "with several messages, this belongs in each of the turns") for key in said)
         if answers:
-            yield CaseFlaw(("possible_answers",), "the leaderboard's rules know one message, no turns")
+            yield CaseFlaw(("possible_answers",), "the leaderboard's rules only support one message, not turns")
         return
     if answers and case.calls is not None:
-        yield CaseFlaw(("possible_answers",), "it stands in place of calls: say one of the two")
+        yield CaseFlaw(("possible_answers",), "it replaces calls: use one of the two")
     if answers and case.judge != "bfcl":
         yield CaseFlaw(("possible_answers",), 'it is for the leaderboard\'s rules: say judge = "bfcl" with it')
     if case.judge == "bfcl" and not answers and not case.no_call:
         yield CaseFlaw(
-            ("judge",), "the leaderboard's rules need its ground truth: say possible_answers or no_call = true"
+            ("judge",), "the leaderboard's rules need its ground truth: add possible_answers or no_call = true"
         )
     elif not case.calls and not case.no_call and not case.possible_answers:
         yield CaseFlaw((), NOTHING_EXPECTED)
@@ -119,7 +120,7 @@ def _tools(case: Case, offered: Offered) -> Iterator[CaseFlaw]:
     for index, name in enumerate(case.tools or ()):
         if name not in known:
             text = f"the config has no tool '{name}'{did_you_mean(name, known)}"
-            yield CaseFlaw(("tools", index), f"{text}; one of the case's own stands in own_tools")
+            yield CaseFlaw(("tools", index), f"{text}; define a case's own tool in own_tools")
     seen: set[str] = set()
     for index, tool in enumerate(case.own_tools):
         place: Place = ("own_tools", index)
@@ -145,9 +146,9 @@ def _mocks(case: Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
         if name not in names:
             yield CaseFlaw(place, f"the case offers no tool '{name}'{did_you_mean(name, names)}")
         if mock.times is not None and mock.error is None:
-            yield CaseFlaw((*place, "times"), "it counts failures: say error with it")
+            yield CaseFlaw((*place, "times"), "it counts failures: add error")
         if mock.error is not None and mock.times is None and mock.result is not None:
-            yield CaseFlaw((*place, "result"), "the tool always fails, so this is never returned: say times with it")
+            yield CaseFlaw((*place, "result"), "the tool always fails, so this is never returned: add times")
 
 
 def _calls(place: Place, turn: ExpectedTurn | Case, names: Mapping[str, Any]) -> Iterator[CaseFlaw]:
@@ -175,7 +176,7 @@ def _call(place: Place, call: ExpectedCall, names: Mapping[str, Any]) -> Iterato
     for name, check in call.check.items():
         here = (*place, "check", name)
         if name in call.arguments:
-            yield CaseFlaw(here, "arguments says already what it must be: say it in one of the two")
+            yield CaseFlaw(here, "arguments already says what it must be: use one of the two")
         yield from _check(here, check)
 
 
@@ -187,7 +188,7 @@ def _takes(schema: Mapping[str, Any] | None, name: str) -> bool:
 
 
 def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[str]:
-    """Return why a tool does not take a value, which can therefore not be expected."""
+    """Return why a tool does not accept a value, so that it cannot be expected."""
     from flexchat.host import schema_problems
 
     properties = schema.get("properties") if schema else None
@@ -199,18 +200,18 @@ def _refusals(schema: Mapping[str, Any] | None, name: str, value: Any) -> list[s
 
 def _check(place: Place, check: ArgumentCheck) -> Iterator[CaseFlaw]:
     if check.one_of is not None and not check.one_of:
-        yield CaseFlaw((*place, "one_of"), "it may have no value at all: name one")
+        yield CaseFlaw((*place, "one_of"), "it allows no value at all: name one")
     if check.regex is not None:
         yield from _pattern((*place, "regex"), check.regex)
     if check.schema is not None:
         yield from _schema((*place, "schema"), check.schema)
     if check.near is None and check.within != attrs.fields(ArgumentCheck).within.default:
-        yield CaseFlaw((*place, "within"), "it says how far from near: say near with it")
+        yield CaseFlaw((*place, "within"), "it says how far from near: add near")
 
 
 def _answer(place: Place, answer: AnswerCheck) -> Iterator[CaseFlaw]:
     if not answer.contains and answer.regex is None:
-        yield CaseFlaw(place, "it asks for nothing: say contains or regex")
+        yield CaseFlaw(place, "it asks for nothing: add contains or regex")
     if answer.regex is not None:
         yield from _pattern((*place, "regex"), answer.regex)
 

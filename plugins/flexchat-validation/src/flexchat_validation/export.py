@@ -1,4 +1,4 @@
-"""Validation results as one JSON file, from which they are read back without loss."""
+"""Validation results as one JSON file, which reads back without loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FORMAT = "flexchat-validation/1"
 MOST_BYTES = 1 << 30
-"""Of a file of results; it is read as a whole."""
+"""Most bytes of a results file; it is read as a whole."""
 
 
 def exported(
@@ -50,10 +50,10 @@ def exported(
 
 
 def read_exported(data: Mapping[str, Any]) -> tuple[list[Attempt], list[Run]]:
-    """Return the attempts and runs of JSON data that exported made. A run that was under way is interrupted.
+    """Return the attempts and runs in JSON data made by exported. A run that was in progress becomes interrupted.
 
     Raises:
-        ValueError: It is not such data; the text says where and why.
+        ValueError: It is not such data; the message says where and why.
     """
     if data.get("format") != FORMAT:
         raise ValueError(f"format {data.get('format')!r:.60} is not known (this FlexChat reads {FORMAT})")
@@ -97,7 +97,7 @@ def read_file(path: Path) -> Any:
 
     Raises:
         FileNotFoundError: There is none.
-        StorageError: It is no JSON; says in which line.
+        StorageError: It is not JSON; says on which line.
     """
     try:
         return json.loads(read_bytes(path, most=MOST_BYTES).decode("utf-8-sig"))
@@ -113,7 +113,7 @@ def read_file(path: Path) -> Any:
 
 
 def write_file(path: Path, data: Any) -> None:
-    """Write JSON data to a file, so that its old content is there until the new one is, whole.
+    """Write JSON data to a file, keeping its old content until the new content is complete.
 
     Raises:
         StorageError: It cannot be written.

@@ -25,19 +25,18 @@ _ASKED_WITH = {"prompt", "max_tokens", "temperature"}
 
 
 def tools_hash(tools: Iterable[ToolDefinition]) -> str:
-    """Return the SHA-256 of what a model is told of tools; their order, and how they are run, do not count."""
+    """Return the SHA-256 of what a model sees of tools; their order, and how they are run, do not matter."""
     return _sha256(_told(tools))
 
 
 def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTable | None = None) -> str:
-    """Return the SHA-256 of what a case asks and expects, what it is asked with, and of those tools that it offers.
+    """Return the SHA-256 of what a case asks and expects, the settings it is asked with, and the tools it offers.
 
-    Its name and its tags do not count, and what a case does not say does not either: keys it may have one day change no
-    hash.
+    Its name, its tags and keys that are not set do not count, so that keys added in the future change no hash.
 
     Args:
-        tools: Those of the config, or those that are offered; the case's own may be among them or not.
-        table: Its prompt, temperature and the like count; what the case says itself comes before.
+        tools: The config's, or those offered; they may include the case's own or not.
+        table: Its prompt, temperature and the like count; the case's own values take precedence.
     """
     own = {tool.name for tool in case.own_tools}
     offered = [tool for tool in tools if tool.name not in own and (case.tools is None or tool.name in case.tools)]
@@ -49,16 +48,16 @@ def case_hash(case: Case, tools: Iterable[ToolDefinition], table: ValidationTabl
 def case_hashes(
     cases: Iterable[Case], tools: Sequence[ToolDefinition], table: ValidationTable | None = None
 ) -> dict[str, str]:
-    """Return the hash of each case by its name, in their order: what summarise compares results with."""
+    """Return the hash of each case by name, in order: what summarise compares results with."""
     return {case.name: case_hash(case, tools, table) for case in cases}
 
 
 class Keys:
-    """Says of a model what its results are valid for now: with this chat's tools and plugins.
+    """Says what a model's results are valid for now, with this chat's tools and plugins.
 
     Args:
-        listed: The models that services list, for their digests; what one does not tell, or those of one that does not
-            answer, is None.
+        listed: The models that services list, for their digests; None if a service does not report them or does not
+        answer.
     """
 
     def __init__(self, chat: FlexChat, listed: Mapping[str, Sequence[ModelInfo] | ProviderError] | None = None) -> None:
@@ -81,7 +80,7 @@ class Keys:
 
 
 async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, ModelKey]:
-    """Return what results of models are valid for now, by "LLM/MODEL". Their services are asked what they list."""
+    """Return what models' results are valid for now, by "LLM/MODEL". Asks their services for their lists of models."""
     wanted = tuple(dict.fromkeys(model_ids))
     services = {id.partition("/")[0] for id in wanted}
     keys = Keys(chat, await chat.list_models(timeout_s=LIST_S, llms=services) if wanted else None)
@@ -89,10 +88,10 @@ async def model_keys(chat: FlexChat, model_ids: Iterable[str]) -> dict[str, Mode
 
 
 def stale_reasons(old: ModelKey, now: ModelKey) -> tuple[str, ...]:
-    """Return why results of a key are not valid for another, a sentence each; the unknown is not a reason."""
+    """Return why a key's results are not valid for another, one sentence each; unknown values are not a reason."""
     reasons = []
     if old.digest and now.digest and old.digest != now.digest:
-        reasons.append("the model was exchanged under its name")
+        reasons.append("the model behind this name was replaced")
     if old.package and now.package and old.package != now.package:
         reasons.append(f"{old.package} is now {_version(old.package, now.package)}")
     if old.tools and now.tools and old.tools != now.tools:

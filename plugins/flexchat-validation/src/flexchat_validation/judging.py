@@ -18,10 +18,10 @@ from .reading import aspects_of, turns_of
 from .wording import shown
 
 NOT_RUN = ("Invalid parameters: ", "Invalid tool arguments: ", "Tool '", "This exact call ", "Not executed")
-"""How the error of a call begins that never reached its tool, and so did not fail by a mock's error."""
+"""Starts of the errors of calls that never reached their tool, and so did not fail because of a mock."""
 
 _REFUSED = NOT_RUN[:2]
-"""How it begins where the tool does not take the arguments."""
+"""Start of the error if the tool does not accept the arguments."""
 
 
 @attrs.frozen(eq=False)
@@ -30,8 +30,8 @@ class _Call:
 
     Attributes:
         params: None if its arguments could not be read.
-        failed: By the error of a mock.
-        refused: Why the tool did not take its arguments; empty if it did.
+        failed: Because of a mock's error.
+        refused: Why the tool did not accept its arguments; empty if it did.
     """
 
     tool: str
@@ -43,19 +43,19 @@ class _Call:
 
 @attrs.define
 class _Findings:
-    """What is found in one message's calls: for each aspect, and what is wrong."""
+    """Findings about one message's calls: for each aspect, and what is wrong."""
 
     aspects: dict[str, bool] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
 
 
 def judge(case: Case, responses: Sequence[ChatResponse]) -> Judgement:
-    """Return whether a model did what a case expects, and what it shows of it.
+    """Return whether a model did what a case expects, and what that shows about it.
 
-    A case passes if every aspect holds but "parallel", and every answer says what it must: whoever makes calls one by
-    one that could be made at once does the work all the same. Calls that fail by a mock's error are calls of the right
-    tool, and never too many; a model that recovers comes to the expected call all the same, or, where the tool always
-    fails, has tried and answers something.
+    A case passes if every aspect except "parallel" holds, and every answer says what it must: a model that makes its
+    calls one by one instead of at once still does the work. Calls that fail because of a mock count as calls of the
+    right tool, and are never too many. A model recovers if it makes the expected call in the end or, if the tool always
+    fails, has tried and gives an answer.
 
     Args:
         responses: One for each message of the case.
@@ -84,7 +84,7 @@ def _judged(case: Case, turn: ExpectedTurn, response: ChatResponse) -> _Findings
     if case.possible_answers is not None:
         found = _by_the_leaderboard(case, calls)
     elif turn.no_call:
-        # Whoever thought until the tokens were used up has not decided against a call. The leaderboard counts it.
+        # A model that thought until its tokens ran out has not decided against a call. The leaderboard counts it.
         silent = not (calls or case.judge == "bfcl" or str(response.content or "").strip())
         found = _Findings({"abstains": not calls and not silent})
         if calls:
@@ -191,7 +191,7 @@ def _too_many(expected: Sequence[ExpectedCall], calls: Sequence[_Call]) -> list[
 def _call_problems(
     turn: ExpectedTurn, calls: Sequence[_Call], pairs: Mapping[int, int], failed: Sequence[_Call]
 ) -> list[str]:
-    """Say of each expected call that was not made what was made in its place; failed: those that the mocks ended."""
+    """Say for each expected call that is missing what was called instead; failed: those that mocks ended."""
     expected = turn.calls or ()
     if len(pairs) == len(expected):
         return []
@@ -232,7 +232,7 @@ def _argument_sentences(wanted: ExpectedCall, call: _Call) -> list[str]:
 def _not_again(wanted: ExpectedCall, call: _Call) -> list[str]:
     if _distance(wanted, call):
         return _argument_sentences(wanted, call)
-    return [f"{_named([call])} failed, as the case wants, and was not called again"]
+    return [f"{_named([call])} failed, as the case intends, and was not called again"]
 
 
 def _instead(wanted: ExpectedCall, left: Sequence[_Call]) -> str:

@@ -10,14 +10,14 @@ from xml.etree import ElementTree
 from .attempts import Attempt
 from .running import Plan
 
-# What XML 1.0 cannot hold, not even escaped; a model may write it.
+# What XML 1.0 cannot contain, not even escaped; a model may write it.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(plan: Plan, attempts: Iterable[Attempt]) -> str:
-    """Return what came of a plan: failed is a failure, an error is an error, and what was not made is skipped.
+    """Return a plan's results: failed is a failure, an error is an error, and missing attempts are skipped.
 
-    Of several attempts at the same, the last one counts.
+    If an attempt was repeated, the last one counts.
     """
     made = {(a.key.model_id, a.case, a.repetition): a for a in attempts}
     root = ElementTree.Element("testsuites", name="flexchat validate")

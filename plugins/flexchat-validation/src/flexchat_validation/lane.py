@@ -1,4 +1,4 @@
-"""The attempts that wait for one service, and how many of them it may get at once."""
+"""The attempts waiting for one service, and how many of them it may get at once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Lane:
     """What is to be tried at one service.
 
     Attributes:
-        queue: Attempts that are waiting, and the how manieth time each is made.
-        limit: How many may be under way at once.
+        queue: Waiting attempts, each with the number of this try.
+        limit: How many may run at once.
         workers: How many take from it.
         cause: Why the service last failed, in its own words; empty if it has not.
     """
@@ -33,7 +33,7 @@ class Lane:
     _slowed_at: float = 0.0
 
     def take(self, given_up: Mapping[str, str]) -> tuple[Task, int] | None:
-        """Return what is to be tried next; None if there is nothing, or too many take already."""
+        """Return what to try next; None if there is nothing, or too many workers take from it already."""
         if self.workers > self.limit:
             return None
         while self.queue:
@@ -43,9 +43,9 @@ class Lane:
         return None
 
     def hold(self, problems: Sequence[str], wait_s: float, *, slower: bool, asked_at: float) -> None:
-        """Leave the service alone for a while; slower: and ask it half as much afterwards.
+        """Leave the service alone for a while; slower: also halve the number of requests afterwards.
 
-        Of the attempts that one limit hit together, only the first makes it slower.
+        If one limit hit several attempts at once, only the first makes it slower.
         """
         now = time.monotonic()
         self._paused_until = max(self._paused_until, now + wait_s)
@@ -60,5 +60,5 @@ class Lane:
             await asyncio.sleep(wait_s)
 
     def paused_s(self) -> float:
-        """Return for how many seconds more the service is left alone."""
+        """Return how many more seconds the service is left alone."""
         return self._paused_until - time.monotonic()

@@ -1,4 +1,4 @@
-"""Which of the calls that were made stands for which of those that were expected."""
+"""Matches the calls that were made with the expected ones."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 def assigned(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
     """Return a largest assignment of expected to made calls, each used once, in any order.
 
-    Taking the first call that fits may leave none for another: {a: x or y, b: x} needs a to take y. So those that have
-    one already move on where they can (augmenting paths).
+    Taking the first call that fits may leave none for another: {a: x or y, b: x} needs a to take y. So assigned calls
+    move on if they can (augmenting paths).
     """
     taken: dict[int, int] = {}  # made to expected
 
@@ -28,9 +28,9 @@ def assigned(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict
 
 
 def in_order(expected: int, made: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
-    """Return an assignment in which later expected calls stand for later made ones, as far as it goes.
+    """Return an assignment that keeps the order of expected and made calls, as far as possible.
 
-    Each takes the first call that fits after the one before it: if all can be placed, that places all.
+    Each takes the first fitting call after the previous one's: if all can be placed, this places all.
     """
     pairs: dict[int, int] = {}
     start = 0

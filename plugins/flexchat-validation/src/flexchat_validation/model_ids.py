@@ -1,4 +1,4 @@
-"""Models by their names, as a configuration and a command line write them: LLM/MODEL."""
+"""Model names as written in a configuration and on the command line: LLM/MODEL."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def split_model_id(llms: Mapping[str, LLMEntry], model_id: str) -> tuple[str, st
 
 
 def wrong_models(config: Config, document: ConfigDocument | None = None) -> list[Problem]:
-    """Return what is wrong with the models that a configuration's table validation names.
+    """Return what is wrong with the models named in a configuration's table validation.
 
     Args:
-        document: The configuration as it was written, for its lines.
+        document: The configuration as written, for its line numbers.
     """
     problems = []
     for index, model_id in enumerate(table_of(config).models):

@@ -1,4 +1,4 @@
-"""Which process a run belongs to, and whether that is still there."""
+"""Which process a run belongs to, and whether it still exists."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def this_process() -> str:
-    """Return what tells this process from every other, also from a later one that is given its number."""
+    """Return an identifier of this process, different even from a later one with the same number."""
     return f"{platform.node()} {os.getpid()} {_started(os.getpid()) or ''}".strip()
 
 
 def is_there(owner: str) -> bool | None:
-    """Return whether the process that called this_process still runs; None if that cannot be told from here."""
+    """Return whether the process that called this_process still runs; None if this cannot be determined here."""
     host, _, rest = owner.partition(" ")
     number, _, started = rest.partition(" ")
     if host != platform.node() or not number.isdecimal():
@@ -32,9 +32,9 @@ def is_there(owner: str) -> bool | None:
 
 
 def _started(number: int) -> str | None:
-    """Return when a process began, in the kernel's ticks; None where the kernel does not tell.
+    """Return when a process started, in the kernel's ticks; None if the kernel does not say.
 
-    Source: proc_pid_stat(5), field 22; the name before it is in brackets and may hold anything.
+    Source: proc_pid_stat(5), field 22; the name before it is in brackets and may contain anything.
     """
     try:
         stat = Path(f"/proc/{number}/stat").read_text(errors="replace")

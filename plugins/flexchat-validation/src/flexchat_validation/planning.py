@@ -1,4 +1,4 @@
-"""What a run is to do, and how far it is."""
+"""What a run does, and its progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .store import RunState
 
 @attrs.frozen(kw_only=True)
 class Task:
-    """One attempt that is planned."""
+    """One planned attempt."""
 
     model_id: str
     case: Case
@@ -28,10 +28,10 @@ class Plan:
     runs: int = 1
 
     def tasks(self) -> list[Task]:
-        """Return all attempts in the order in which they begin.
+        """Return all attempts in the order they begin.
 
-        Wherever a run is stopped, it has seen something of everything: each case once before any a second time, all
-        models side by side, and the cases in an order that is shuffled for each repetition, the same way every time.
+        Wherever a run is stopped, it has tried something of everything: each case once before any a second time, all
+        models in parallel, and the cases in an order shuffled for each repetition, reproducibly.
         """
 
         def place(repetition: int, case: Case) -> bytes:
@@ -47,15 +47,15 @@ class Plan:
 
 @attrs.frozen(kw_only=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
-        planned: Attempts of the whole run; done has those of before it was resumed, too.
-        errors: Attempts that came to nothing since it was started or resumed.
-        input_tokens, output_tokens, cost: Of all attempts that tell; US dollars.
-        unpriced: Models that were asked and whose price is not known.
+        planned: Attempts of the whole run; done includes those from before it was resumed.
+        errors: Attempts that ended in an error since it was started or resumed.
+        input_tokens, output_tokens, cost: Of all attempts that report them; cost in US dollars.
+        unpriced: Models that were asked but whose price is not known.
         elapsed_s: Since it was started or resumed.
-        eta_s: Seconds that are left at the present pace; None until that is known.
+        eta_s: Seconds left at the current pace; None until known.
         waiting: Why a service is left alone for a while; empty if none is.
     """
 

@@ -1,6 +1,6 @@
-"""What this package brings: the table ``validation`` of a config, its checks, the commands, and what the web shows.
+"""What this package provides: the config table ``validation``, its checks, the commands, and what the web shows.
 
-Light: what a command or a check needs is imported when it is called.
+Light: whatever a command or check needs is imported when it is called.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from flexchat.plugin import CheckedConfig, Command, ConfigCheck, ConfigTable, ho
 _COMMANDS = (
     ("validate", "validate", "try models with cases, and say which can be trusted with tools"),
     ("validations", "validations list", "list the models that were tested, with their verdicts"),
-    ("validations", "validations show", "print what is known of a model, and its last tests"),
+    ("validations", "validations show", "print what is known about a model, and its last tests"),
     ("validations", "validations export", "write all results to a JSON file"),
-    ("validations", "validations import", "add the results of a JSON file, also of the Node original"),
+    ("validations", "validations import", "add the results in a JSON file, including the Node original's"),
     ("cases", "cases list", "list validation cases"),
     ("cases", "cases check", "check validation cases"),
-    ("cases", "cases import", "take over tests of the Berkeley leaderboard or of promptfoo"),
-    ("record", "record", "make validation cases of a kept conversation"),
+    ("cases", "cases import", "import tests of the Berkeley leaderboard or of promptfoo"),
+    ("record", "record", "make validation cases from a kept conversation"),
 )
 """The module of each command, its name, and what it does."""
 
@@ -41,7 +41,7 @@ def _command(module: str, name: str, summary: str) -> Command:
 
 
 def _table() -> type:
-    from .cases import ValidationTable  # its many classes are made only where they are needed
+    from .cases import ValidationTable  # its many classes are only made when needed
 
     return ValidationTable
 
@@ -80,14 +80,14 @@ def flexchat_register_config_tables() -> Iterable[ConfigTable]:
 
 @hookimpl
 def flexchat_register_checks() -> Iterable[ConfigCheck]:
-    """Offer to look at the database's name, and at every case."""
+    """Offer checks of the database's name and of every case."""
     yield ConfigCheck(name="validation.store", run=_check_store, at_start=True)
     yield ConfigCheck(name="validation cases", run=_check_cases)
 
 
 @hookimpl(optionalhook=True)
 def flexchat_web_operations(web: Any) -> Iterable[Any]:
-    """Offer runs, records, cases and the matrix over HTTP, and to test a model."""
+    """Offer runs, records, cases, the matrix and model tests over HTTP."""
     from .web import operations
 
     return operations(web)
@@ -95,7 +95,7 @@ def flexchat_web_operations(web: Any) -> Iterable[Any]:
 
 @hookimpl(optionalhook=True)
 def flexchat_web_pages(web: Any) -> Iterable[Any]:
-    """Offer the pages that test a model, and show what is known of all."""
+    """Offer the pages that test a model and show what is known about all."""
     folder = Path(__file__).parent / "web" / "static"
     yield web.Page(name="test", label="Test", folder=folder, script="test.js", styles=("test.css",), after="tools")
     yield web.Page(
@@ -110,7 +110,7 @@ def flexchat_web_pages(web: Any) -> Iterable[Any]:
 
 @hookimpl(optionalhook=True)
 def flexchat_web_model_facts(web: Any) -> Iterable[Any]:
-    """Say of each model what is known of it."""
+    """Return what is known about each model."""
     from .web import models
 
     yield web.ModelFact(name="validation", schema=models.STATUS, told=models.told, named=models.named)

@@ -1,4 +1,4 @@
-"""Reads validation cases: those of a configuration and those in files, with everything that is wrong with them."""
+"""Reads validation cases, from a configuration and from files, with everything that is wrong with them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Cases:
-    """Cases that can be tried; no two have one name."""
+    """Cases that can be tried; no two have the same name."""
 
     cases: tuple[Case, ...] = ()
 
     def chosen(self, names: Iterable[str] = (), tags: Iterable[str] = ()) -> tuple[Case, ...]:
-        """Return those with one of these names and with one of these tags; none given: all.
+        """Return those with one of these names and one of these tags; default: all.
 
         Raises:
-            ConfigError: There is no case of that name, or none with that tag.
+            ConfigError: There is no case with that name, or none with that tag.
         """
         names, tags = tuple(names), tuple(tags)
         known = [case.name for case in self.cases]
@@ -46,10 +46,10 @@ class Cases:
 
 @attrs.frozen(kw_only=True)
 class Imported:
-    """What came of reading another program's tests.
+    """The result of reading another program's tests.
 
     Attributes:
-        notes: What could not be taken over, a sentence each.
+        notes: What could not be imported, one sentence each.
     """
 
     cases: tuple[Case, ...] = ()
@@ -62,9 +62,9 @@ def read_cases(
     """Return the cases of a configuration, of the files it names, and of further files.
 
     Args:
-        folder: Where the file names of the configuration start; None for the working folder.
-        files: Files beside those that the configuration names.
-        tools: Names of tools that are there beside those of the registry.
+        folder: The folder the configuration's file names are relative to; None for the working folder.
+        files: Files in addition to those the configuration names.
+        tools: Names of tools that exist in addition to the registry's.
 
     Raises:
         ConfigError: Everything that is wrong with them.
@@ -83,11 +83,11 @@ def usable_cases(
     tools: Collection[str] = (),
     document: ConfigDocument | None = None,
 ) -> tuple[Cases, tuple[Problem, ...]]:
-    """Return those cases that can be used, and everything that is wrong with the others; as read_cases.
+    """Return the usable cases, and everything that is wrong with the others; arguments as for read_cases.
 
     Args:
-        document: The configuration as it was written: problems then have its lines, and those cases of a table that
-            could not be read as a whole are looked at one by one.
+        document: The configuration as written: problems then have its line numbers, and the cases of a table that could
+        not be read as a whole are checked one by one.
     """
     table = table_of(chat_config)
     offered = Offered.of(chat_config, tools)
@@ -101,18 +101,18 @@ def usable_cases(
         found += in_file
         problems += wrong
     problems += _twice(found)
-    usable = {one.case.name: one.case for one in reversed(found) if one.usable}  # of two with one name the first
+    usable = {one.case.name: one.case for one in reversed(found) if one.usable}  # of two with the same name, the first
     return Cases(cases=tuple(reversed(usable.values()))), tuple(problems)
 
 
 def check_cases(cases: Iterable[Case], chat_config: Config | None = None) -> list[str]:
-    """Return what is wrong with cases made in code or imported, a sentence each with the case's name."""
+    """Return what is wrong with cases made in code or imported, one sentence each, with the case's name."""
     offered = Offered.of(chat_config) if chat_config is not None else Offered()
     return [f"case '{case.name}': {flaw.sentence()}" for case in cases for flaw in flaws_of(case, offered)]
 
 
 def turns_of(case: Case) -> tuple[ExpectedTurn, ...]:
-    """Return the messages of a case with what each should lead to: its turns, or the one that it is itself."""
+    """Return a case's messages with what each should lead to: its turns, or the case itself as the only one."""
     if case.turns:
         return case.turns
     return (
@@ -128,9 +128,9 @@ def turns_of(case: Case) -> tuple[ExpectedTurn, ...]:
 
 
 def aspects_of(case: Case) -> tuple[str, ...]:
-    """Return what a case shows of a model, of ASPECTS and in their order.
+    """Return which of ASPECTS a case shows, in their order.
 
-    Several calls show whether a model makes them in one answer only where their order is free, and no tool fails first.
+    Several calls only show whether a model makes them in one answer if their order is free and no tool fails first.
     """
     turns = turns_of(case)
     answers = case.possible_answers or ()
@@ -148,7 +148,7 @@ def aspects_of(case: Case) -> tuple[str, ...]:
 
 
 def expects(case: Case) -> str:
-    """Return what a case expects, in one line for people: ``get_weather(location='Paris')``."""
+    """Return what a case expects, as one line for people: ``get_weather(location='Paris')``."""
     if case.possible_answers is not None:
         return ", ".join(_ground_truth(answer) for answer in case.possible_answers)
     said = [_expected(turn) for turn in turns_of(case)]

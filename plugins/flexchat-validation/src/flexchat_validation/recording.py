@@ -1,4 +1,4 @@
-"""Makes cases of conversations that were kept: what the model did once becomes what models should do.
+"""Makes cases from kept conversations: what a model did once becomes what models should do.
 
 The tools' answers become mocks, so that such a case runs without the tools themselves.
 """
@@ -35,7 +35,7 @@ _ENDED = {"cancelled": "was stopped", "failed": "failed"}
 
 @attrs.frozen(kw_only=True)
 class _Recorded:
-    """What one turn says: its message as an expectation, and the mocks of its tools."""
+    """One turn's contribution: its message as an expectation, and mocks of its tools."""
 
     turn: ExpectedTurn | None
     mocks: dict[str, ToolMock]
@@ -45,13 +45,13 @@ class _Recorded:
 def recorded_cases(
     turns: Sequence[ConversationTurn], *, name: str | None = None, tags: Sequence[str] = (), whole: bool = False
 ) -> Imported:
-    """Return a case for each turn, or one of all turns together.
+    """Return a case for each turn, or one for all turns together.
 
-    Calls that never reached their tool (wrong arguments, repeated) are not expected of others.
+    Calls that never reached their tool (wrong arguments, repeated) are not expected.
 
     Args:
-        name: Of the case; with several, a number follows. Absent: what the user said.
-        whole: Make one case, whose turns are the conversation's: later messages often lean on earlier ones.
+        name: Of the case; with several, a number follows. Default: what the user said.
+        whole: Make one case with the conversation's turns: later messages often depend on earlier ones.
     """
     recorded = [(turn, _recorded(turn)) for turn in turns]
     several = len(turns) > 1
@@ -66,7 +66,7 @@ def recorded_cases(
         mocks: dict[str, ToolMock] = {}
         for _, found, _ in usable:
             notes += [
-                f"{tool} answered otherwise in a later turn; the mock answers as the first time"
+                f"{tool} answered differently in a later turn; the mock answers as the first time"
                 for tool, mock in found.mocks.items()
                 if not _same_mock(mocks.setdefault(tool, mock), mock)
             ]
@@ -105,7 +105,7 @@ def _recorded(turn: ConversationTurn) -> _Recorded:
         return _Recorded(turn=None, mocks={}, notes=(f"left out: the turn {_ENDED[turn.status]}",))
     said = [message for message in turn.messages if isinstance(message, UserMessage)]
     message = "\n".join(m.content for m in said if m.content.strip())
-    notes = ["pictures and files of the message are left out"] if any(m.media for m in said) else []
+    notes = ["the message's pictures and files are left out"] if any(m.media for m in said) else []
     if not message:
         return _Recorded(turn=None, mocks={}, notes=(*notes, "left out: the user wrote no text"))
     done = [*_calls(turn)]
@@ -141,7 +141,7 @@ def _mock(tool: str, calls: Sequence[_Done]) -> tuple[ToolMock, str]:
     failed = [call for call in calls if not call.success]
     note = ""
     if any(not json_equal(call.result, worked[0].result) for call in worked[1:]):
-        note = f"{tool} answered each call otherwise; the mock answers all as the first"
+        note = f"{tool} answered each call differently; the mock answers all like the first"
     error = failed[0].error if failed else None
     return ToolMock(
         result=worked[0].result if worked else None,
@@ -168,7 +168,7 @@ def _calls(turn: ConversationTurn) -> Iterator[_Done]:
 
 
 def _envelope(answer: ToolMessage) -> tuple[bool, Any, str]:
-    """Return success, result and error (with its hint) of the text that the model read."""
+    """Return success, result and error (with its hint) from the text the model read."""
     try:
         data = json.loads(answer.content)
     except (ValueError, RecursionError):

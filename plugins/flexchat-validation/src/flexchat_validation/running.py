@@ -1,4 +1,4 @@
-"""A run: every case at every model, as often as planned; concurrent, kept attempt by attempt, and resumable."""
+"""A run: every case with every model, as often as planned; concurrent, kept attempt by attempt, and resumable."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from .store import Run, RunState, ValidationStore
 __all__ = ["ERRORS_IN_A_ROW", "LONGEST_WAIT_S", "ROUNDS", "Plan", "Progress", "Task", "ValidationRun"]
 
 ROUNDS = 3
-"""How often an attempt is made that comes to nothing for a reason that may pass."""
+"""How often an attempt is made if it fails for a temporary reason."""
 
 ERRORS_IN_A_ROW = 3
-"""After so many attempts of a model that came to nothing, one after the other, the run leaves it alone."""
+"""After this many errors in a row, the run gives a model up."""
 
 LONGEST_WAIT_S = 300.0
-"""A service that asks to be left alone for longer is not waited for."""
+"""If a service asks to be left alone for longer, the run does not wait."""
 
 
 class ValidationRun:
-    """A run of validation. Made with ``begin`` or ``resume``; ``events`` does the work.
+    """A validation run. Made with ``begin`` or ``resume``; ``events`` does the work.
 
-    An attempt is reported once it is on the disk. However the run ends, ``resume`` makes what is missing, and nothing
-    twice: what came to nothing is tried again, as is what was tried with another text of its case, with other tools, or
-    with a model that has been exchanged since.
+    An attempt is reported once it is on disk. However the run ends, ``resume`` makes what is missing, and nothing
+    twice: errors are retried, and so is whatever was tried with another text of its case, with other tools, or with a
+    model that has since been replaced.
 
-    At a rate limit or an overload a service is left alone as long as it asks for, and half as many attempts are under
-    way there afterwards. A model that comes to nothing again and again is given up.
+    After a rate limit or overload a service is left alone as long as it asks for, and then gets half as many
+    simultaneous attempts. A model that keeps ending in errors is given up.
 
     Attributes:
         run: Its record, as it was last saved.
-        plan: What is to be tried.
+        plan: What to try.
         keys: What the attempts at each model are valid for.
-        hashes: Of the cases, by their names; see case_hashes.
+        hashes: Of the cases, by name; see case_hashes.
     """
 
     def __init__(
@@ -98,13 +98,13 @@ class ValidationRun:
         tenant: str = DEFAULT_TENANT,
         pause_s: float = 2.0,
     ) -> Self:
-        """Return a new run, which is in the store already.
+        """Return a new run, already saved in the store.
 
         Args:
-            table: In place of the config's ``validation``.
-            settings: Kept with the run, for those who resume it; JSON data.
+            table: Instead of the config's ``validation``.
+            settings: Kept with the run, for resuming it; JSON data.
             tenant: Whose run it is.
-            pause_s: First wait before a service that failed is asked again, where it does not say; doubles.
+            pause_s: First wait before a failed service is asked again, if it does not name one; doubles.
 
         Raises:
             ChatRequestError: A model's service is not configured, or there is nothing to do.
@@ -142,23 +142,23 @@ class ValidationRun:
         table: ValidationTable | None = None,
         pause_s: float = 2.0,
     ) -> Self:
-        """Return an earlier run, to make what it misses.
+        """Return an earlier run, to make its missing attempts.
 
         Args:
-            cases: Where its cases are looked for, by name.
+            cases: Where its cases are looked up, by name.
 
         Raises:
-            ChatRequestError: A case or a service of it is not there any more, or the run is still under way.
+            ChatRequestError: One of its cases or services no longer exists, or the run is still in progress.
             StorageError: The store cannot be used, or has no such run.
         """
         run = await store.run(run_id)
         if run.state == "running":
-            raise ChatRequestError(f"run {run.id} is still under way")
+            raise ChatRequestError(f"run {run.id} is still in progress")
         known = {case.name: case for case in cases}
         for name in run.cases:
             if name not in known:
                 raise ChatRequestError(
-                    f"run {run.id} tries the case '{name}', which is not there any more{did_you_mean(name, known)}"
+                    f"run {run.id} tries the case '{name}', which no longer exists{did_you_mean(name, known)}"
                 )
         plan = Plan(models=_whole_ids(chat, run.models), cases=tuple(known[name] for name in run.cases), runs=run.runs)
         keys = await model_keys(chat, plan.models)
@@ -172,7 +172,7 @@ class ValidationRun:
 
     @property
     def progress(self) -> Progress:
-        """How far it is, now."""
+        """Its current progress."""
         counts, planned = self._counts, self.run.planned
         elapsed = (self._ended or time.monotonic()) - self._began if self._began is not None else 0.0
         done = counts["passed"] + counts["failed"] + counts["error"]
@@ -195,14 +195,14 @@ class ValidationRun:
         )
 
     def _left_s(self, elapsed: float, missing: int) -> float | None:
-        """Return how long the rest takes at the pace so far: less while one waits; None once that has passed."""
+        """Return how long the rest takes at the pace so far, minus the time waited; None once that has passed."""
         if not self._made:
             return None
         left = self._made_s / self._made * missing - (elapsed - self._made_s)
         return left if left > 0 else None
 
     async def events(self) -> AsyncGenerator[Attempt | Progress, None]:
-        """Make the attempts that are missing; yield each as it is done, and how far the run is.
+        """Make the missing attempts; yield each one when it is done, and the run's progress.
 
         The first and the last are a Progress. Closing the generator interrupts the run; so does cancelling.
 
@@ -230,14 +230,14 @@ class ValidationRun:
             if self._trouble is None:
                 await self._store.save_run(self.run)
             else:
-                with contextlib.suppress(Exception):  # what the store said first is told below
+                with contextlib.suppress(Exception):  # the store's first error is raised below
                     await self._store.save_run(self.run)
         if self._trouble is not None:
             raise self._trouble
         yield self.progress
 
     def cancel(self) -> None:
-        """End it: what is under way is broken off, and ``events`` ends with state "cancelled"."""
+        """Cancel it: running attempts are stopped, and ``events`` ends with state "cancelled"."""
         self._cancelled = True
         for worker in self._workers:
             worker.cancel()
@@ -260,7 +260,7 @@ class ValidationRun:
             )
         elif missing and not self._cancelled:
             problem = (
-                f"{missing} of {self.run.planned} attempts came to nothing, the last one because {self._last_error}"
+                f"{missing} of {self.run.planned} attempts ended in an error, the last one because {self._last_error}"
             )
         state: RunState = "cancelled" if self._cancelled and missing else "failed" if problem else "finished"
         return attrs.evolve(self.run, state=state, ended_at=_now(), problem=problem)
@@ -311,7 +311,7 @@ class ValidationRun:
             lane.workers -= 1
 
     def _wait_s(self, found: AttemptOutcome, round_: int) -> float | None:
-        """Return how long to wait before an attempt is made again; None if it stands as it is."""
+        """Return how long to wait before an attempt is repeated; None if it stays as it is."""
         error = found.error
         if found.attempt.outcome != "error" or not isinstance(error, ProviderError) or not error.retryable:
             return None
@@ -319,7 +319,7 @@ class ValidationRun:
         return wait_s if round_ < ROUNDS and wait_s <= LONGEST_WAIT_S else None
 
     async def _keep(self, task: Task, attempt: Attempt) -> Attempt:
-        # One that counts has an id that says what it is: whoever makes it a second time adds nothing.
+        # One that counts has an id derived from its content: making it a second time adds nothing.
         attempt = attempt if attempt.outcome == "error" else attrs.evolve(attempt, id=self._id(task))
         await self._store.add(attempt)
         self._count(attempt)
@@ -336,7 +336,7 @@ class ValidationRun:
         return attempt
 
     def _recall(self, attempt: Attempt) -> None:
-        """Take an attempt of before as made, if it still says what it said."""
+        """Count an earlier attempt as made, if it is still valid."""
         if attempt.outcome == "error" or attempt.case is None or attempt.case_hash != self.hashes.get(attempt.case):
             return
         key = self.keys.get(attempt.key.model_id)
@@ -356,14 +356,14 @@ class ValidationRun:
             self._unpriced[attempt.key.model_id] = None
 
     def _id(self, task: Task) -> str:
-        """Return the id of an attempt that counts: the same for the same case, tools and model in the same run."""
+        """Return the id for an attempt that counts: the same for the same case, tools and model in the same run."""
         key = attrs.astuple(_for_a_case(self.keys[task.model_id]))
         named = [self.run.id, key, task.case.name, self.hashes[task.case.name], task.repetition]
         return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:32]
 
 
 def _with_its_cause(found: AttemptOutcome, lane: Lane) -> AttemptOutcome:
-    """Tell why a service fails where its breaker only says that it is not asked for now."""
+    """Say why a service fails if its breaker only says that it is not asked at the moment."""
     if found.attempt.outcome != "error" or not isinstance(found.error, ProviderError):
         return found
     if found.error.code != CIRCUIT_OPEN:
@@ -377,7 +377,7 @@ def _is_busy(found: AttemptOutcome) -> bool:
 
 
 def _for_a_case(key: ModelKey) -> ModelKey:
-    """Return what counts of a key where the case's own hash is known, too, which says what tools it offered."""
+    """Return the relevant part of a key if the case's own hash is known too, which covers the tools it offered."""
     return attrs.evolve(key, tools=None)
 
 

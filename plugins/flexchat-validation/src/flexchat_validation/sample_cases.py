@@ -1,4 +1,4 @@
-"""The cases that models are tried with where nobody has said: one for each thing a case can show."""
+"""The cases models are tried with by default: one for each thing a case can show."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CASES: tuple[Mapping[str, Any], ...] = (
 
 
 def sample_table(tools: Collection[str]) -> dict[str, Any]:
-    """Return the table ``validation`` of the demo: the cases that the tools there are can show."""
+    """Return the demo's table ``validation``: the cases the available tools allow."""
     return {"cases": [case for case in _CASES if _tools_of(case) <= {*tools}]}
 
 

@@ -1,4 +1,4 @@
-"""The tools of a case: which the model is offered, and what answers for those that are not to run."""
+"""The tools of a case: those the model is offered, and stand-ins for those that must not run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from flexchat.plugin import Implementation
 from .cases import Case, ToolMock
 
 ACCEPTED = {"success": True}
-"""What a tool answers that is not run: done, and nothing more to be known."""
+"""The answer of a tool that is not run: success, and nothing else."""
 
 
 def offered_tools(chat: FlexChat, case: Case, *, run_tools: bool = False) -> list[ToolDefinition]:
-    """Return the tools a case offers, each run by what it is run by during a try.
+    """Return the tools a case offers, each with what runs it during a try.
 
     The case's mocks answer first. Its own tools, and those of the config whose effect is not "read", are not run: they
     answer {"success": true}. run_tools lets those of the config run.
 
     Raises:
-        ChatRequestError: The case names a tool that is not there.
-        ToolDefinitionError: One of its own is none.
+        ChatRequestError: The case names a tool that does not exist.
+        ToolDefinitionError: One of its own is invalid.
     """
     registry = chat.tools.get_registry()
     names = registry.names() if case.tools is None else case.tools
@@ -52,7 +52,7 @@ def _accept(params: Mapping[str, Any]) -> Any:
 
 
 class _Mocked:
-    """What a mock answers, call after call: its error as often as it says, then its result."""
+    """A mock's answers, call after call: its error as often as configured, then its result."""
 
     def __init__(self, mock: ToolMock) -> None:
         self._mock = mock

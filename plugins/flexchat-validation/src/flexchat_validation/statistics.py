@@ -1,15 +1,14 @@
-"""What a number of tests proves of a model: the 80 % line against what the tests leave open.
+"""What a number of tests proves about a model: the 80 % line against what the tests leave open.
 
-The 95 % interval is Wilson's. It answers for one look at a number of tests that was fixed beforehand. Whoever looks
-after every test and stops when he likes what he sees would be told "validated" sooner or later of any model near the
-line; so looks that were not planned must also pass a test that allows any number of them: the evidence against "80 %
-or less" (or "80 % or more") is a likelihood ratio, averaged over the rates on the other side of the line, and whatever
-the rate is on the line's wrong side, that average ever reaches 40 with a probability of 1/40 at most (Ville's
-inequality).
+The 95 % interval is Wilson's. It is valid for one look at a number of tests fixed beforehand. If you look after every
+test and stop when you like what you see, sooner or later any model near the line is "validated"; so unplanned looks
+must also pass a test that allows any number of them: the evidence against "80 % or less" (or "80 % or more") is a
+likelihood ratio, averaged over the rates on the other side of the line, and whatever the rate is on the line's wrong
+side, the probability that this average ever reaches 40 is at most 1/40 (Ville's inequality).
 
-Wilson's interval is too short at the top for few tests near the line: one failure of one test would put 0.8 outside of
-it. So a planned "not validated" also needs a probability of so few successes, at a rate of 0.8, of at most 2.5 %. A
-planned "validated" needs no such help: for up to 300 tests it is wrong in at most 2.9 % at a rate of 0.8.
+Wilson's interval is too short at the top for few tests near the line: one failure in one test would put 0.8 outside it.
+So a planned "not validated" also needs a probability of so few successes, at a rate of 0.8, of at most 2.5 %. A planned
+"validated" needs no such help: for up to 300 tests it is wrong in at most 2.9 % at a rate of 0.8.
 
 Sources: Wilson 1927; Brown, Cai and DasGupta 2001, "Interval Estimation for a Binomial Proportion"; Ramdas, Grünwald,
 Vovk and Shafer 2023, "Game-Theoretic Statistics and Safe Anytime-Valid Inference". The figures are computed in the
@@ -29,10 +28,10 @@ LINE = 0.8
 """The rate a model must reach. Source: requirement TC-96."""
 
 MOST_MORE = 10_000
-"""Above so many further tests, nobody is told a number."""
+"""Above this many further tests, no number is shown."""
 
 FAR, FAR_TIMES = 100, 20
-"""Nor above so many, if they are more than so many times the tests there were: six tests do not foretell 1,608."""
+"""Nor above so many, if they exceed the tests so far by this factor: six tests cannot predict 1,608."""
 
 _LINE = f"{LINE * 100:.0f} %"
 _Z = 1.959964  # 97.5 % quantile of the normal distribution
@@ -47,12 +46,10 @@ class Verdict:
     """What tests prove.
 
     Attributes:
-        rate: Part that succeeded; None without tests.
-        low, high: The 95 % interval of the true rate.
-        more: Further tests that would decide it if the rate stays as it is; None if it is decided, without tests, on
-            the line, and if there would have to be more than MOST_MORE, or too many to be foretold (FAR).
-        reason: For people, a sentence without a full stop.
-        lacking: Its part that says why nothing is decided; empty if something is, or without tests.
+        rate: Part that succeeded; None without tests. low, high: The 95 % interval of the true rate. more: Further
+        tests that would decide it if the rate stays the same; None if it is decided, without tests, on the line, or if
+        it would take more than MOST_MORE or too many to predict (FAR). reason: For people, a sentence without a full
+        stop. lacking: The part of it that says why nothing is decided; empty if something is, or without tests.
     """
 
     status: Status
@@ -66,7 +63,7 @@ class Verdict:
     lacking: str = ""
 
     def undecided(self, lacking: str) -> Verdict:
-        """Return it as one that proves nothing, and that no number of such tests would decide."""
+        """Return it as a verdict that proves nothing, and that no number of such tests would decide."""
         found = _found(self.successes, self.tests, self.low, self.high)
         return attrs.evolve(self, status="undecided", more=None, lacking=lacking, reason=f"{found}: {lacking}")
 
@@ -89,9 +86,9 @@ def verdict(successes: int, tests: int, *, planned: int | None = None, planned_s
     """Return what tests prove.
 
     Args:
-        planned: How many tests were fixed beforehand; None if nothing was.
-        planned_successes: Where there are more tests than planned, how many of the planned ones succeeded: what they
-            proved holds as long as all tests together do not speak against it.
+        planned: How many tests were fixed beforehand; None if nothing was. planned_successes: If there are more tests
+        than planned, how many of the planned ones succeeded: what they proved holds unless all tests together
+        contradict it.
 
     Raises:
         ValueError: There are more successes than tests, or fewer than none.
@@ -137,7 +134,7 @@ def _status(successes: float, tests: float, planned: int | None, first: Status) 
 
 
 def _proves(rates: tuple[float, ...], successes: float, failures: float) -> bool:
-    """Return whether the evidence for these rates, each as likely as the next, reaches 1 / _WRONG."""
+    """Return whether the evidence for these rates, all equally likely, reaches 1 / _WRONG."""
     logs = [
         (successes * math.log(rate / LINE) if successes else 0.0)
         + (failures * math.log((1 - rate) / (1 - LINE)) if failures else 0.0)
@@ -149,7 +146,7 @@ def _proves(rates: tuple[float, ...], successes: float, failures: float) -> bool
 
 
 def _at_most(successes: float, tests: float) -> float:
-    """Return the probability of so few successes at a rate of LINE."""
+    """Return the probability of at most this many successes at a rate of LINE."""
     count, n = int(successes), int(tests)
     return math.fsum(
         math.exp(
@@ -164,7 +161,7 @@ def _at_most(successes: float, tests: float) -> float:
 
 
 def _more(successes: int, tests: int, planned: int | None, first: Status) -> int | None:
-    """Return the least number of further tests that decides; fractions of one go to the side that is behind."""
+    """Return the smallest number of further tests that decides; fractions go to the side that is behind."""
     above = successes > LINE * tests
 
     def at(more: int) -> Status:
@@ -172,8 +169,8 @@ def _more(successes: int, tests: int, planned: int | None, first: Status) -> int
         return _status(successes + further, tests + more, planned, first)
 
     def could_be(more: int) -> bool:
-        # With fractions of a success more tests of one rate only make it clearer: the interval gets shorter, and the
-        # logarithm of the evidence is convex in their number and begins at nothing.
+        # With fractions of a success, more tests at the same rate only make it clearer: the interval shrinks, and the
+        # logarithm of the evidence is convex in their number and starts at zero.
         scale = (tests + more) / tests
         return _status(successes * scale, tests * scale, None, first) != "undecided"
 

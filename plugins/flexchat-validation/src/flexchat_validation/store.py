@@ -23,7 +23,7 @@ from .owner import is_there, this_process
 FILE_NAME = "validation.db"
 APPLICATION_ID = 0x666C7876  # "flxv"
 QUIET_S = 900.0
-"""Seconds after which a run of another machine counts as interrupted if nothing was heard of it."""
+"""Seconds without a sign of life after which another machine's run counts as interrupted."""
 
 _PIECE = 500  # attempts
 
@@ -60,18 +60,18 @@ _MIGRATIONS = (_TABLES,)
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """A validation run: models, each with the same cases, so many times.
+    """A validation run: models, each tried with the same cases a number of times.
 
     Attributes:
         id: 32 hexadecimal digits.
-        state: "running" is read as "interrupted" where the process behind it is gone; such a run can be resumed.
+        state: "running" is read as "interrupted" if its process no longer exists; such a run can be resumed.
         cases: Names, in their order.
         runs: How often each case is tried with each model.
         planned: Attempts in all.
         started_at, ended_at: ISO 8601, UTC.
         problem: Why it failed.
-        settings: What else it takes to resume it; JSON data.
-        tenant: Whose it is.
+        settings: What else is needed to resume it; JSON data.
+        tenant: Its owner.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Run:
 
 @attrs.frozen(kw_only=True)
 class Tally:
-    """How far a run is. A try that is repeated because it came to nothing counts once, by what it came to at last.
+    """A run's progress. A try that is repeated after an error counts once, by its final outcome.
 
     Attributes:
         cost: US dollars, of all attempts; None if no price is known.
@@ -108,10 +108,10 @@ class Tally:
 
 @attrs.frozen
 class Rows:
-    """Attempts and runs as they are kept, made ready for ValidationStore.add_rows; they can be sent to a process.
+    """Attempts and runs prepared for ValidationStore.add_rows; they can be sent to another process.
 
     Attributes:
-        attempts: Some hundred attempts each, pickled: what is sent is then read little by little.
+        attempts: A few hundred attempts each, pickled, so that they are read in small portions.
     """
 
     attempts: tuple[bytes, ...]
@@ -119,10 +119,10 @@ class Rows:
 
 
 def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
-    """Return attempts and runs as they are kept.
+    """Return attempts and runs as they are stored.
 
     Raises:
-        StorageError: One cannot be kept.
+        StorageError: One cannot be stored.
     """
     rows = _rows(attempts)
     pieces = (rows[start : start + _PIECE] for start in range(0, len(rows), _PIECE))
@@ -130,7 +130,7 @@ def rows_of(attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> Rows:
 
 
 class ValidationStore:
-    """Keeps attempts and runs. What a method that writes has returned from survives ``kill -9`` and a loss of power.
+    """Keeps attempts and runs. Once a writing method has returned, its data survives ``kill -9`` and a power failure.
 
     Several processes may use one file. Methods raise StorageError if the file cannot be used.
 
@@ -152,12 +152,12 @@ class ValidationStore:
         return self._database.path
 
     async def add(self, *attempts: Attempt) -> int:
-        """Add attempts, all or none; return how many are new: one whose id is there already is left as it is."""
+        """Add attempts, all or none; return how many are new: one whose id already exists is left as it is."""
         rows = _rows(attempts)
         return await self._database.write(lambda database: _insert(database, rows))
 
     async def add_rows(self, rows: Rows) -> int:
-        """Add what rows_of has made ready, all or none; return how many attempts are new."""
+        """Add what rows_of has prepared, all or none; return how many attempts are new."""
         return await self._database.write(lambda database: _insert_rows(database, rows))
 
     async def count(self) -> int:
@@ -172,7 +172,7 @@ class ValidationStore:
         return self._attempts(await self._database.read(lambda database: _select(database, run, model_id)))
 
     async def save_run(self, run: Run) -> None:
-        """Add a run, or replace what was kept of it. One that is running belongs to this process."""
+        """Add a run, or replace its earlier version. A running one belongs to this process."""
         row = _run_row(run)
         await self._database.write(lambda database: _save_run(database, row))
 
@@ -180,7 +180,7 @@ class ValidationStore:
         """Return a run.
 
         Raises:
-            StorageError: There is none of this id.
+            StorageError: There is none with this id.
         """
         found = await self._database.read(
             lambda database: database.execute(f"SELECT {_RUN} FROM runs WHERE id = ?", (id,)).fetchone()
@@ -199,11 +199,11 @@ class ValidationStore:
         return [self._run(row) for row in rows]
 
     async def interrupted(self) -> Sequence[Run]:
-        """Return the runs that were neither finished nor cancelled, and that nobody goes on with."""
+        """Return the runs that were neither finished nor cancelled, and that no process is continuing."""
         return [run for run in await self.runs(-1) if run.state == "interrupted"]
 
     async def tallies(self, runs: Iterable[str]) -> Mapping[str, Tally]:
-        """Return how far runs are, by their ids."""
+        """Return runs' progress, by id."""
         wanted = tuple(dict.fromkeys(runs))
         rows = await self._database.read(lambda database: _count(database, wanted))
         found = dict.fromkeys(wanted, Tally())
@@ -216,20 +216,20 @@ class ValidationStore:
         await self._database.aclose()
 
     def add_blocking(self, attempts: Iterable[Attempt], runs: Iterable[Run] = ()) -> int:
-        """Do as add does, for code that is not asynchronous; runs that are not there yet are added in the same step."""
+        """Do as add does, for synchronous code; runs that do not exist yet are added in the same step."""
         rows = rows_of(attempts, runs)
         return self._database.write_blocking(lambda database: _insert_rows(database, rows))
 
     def attempts_blocking(self, *, model_id: str | None = None) -> Sequence[Attempt]:
-        """Do as attempts does, for code that is not asynchronous."""
+        """Do as attempts does, for synchronous code."""
         return self._attempts(self._database.read_blocking(lambda database: _select(database, None, model_id)))
 
     def runs_blocking(self) -> Sequence[Run]:
-        """Return all runs, the last one first, for code that is not asynchronous."""
+        """Return all runs, the last one first, for synchronous code."""
         return [self._run(row) for row in self._database.read_blocking(lambda db: _select_runs(db, -1, None))]
 
     def close(self) -> None:
-        """Do as aclose does, for code that is not asynchronous."""
+        """Do as aclose does, for synchronous code."""
         self._database.close()
 
     def _attempts(self, written: Iterable[tuple[str, str]]) -> Sequence[Attempt]:
@@ -265,7 +265,7 @@ def run_to_dict(run: Run) -> dict[str, Any]:
 
 
 def run_from_dict(data: Any) -> Run:
-    """Return the run that run_to_dict made data of; keys it does not know are ignored.
+    """Return the run that run_to_dict turned into data; unknown keys are ignored.
 
     Raises:
         ValueError: It is none; says why.

@@ -1,4 +1,4 @@
-"""Many attempts, and what they prove of each model, of each thing a case can show, and of each case."""
+"""Many attempts, and what they prove about each model, each thing a case can show, and each case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .statistics import Verdict, verdict
 from .store import Run
 
 FEW_CASES = 10
-"""With fewer different cases, a verdict says little of questions that are not among them."""
+"""With fewer different cases, a verdict says little about questions that are not among them."""
 
 NO_CALL_EXPECTED = "no case expects a call, so this says nothing about calling tools"
 
@@ -26,8 +26,8 @@ class Cell:
     """One case at one model.
 
     Attributes:
-        errors: Attempts that came to nothing and were not made good.
-        stale: There are only results of another model, other tools or another text of the case; those are counted.
+        errors: Attempts that ended in an error and were not repeated successfully.
+        stale: There are only results for another model, other tools or another text of the case; those are counted.
         last_problems: What was wrong with the last try that did not pass.
     """
 
@@ -46,21 +46,15 @@ class Cell:
 
 @attrs.frozen(kw_only=True)
 class ModelSummary:
-    """What is known of one model.
+    """What is known about one model.
 
     Attributes:
-        verdict: Of all results that are valid now; if there are none, of the last that were. Without a test in which a
-            call was expected it never says "validated".
-        aspects: For each of ASPECTS that was judged.
-        cells: For each case, in the order of the cases.
-        stale: No result is valid any longer.
-        stale_reasons: Why some are not, a sentence each; they are not counted.
-        cases: How many different cases the verdict rests on.
-        errors: Attempts that came to nothing; not counted.
-        cost: US dollars; None if no price is known.
-        elapsed_ms: Milliseconds of all attempts together.
-        last_tested: ISO 8601, UTC.
-        note: What the numbers do not say; empty if they say it all.
+        verdict: From all results that are valid now or, if there are none, from the last that were. Without a test that
+        expected a call it is never "validated". aspects: One for each of ASPECTS that was judged. cells: One for each
+        case, in their order. stale: No result is still valid. stale_reasons: Why some are not, one sentence each; they
+        are not counted. cases: How many different cases the verdict rests on. errors: Attempts that ended in an error;
+        not counted. cost: US dollars; None if no price is known. elapsed_ms: Milliseconds of all attempts together.
+        last_tested: ISO 8601, UTC. note: What the numbers do not show; empty if they show everything.
     """
 
     model_id: str
@@ -83,7 +77,7 @@ class ModelSummary:
         return self.verdict.status == "validated" and not self.stale
 
     def status(self) -> dict[str, Any]:
-        """Return what a list of models tells, as JSON data, in the words of the specification (TC-94)."""
+        """Return the short form for a list of models, as JSON data, in the specification's words (TC-94)."""
         found = self.verdict
         return {
             "model_id": self.model_id,
@@ -117,7 +111,7 @@ class ModelSummary:
         }
 
     def aspect_dicts(self) -> list[dict[str, Any]]:
-        """Return what is known of each aspect, as JSON data."""
+        """Return what is known about each aspect, as JSON data."""
         return [
             {
                 "model_id": self.model_id,
@@ -141,14 +135,14 @@ def summarise(
     *,
     runs: Iterable[Run] = (),
 ) -> tuple[ModelSummary, ...]:
-    """Return what attempts say of each model: those of keys first, in their order, then others there are attempts of.
+    """Return what attempts say about each model: first those in keys, in their order, then others with attempts.
 
-    Tests without a case count like any other. Attempts of cases that are not among those given are left out.
+    Tests without a case count like any other. Attempts at cases that are not given are left out.
 
     Args:
-        keys: What results are valid for now; see model_keys. A model that is not among them has no stale results.
-        cases: The cases that count, with their hashes: see case_hashes. None: all, whatever their text was.
-        runs: What is known of the runs: the first one of a model, if it is complete, was planned beforehand.
+        keys: What results are valid for now; see model_keys. A model not among them has no stale results.
+        cases: The cases that count, with their hashes (see case_hashes). None: all, whatever their text was.
+        runs: The known runs: a model's first one, if complete, was planned beforehand.
     """
     known = {run.id: run for run in runs}
     by_model: dict[str, list[Attempt]] = {id: [] for id in keys}
@@ -171,7 +165,7 @@ def matrix(summaries: Sequence[ModelSummary], cases: Iterable[str]) -> dict[str,
 
 
 def counts(attempt: Attempt) -> tuple[int, int]:
-    """Return for how many successes, of how many tests, an attempt counts: for none if it came to nothing."""
+    """Return how many successes and tests an attempt counts for: none if it ended in an error."""
     if attempt.outcome == "error":
         return 0, 0
     if attempt.tests > 1:
@@ -227,11 +221,11 @@ def _summary(
 
 
 def stale_attempt(attempt: Attempt, now: ModelKey, cases: Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return why an attempt is not valid any longer, a sentence each; cases: the hash of each by its name."""
+    """Return why an attempt is no longer valid, one sentence each; cases: the hash of each by name."""
     expected = cases.get(attempt.case) if cases is not None and attempt.case is not None else None
     if expected is None or attempt.case_hash is None:
         return stale_reasons(attempt.key, now)
-    # The hash of a case knows which tools it offered; of others it does not matter whether they have changed.
+    # A case's hash covers the tools it offered; whether others have changed does not matter.
     reasons = stale_reasons(attempt.key, attrs.evolve(now, tools=None))
     if attempt.case_hash == expected:
         return reasons
@@ -248,8 +242,8 @@ def _of_the_last_key(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _first_run(attempts: Sequence[Attempt], runs: Mapping[str, Run]) -> list[Attempt]:
     """Return the attempts of the model's first run, if it is complete: then, and only then, their number was fixed.
 
-    A later run does not do: a plan means nothing if one may start over until a run looks good. One in which nothing
-    came to anything, for want of a key, has shown nothing that could be liked or not.
+    A later run does not count: a plan means nothing if you may start over until a run looks good. A run with nothing
+    but errors, for lack of a key, has shown nothing that could be liked or not.
     """
     first = next((a.run for a in attempts if a.run is not None and counts(a)[1]), None)
     run = runs.get(first) if first is not None else None
@@ -272,8 +266,8 @@ def _expects_a_call(attempt: Attempt) -> bool:
 
 
 def _of_before(found: Verdict) -> Verdict:
-    """Return a verdict as that of results which are not valid any longer: more of their like would decide nothing."""
-    reason = f"{found.successes} of {found.tests} right, which does not count any longer"
+    """Return a verdict as one on results that are no longer valid: more like them would decide nothing."""
+    reason = f"{found.successes} of {found.tests} right, which no longer counts"
     return attrs.evolve(found, more=None, reason=reason, lacking="")
 
 
@@ -298,7 +292,7 @@ def _cell(model_id: str, name: str, tried: Sequence[Attempt], stale: Mapping[str
 
 
 def _errors(attempts: Sequence[Attempt]) -> set[tuple[str | None, str | None, int]]:
-    """Return which attempts came to nothing, unless they were made good later."""
+    """Return the attempts that ended in an error and were not repeated successfully."""
 
     def place(attempt: Attempt) -> tuple[str | None, str | None, int]:
         return attempt.run, attempt.case, attempt.repetition
@@ -316,7 +310,7 @@ def _note(attempts: Sequence[Attempt], cases: int) -> str:
             results.setdefault(attempt.case, set()).add(attempt.outcome)
             judged += 1
     different = f"{cases} different case{'s' if cases > 1 else ''}"
-    little = f"{different}: this says little of other questions"
+    little = f"{different}: this says little about other questions"
     if judged > cases and all(len(outcomes) == 1 for outcomes in results.values()):
-        return f"{little}, and a repetition that always ends alike adds nothing"
+        return f"{little}, and repetitions that always end alike add nothing"
     return little

@@ -1,4 +1,4 @@
-"""Which models are validated for calling tools: the specification's tracker, over what is kept of their tests."""
+"""Which models are validated for calling tools: the specification's tracker, based on their stored tests."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ LONGEST_HISTORY = 50
 
 @attrs.frozen(kw_only=True)
 class ValidationRecord:
-    """What is known of a model. The first seven are the specification's; the rest says what the numbers prove.
+    """What is known about a model. The first seven are the specification's; the rest says what the numbers prove.
 
     Attributes:
-        validated: The tests prove that 80 % succeed, and are still valid; always computed afresh (C4).
+        validated: The tests prove that 80 % succeed, and are still valid; always recomputed (C4).
         last_tested: ISO 8601, UTC; None if it never was.
         test_history: The last 50: timestamp, success, and details or error.
         rate, low, high: Part that succeeded, and its 95 % interval.
-        more: Further tests that would decide, if the rate stays as it is.
-        stale: The model, its plugin or the tools are not those that were tested any longer.
+        more: Further tests that would decide it, if the rate stays the same.
+        stale: The model, its plugin or the tools are no longer those that were tested.
 
     Source: seed specification, "Model Validation Schema" (requirements TC-94 to TC-98).
     """
@@ -66,15 +66,15 @@ class ValidationRecord:
 
 
 class ModelValidationTracker:
-    """Records tests of models, and tells which are validated.
+    """Records tests of models, and says which are validated.
 
-    What a method that records has returned from is on the disk, and survives ``kill -9``. Recording waits for the disk,
-    some milliseconds: on an event loop that serves others call it with ``asyncio.to_thread``.
+    Once a recording method has returned, its data is on disk and survives ``kill -9``. Recording waits some
+    milliseconds for the disk: on an event loop that serves others, call it with ``asyncio.to_thread``.
 
     Args:
         path: The database, or a store that is open already. None keeps everything in memory.
-        current: What results of a model are valid for now; absent: none goes stale.
-        cases: The cases that count now, with their hashes (see case_hashes); absent: all.
+        current: What a model's results are valid for now; default: none go stale.
+        cases: The cases that count now, with their hashes (see case_hashes); default: all.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ModelValidationTracker:
         return self.get_status(model_id).validated
 
     def get_status(self, model_id: str) -> ValidationRecord:
-        """Return a model's record; that of one that was never tested is empty (TC-97)."""
+        """Return a model's record; for one that was never tested, an empty one (TC-97)."""
         attempts = self._store.attempts_blocking(model_id=model_id)
         return self._records([model_id], attempts)[0]
 
@@ -128,7 +128,7 @@ class ModelValidationTracker:
         return self._records(ids, attempts)
 
     async def save(self, path: str | Path) -> None:
-        """Write everything to a JSON file that load reads without loss, whole or not at all (TC-99).
+        """Write everything to a JSON file that load reads without loss, all or nothing (TC-99).
 
         Raises:
             StorageError: The file cannot be written.
@@ -136,13 +136,13 @@ class ModelValidationTracker:
         await asyncio.to_thread(self._save, Path(path))
 
     async def load(self, path: str | Path) -> int:
-        """Add what a file says, and return how many attempts were new; loading it again adds nothing (TC-99).
+        """Add a file's contents, and return how many attempts were new; loading it again adds nothing (TC-99).
 
-        Reads what save wrote, the specification's form (pairs of id and record), and {savedAt, records}. A file that is
-        not there is only logged.
+        Reads what save wrote, the specification's form (pairs of id and record), and {savedAt, records}. A missing file
+        is only logged.
 
         Raises:
-            StorageError: The file cannot be read; nothing of it was added.
+            StorageError: The file cannot be read; nothing was added.
         """
         return await asyncio.to_thread(self._load, Path(path))
 
@@ -155,7 +155,7 @@ class ModelValidationTracker:
         return exported(self._records(by_model, attempts), by_model, self._store.runs_blocking())
 
     def merge(self, data: Any) -> int:
-        """Add what JSON data says, in any form that load reads, all or nothing; return how many attempts were new.
+        """Add JSON data in any form that load reads, all or nothing; return how many attempts were new.
 
         Raises:
             ValueError: It is not such data; the text says where and why.
@@ -163,7 +163,7 @@ class ModelValidationTracker:
         return self._store.add_blocking(*self.read(data))
 
     def read(self, data: Any) -> tuple[Sequence[Attempt], Sequence[Run]]:
-        """Return what merge would add of JSON data; some of it may be there already.
+        """Return what merge would add from JSON data; some of it may already exist.
 
         Raises:
             ValueError: It is not such data; the text says where and why.
@@ -174,7 +174,7 @@ class ModelValidationTracker:
             raise ValueError("it is nested too deeply") from None
 
     def close(self) -> None:
-        """Close the database, unless a store was given: that is closed by who opened it."""
+        """Close the database, unless a store was passed in: whoever opened that closes it."""
         if self._is_own:
             self._store.close()
 
@@ -227,7 +227,7 @@ class ModelValidationTracker:
 
 
 class _Memory:
-    """What a store does for a tracker, without a file."""
+    """A store for a tracker, without a file."""
 
     path: Path | None = None
 
@@ -260,7 +260,7 @@ def _record(summary: ModelSummary, attempts: Sequence[Attempt]) -> ValidationRec
 
 
 def _entry(attempt: Attempt) -> dict[str, Any]:
-    """Return a test as the history tells it (TC-95, TC-96)."""
+    """Return a test as the history shows it (TC-95, TC-96)."""
     success = attempt.outcome == "passed"
     entry: dict[str, Any] = {"timestamp": attempt.at, "success": success}
     details = attempt.details

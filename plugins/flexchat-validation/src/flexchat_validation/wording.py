@@ -7,7 +7,7 @@ from typing import Any
 
 
 def shown(value: Any, limit: int = 80) -> str:
-    """Return a value on one line, at most limit characters of it: texts in single quotes, all else as JSON."""
+    """Return a value on one line, at most limit characters: texts in single quotes, everything else as JSON."""
     if isinstance(value, str):
         return f"'{_printable(_cut(value, limit))}'"
     try:

@@ -1,4 +1,4 @@
-"""Writes cases to files, so that they read back as they were; what a file has already is kept."""
+"""Writes cases to files so that they read back unchanged; existing content is kept."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _WIDE = 100
 
 
 def case_data(case: Case) -> dict[str, Any]:
-    """Return a case as a file has it: JSON data, without the keys that say nothing."""
+    """Return a case as in a file: JSON data, without keys that have their default."""
     data: dict[str, Any] = _data(case)
     return data
 
 
 def toml_of(cases: Iterable[Case]) -> str:
-    """Return cases as TOML, a table ``[[cases]]`` each.
+    """Return cases as TOML, one table ``[[cases]]`` each.
 
     Raises:
-        ConfigError: A value is null, which TOML cannot say.
+        ConfigError: A value is null, which TOML cannot express.
     """
     return "\n".join("[[cases]]\n" + "".join(map(_line, case_data(case).items())) for case in cases)
 
 
 def add_cases(file: Path, cases: Sequence[Case]) -> None:
-    """Add cases at the end of a file of cases, which is made if it is not there.
+    """Add cases at the end of a file of cases, which is created if it does not exist.
 
-    All that is in it stays: in TOML, comments too. The file is replaced at once: whoever reads it meanwhile, or after a
-    crash, finds it as it was or as it is to be.
+    Everything in it stays; in TOML, comments too. The file is replaced in one step: whoever reads it meanwhile, or
+    after a crash, finds the old or the new version.
 
     Raises:
         ConfigError: It is not a file of cases, already has one of that name, or cannot be written.
@@ -108,7 +108,7 @@ def _toml(value: Any) -> str:
         case dict():
             pairs = ", ".join(f"{_key(name)} = {_toml(inner)}" for name, inner in value.items())
             return f"{{ {pairs} }}" if pairs else "{}"
-    raise ConfigError([Problem(path="", text="a case holds null, which TOML cannot say: write it to a .json file")])
+    raise ConfigError([Problem(path="", text="a case has a null, which TOML cannot express: write it to a .json file")])
 
 
 def _toml_text(text: str) -> str:
@@ -123,12 +123,12 @@ def _refuse_names_twice(file: Path, rows: Sequence[Any], cases: Iterable[Case]) 
     names = {row.get("name") for row in rows if isinstance(row, Mapping)}
     for case in cases:
         if case.name in names:
-            raise _failed(file, f"a case is called '{case.name}' there already: give another name")
+            raise _failed(file, f"a case called '{case.name}' already exists: choose another name")
         names.add(case.name)
 
 
 def _replace(file: Path, text: str, kept: Mapping[str, Any]) -> None:
-    """Put a text in a file's place, once it is on the disk and has been read back with all that was there."""
+    """Replace a file with a text, once it is on disk and reads back with everything that was there."""
     try:
         with replacing(file) as out:
             out.write(text)
@@ -150,7 +150,7 @@ def _check_kept(file: Path, written: Path, kept: Mapping[str, Any]) -> None:
         raise _failed(file, f"the cases cannot be added: {reason}; or name another file") from None
     rows = after.get("cases", [])[: len(kept["cases"])]
     if {**after, "cases": rows} != kept:
-        raise _failed(file, "the cases cannot be added without changing what is there; name another file")
+        raise _failed(file, "the cases cannot be added without changing existing content; name another file")
 
 
 def _failed(file: Path, text: str) -> ConfigError:

@@ -111,7 +111,7 @@ def test_import_adds_the_leaderboards_questions_to_a_file(run, script, tmp_path)
     assert (ran.status, ran.out) == (0, "2 cases added to cases.json\n")
     assert [case["expects"] for case in json.loads(run("cases", "list", "cases.json", "--json").out)] == ["no call"] * 2
     again = run("cases", "import", str(questions), "--out", "cases.json")
-    assert (again.status, "called 'irrelevance_0' there already" in again.err) == (2, True)
+    assert (again.status, "called 'irrelevance_0' already exists" in again.err) == (2, True)
     assert "[[cases]]" in run("cases", "import", str(questions)).out
 
 
@@ -144,7 +144,7 @@ def test_import_of_promptfoos_tests_says_what_it_leaves_out(run, tmp_path):
         (["none.json"], "there is no such file"),
         (["none.yaml"], "there is no such file"),
         (["none.json", "--limit", "0"], "--limit is at least 1"),
-        (["x.yaml", "--answers", "y"], "--answers belongs to"),
+        (["x.yaml", "--answers", "y"], "--answers is for"),
     ],
 )
 def test_import_of_what_is_none_is_one_sentence(run, words, said):

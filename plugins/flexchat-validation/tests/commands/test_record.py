@@ -46,7 +46,7 @@ def test_what_is_recorded_can_be_checked_and_is_not_added_twice(run, kept):
     [
         (["--turn", "3"], "turns 1 to 2"),
         (["--turn", "0"], "turns 1 to 2"),
-        (["--turn", "1", "--whole"], "say one of the two"),
+        (["--turn", "1", "--whole"], "use one of the two"),
         (["nope"], "no conversation 'nope'"),
         (["--out", "x.yaml"], "a .toml or a .json file"),
     ],

@@ -51,7 +51,7 @@ def test_without_a_configuration_the_rehearsal_model_is_tried_with_sample_cases(
 
     assert ran.status == 1
     assert ran.out.startswith("rehearsal/rehearsal\n  all cases        undecided  6 of 6 right  60-100 %  needs ")
-    assert "6 different cases: this says little of other questions" in ran.out
+    assert "6 different cases: this says little about other questions" in ran.out
     assert "failed" not in ran.out
     assert "6 of 6 attempts in" in ran.out
     assert "no config found: the rehearsal model answers" in ran.err
@@ -129,7 +129,7 @@ def test_a_run_that_came_to_nothing_fails_whatever_was_validated_before(run, con
     ran = run("validate")
     assert ran.status == 1
     assert "stale results    validated  16 of 16 right" in ran.out
-    assert "these results do not count any longer" in ran.out
+    assert "these results no longer count" in ran.out
 
 
 def test_models_are_those_named_else_those_of_the_table_else_those_of_the_rules(run, config):
@@ -207,7 +207,7 @@ def test_what_came_to_nothing_is_told_apart_and_made_by_resuming(run, config):
     ran = run("validate", "--runs", "2")
 
     assert ran.status == 1
-    assert "came to nothing, and is not counted:\n  2 attempts with script/any: the script says: auth error" in ran.out
+    assert "ended in an error and is not counted:\n  2 attempts with script/any: the script says: auth error" in ran.out
     assert "0 of 2 attempts are kept; flexchat validate --resume makes the others" in ran.err
     path.write_text(path.read_text().replace('{ error = "auth" }', ", ".join(RIGHT)))
     again = run("validate", "--resume", "--json")
@@ -232,7 +232,7 @@ def test_a_service_that_is_down_is_named_once_and_its_cause_once_for_each_model(
     assert ran.err.count("note: gone: nothing listens at 127.0.0.1:1") == ran.err.count("note: ") == 1
     assert ran.out.count("nothing listens at") == 1
     assert "1 attempt with gone/m: nothing listens" in ran.out
-    assert "1 of 1 attempts came to nothing\n" in ran.out
+    assert "1 of 1 attempts ended in an error\n" in ran.out
     assert "note: " not in run("validate", "--model", "rehearsal/rehearsal").err
     assert run("validate", "-v").err.count("retrying") > 1
 

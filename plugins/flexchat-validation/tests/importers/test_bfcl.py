@@ -131,7 +131,7 @@ def test_irrelevance_is_no_call_and_needs_no_ground_truth(tmp_path):
 
 @pytest.mark.parametrize("category", ["multi_turn_base", "simple_java", "simple_javascript", "live_relevance"])
 def test_what_cannot_be_judged_here_is_refused_with_the_reason(tmp_path, category):
-    with pytest.raises(ConfigError, match=f"{category} is not taken over: "):
+    with pytest.raises(ConfigError, match=f"{category} cannot be imported: "):
         bfcl_cases(written(tmp_path, f"BFCL_v4_{category}.json", QUESTION))
 
 

@@ -52,7 +52,7 @@ def test_a_valid_call_is_held_to_the_tools_schema(tmp_path):
     assert case.calls[0].check == {"city": ArgumentCheck(schema={"type": "string"})}
     found = read(tmp_path, [asserting({"type": "is-valid-openai-tools-call"})], tools=[WEATHER, TIME])
     assert found.cases == ()
-    assert "of several tools it does not say which" in found.notes[0]
+    assert "does not say of which tool" in found.notes[0]
 
 
 def test_trajectories_say_tools_arguments_and_order(tmp_path):
@@ -91,7 +91,7 @@ def test_what_is_asked_of_the_answer_is_kept(tmp_path, assertion, contains, rege
     [
         ({"type": "javascript", "value": "output.length > 1"}, "javascript is left out: it is code, and is not run"),
         ({"type": "llm-rubric", "value": "good"}, "llm-rubric is left out: another model judges it"),
-        ({"type": "latency", "threshold": 5}, "latency is left out: cases have nothing like it"),
+        ({"type": "latency", "threshold": 5}, "latency is left out: cases have no equivalent"),
         ({"type": "not-trajectory:tool-used", "value": "x"}, "not-trajectory:tool-used is left out"),
         ({"type": "tool-call-f1", "value": ["get_weather"], "threshold": 0.5}, "its threshold is taken as 1"),
         ({"type": "contains", "value": "x"}, "upper and lower case count alike"),
@@ -125,7 +125,7 @@ def test_prompts_and_lists_of_variables_are_multiplied(tmp_path):
         ("d, prompt 2", "Be brief", "a"),
         ("d, prompt 2 (2)", "Be brief", "b"),
     ]
-    assert found.notes == ("d: left out: its template does more than put in variables: {{name}}",)
+    assert found.notes == ("d: left out: its template does more than fill in variables: {{name}}",)
 
 
 def test_the_default_test_belongs_to_every_test(tmp_path):
@@ -171,7 +171,7 @@ def test_aliases_of_aliases_are_refused_before_they_fill_the_memory(tmp_path):
     lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     path = tmp_path / "x.yaml"
     path.write_text("\n".join(lines) + "\ntests: []\n")
-    with pytest.raises(ConfigError, match="stand for too much"):
+    with pytest.raises(ConfigError, match="expand to too much"):
         read_promptfoo(path)
 
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a configuration's validation cases, and with the models it wants to be tried."""
+"""Finds everything that is wrong with a configuration's validation cases and the models it names."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 def cases_and_problems(
     config: ReadConfig, *, files: Sequence[Path] = (), tools: Collection[str] = ()
 ) -> tuple[Cases, list[Problem]]:
-    """Return the cases of a configuration and of further files that can be used, and what is wrong, with lines.
+    """Return the usable cases of a configuration and of further files, and what is wrong, with lines.
 
-    Of a configuration whose other tables cannot be read nothing is known.
+    If a configuration's other tables cannot be read, nothing is known about it.
 
     Args:
-        tools: Names of tools that are there beside those of the registry.
+        tools: Names of tools that exist in addition to the registry's.
     """
     from flexchat.host import read_config
 
@@ -37,7 +37,7 @@ def cases_and_problems(
         return Cases(), []
     if "validation" in read.document.data:
         table = read.settings(("validation",), (), ValidationTable)
-        if table is None:  # its cases are read one by one below; what else it names can be looked at, too
+        if table is None:  # its cases are read one by one below; the rest of what it names can be checked, too
             written = read.document.data["validation"]
             table = ValidationTable(files=_texts(written, "files"), models=_texts(written, "models"))
         core = attrs.evolve(core, tables={**core.tables, "validation": table})
@@ -47,7 +47,7 @@ def cases_and_problems(
 
 
 def check_cases(read: ReadConfig) -> None:
-    """Tell a configuration what is wrong with its cases and models."""
+    """Report to a configuration what is wrong with its cases and models."""
     if "validation" in read.document.data:
         for problem in cases_and_problems(read)[1]:
             read.add(problem)

@@ -1,4 +1,4 @@
-"""flexchat cases …: which validation cases there are, whether they can be used, and those of other programs."""
+"""flexchat cases …: lists and checks validation cases, and imports those of other programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def words_of(given: Sequence[str]) -> tuple[str, ...]:
-    """Return words that were given with spaces or commas between them."""
+    """Return words separated by spaces or commas."""
     return tuple(dict.fromkeys(word.strip() for words in given for word in words.split(",") if word.strip()))
 
 
@@ -29,7 +29,7 @@ def put_out(found: Imported, args: argparse.Namespace) -> None:
     """Print cases, or add them to the file that --out names.
 
     Raises:
-        ConfigError: The file cannot take them.
+        ConfigError: They cannot be added to the file.
     """
     from ..writing import add_cases, case_data, toml_of
 
@@ -46,7 +46,7 @@ def put_out(found: Imported, args: argparse.Namespace) -> None:
 
 
 def _files_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files of cases beside those of the configuration")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="case files in addition to the configuration's")
     parser.add_argument("--tags", metavar="TAG", nargs="+", default=[], help="only cases with one of these tags")
 
 
@@ -61,7 +61,7 @@ def _cases(args: argparse.Namespace) -> Cases:
 
 
 def _sample_chat(args: argparse.Namespace) -> FlexChat:
-    """Return what flexchat validate takes where there is no configuration; without a model to try, its tools alone."""
+    """Return what flexchat validate uses without a configuration; without a model to try, only its tools."""
     try:
         return open_chat(args)
     except UsageError:
@@ -69,7 +69,7 @@ def _sample_chat(args: argparse.Namespace) -> FlexChat:
 
 
 def _checked(args: argparse.Namespace) -> tuple[Cases, Sequence[Problem]]:
-    """Return the cases that can be used, and everything that is wrong with the others."""
+    """Return the usable cases, and everything that is wrong with the others."""
     from ..reading import Cases
 
     problems: tuple[Problem, ...] = ()
@@ -102,7 +102,7 @@ def _list(args: argparse.Namespace) -> int:
         start = f"{one_line(case.name, width):{width}}  "
         terminal.out(start + one_line(f"{expects(case)}{tags}", max(terminal.width - len(start), 20)))
     if not cases:
-        terminal.say("no case is there: write [[validation.cases]], or flexchat record makes one", "dim")
+        terminal.say("there are no cases: write [[validation.cases]], or make one with flexchat record", "dim")
     return OK
 
 
@@ -140,21 +140,21 @@ def _check(args: argparse.Namespace) -> int:
 
 def _import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="questions of the Berkeley leaderboard, or promptfoo's tests")
-    parser.add_argument("--answers", metavar="FILE", help="the leaderboard's ground truth; absent: the one beside it")
-    parser.add_argument("--from", dest="origin", choices=("bfcl", "promptfoo"), help="absent: as the file looks")
-    parser.add_argument("--limit", metavar="N", type=int, help="how many cases at most")
-    parser.add_argument("--out", metavar="FILE", help=".json or .toml to add them to; absent: TOML on standard output")
+    parser.add_argument("--answers", metavar="FILE", help="the leaderboard's ground truth; default: the one next to it")
+    parser.add_argument("--from", dest="origin", choices=("bfcl", "promptfoo"), help="default: guessed from the file")
+    parser.add_argument("--limit", metavar="N", type=int, help="maximum number of cases")
+    parser.add_argument("--out", metavar="FILE", help=".json or .toml file to add them to; default: print TOML")
 
 
 def _import(args: argparse.Namespace) -> int:
-    """Print another program's tests as cases, or add them to a file, and say what could not be taken over."""
+    """Print another program's tests as cases, or add them to a file, and say what could not be imported."""
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit is at least 1, not {args.limit}")
     found = _imported(args)
     for note in found.notes:
         args.terminal.say(f"note: {note}", "dim")
     if not found.cases:
-        raise UsageError(f"{args.file}: nothing in it can be taken over as a case")
+        raise UsageError(f"{args.file}: nothing in it can be imported as a case")
     put_out(found, args)
     return OK
 
@@ -167,7 +167,7 @@ def _imported(args: argparse.Namespace) -> Imported:
     promptfoo = file.suffix.lower() in (".yaml", ".yml") or "promptfoo" in file.name
     if args.origin == "promptfoo" or (args.origin is None and promptfoo):
         if args.answers is not None:
-            raise UsageError("--answers belongs to the leaderboard's questions; promptfoo's tests have theirs inside")
+            raise UsageError("--answers is for the leaderboard's questions; promptfoo's tests contain theirs")
         return read_promptfoo(file, limit=args.limit)
     answers = Path(args.answers) if args.answers else None
     try:

@@ -24,13 +24,13 @@ from .cases import put_out, words_of
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what record takes."""
     parser.add_argument(
-        "id", nargs="?", metavar="CONVERSATION", help="its id, or the beginning of it; absent: the last"
+        "id", nargs="?", metavar="CONVERSATION", help="its id, or the beginning of it; default: the last"
     )
     parser.add_argument("--turn", metavar="N", type=int, help="only this turn, from 1; -1 is the last")
-    parser.add_argument("--whole", action="store_true", help="one case with all turns; absent: a case for each turn")
-    parser.add_argument("--name", metavar="NAME", help="name of the case; absent: what the user said")
+    parser.add_argument("--whole", action="store_true", help="one case with all turns; default: one case per turn")
+    parser.add_argument("--name", metavar="NAME", help="name of the case; default: what the user said")
     parser.add_argument("--tags", metavar="TAG", nargs="+", default=[], help="words to choose the case by")
-    parser.add_argument("--out", metavar="FILE", help=".toml or .json to add it to; absent: TOML on standard output")
+    parser.add_argument("--out", metavar="FILE", help=".toml or .json file to add it to; default: print TOML")
     add_tenant_argument(parser)
 
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
     terminal: Terminal = args.terminal
     if args.whole and args.turn is not None:
-        raise UsageError("--turn makes a case of one turn, --whole of all: say one of the two")
+        raise UsageError("--turn makes a case of one turn, --whole of all: use one of the two")
     turns, id = asyncio.run(_turns(args))
     chosen = _chosen(turns, args.turn)
     found = recorded_cases(chosen, name=args.name, tags=words_of(args.tags), whole=args.whole)
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if not found.cases:
         raise UsageError(f"conversation {id} has no turn that a case can be made of")
     if not args.whole and len(turns) > 1 and args.turn != 1:
-        terminal.say("note: a later turn may lean on earlier ones: --whole keeps them together", "dim")
+        terminal.say("note: a later turn may depend on earlier ones: --whole keeps them together", "dim")
     put_out(found, args)
     return OK
 
@@ -63,7 +63,7 @@ async def _turns(args: argparse.Namespace) -> tuple[Sequence[ConversationTurn], 
         else:
             last = await conversations.list(limit=1)
             if not last:
-                raise UsageError("no conversation is kept: flexchat ask --keep keeps one")
+                raise UsageError("there is no kept conversation: flexchat ask --keep keeps one")
             info = last[0]
         return await conversations.turns(info.id), short_id(info)
     finally:

@@ -46,7 +46,8 @@ NO_CASES = """there is no case to try. A case says what a model should do with a
   message = "What is the weather in Paris?"
   calls = [{ tool = "get_weather", arguments = { location = "Paris" } }]
 
-It goes into the configuration, or into a file named in validation.files. flexchat record makes one of a conversation"""
+It goes into the configuration, or into a file named in validation.files. flexchat record makes one from a
+conversation"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,15 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LLM/MODEL",
         action="append",
         default=[],
-        help="a model to try; repeatable; absent: validation.models, else those the rules name",
+        help="a model to try; repeatable; default: validation.models, else those the rules name",
     )
-    parser.add_argument("--runs", metavar="N", type=int, help="how often each case is tried; absent: validation.runs")
+    parser.add_argument("--runs", metavar="N", type=int, help="how often each case is tried; default: validation.runs")
     parser.add_argument(
         "--cases",
         metavar="FILE|NAME",
         action="append",
         default=[],
-        help="a file of cases, in place of the configuration's; or the name of one case; repeatable",
+        help="a file of cases, instead of the configuration's; or the name of one case; repeatable",
     )
     parser.add_argument("--tag", metavar="TAG", action="append", default=[], help="only cases with one of these tags")
     parser.add_argument(
@@ -72,14 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         nargs="?",
         const="",
-        help="go on with a run that was not finished: the last, or the one whose id begins with this",
+        help="continue an unfinished run: the last, or the one whose id starts with this",
     )
     parser.add_argument(
-        "--run-tools", action="store_true", help="really run tools that change something; else they only say success"
+        "--run-tools", action="store_true", help="really run tools that change something; else they only report success"
     )
-    parser.add_argument("--concurrency", metavar="N", type=int, help="attempts under way at once at one service")
+    parser.add_argument("--concurrency", metavar="N", type=int, help="simultaneous attempts per service")
     parser.add_argument("--junit", metavar="FILE", help="write the attempts as JUnit XML")
-    parser.add_argument("--store", metavar="FILE", help="database of the results; absent: validation.store")
+    parser.add_argument("--store", metavar="FILE", help="database of the results; default: validation.store")
     parser.add_argument(
         "--fail-on",
         choices=FAIL_ON,
@@ -157,11 +158,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.resume is not None:
         given = [name for name in ("model", "runs", "cases", "tag") if getattr(args, name)]
         if given:
-            raise UsageError(f"--resume goes on with a run as it was planned: leave out --{given[0]}")
+            raise UsageError(f"--resume continues a run as it was planned: leave out --{given[0]}")
 
 
 def _check_output(path: Path) -> None:
-    """See whether a file can be written, now and not after an hour.
+    """Check now, and not after an hour, whether a file can be written.
 
     Raises:
         UsageError: It cannot.
@@ -222,7 +223,9 @@ async def _unfinished(store: ValidationStore, wanted: str, config: str | None) -
     if wanted:
         found = [run for run in runs if run.id.startswith(wanted)]
         if len(found) != 1:
-            raise UsageError(f"--resume {wanted}: {f'{len(found)} runs begin so' if found else 'there is no such run'}")
+            raise UsageError(
+                f"--resume {wanted}: {f'{len(found)} runs start with this' if found else 'there is no such run'}"
+            )
         return found[0]
     mine = [run for run in runs if run.settings.get("config") == config]
     open_ = [run for run in mine if run.state not in ("finished", "running")]
@@ -268,7 +271,7 @@ def _models(chat: FlexChat, table: ValidationTable, read: ReadConfig | None) -> 
     named = [chat.llms.resolve(rule.llm, rule.model) for rule in chat.config.responses if rule.llm in chat.llms]
     found = tuple(dict.fromkeys(f"{llm.name}/{model}" for llm, model in named if model))
     if not found:
-        raise UsageError("no rule names a model: say which to try with --model LLM/MODEL, or in validation.models")
+        raise UsageError("no rule names a model: choose one with --model LLM/MODEL, or in validation.models")
     return found
 
 

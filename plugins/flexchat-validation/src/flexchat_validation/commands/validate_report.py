@@ -1,4 +1,4 @@
-"""What a validation run came to: for people, as JSON, and as JUnit XML."""
+"""The results of a validation run: for people, as JSON, and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Report:
     """A run and what it proves.
 
     Attributes:
-        attempts: Of this run; what came to nothing and was made again later is left out.
-        models: What is known of its models from these cases, earlier runs included.
+        attempts: Of this run; errors that were retried later are left out.
+        models: What is known about its models from these cases, including earlier runs.
         known_cases: How many cases there were to choose from.
     """
 
@@ -45,7 +45,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether everything planned was made and came to something."""
+        """Whether every planned attempt was made and gave a result."""
         return self.progress.passed + self.progress.failed == self.progress.planned
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Report:
 
 
 async def report_of(run: ValidationRun, store: ValidationStore, *, known_cases: int) -> Report:
-    """Return what a run came to."""
+    """Return the results of a run."""
     last: dict[tuple[str, str | None, int], Attempt] = {}
     for attempt in await store.attempts(run=run.run.id):
         place = (attempt.key.model_id, attempt.case, attempt.repetition)
@@ -110,9 +110,9 @@ def print_report(report: Report, terminal: Terminal, *, as_json: bool) -> None:
 
 
 def print_verdicts(rows: Sequence[tuple[str, Verdict]], terminal: Terminal) -> None:
-    """Print verdicts under each other: what of, the verdict, how many were right, the interval, what is missing.
+    """Print verdicts in columns: the subject, the verdict, how many were right, the interval, what is missing.
 
-    The interval is rounded outwards: one that touches the line is not shown as if it cleared it.
+    The interval is rounded outwards: one that touches the threshold must not look as if it cleared it.
     """
     columns = [
         (
@@ -140,7 +140,7 @@ def _print_model(model: ModelSummary, report: Report, terminal: Terminal) -> Non
     if model.verdict.tests > here:
         notes.append(f"{model.verdict.tests - here:,} of these tests are from earlier runs")
     if model.stale_reasons:
-        those = "these results do not count any longer" if model.stale else "results of before are not counted"
+        those = "these results no longer count" if model.stale else "earlier results are not counted"
         notes.append(f"{those}: {'; '.join(model.stale_reasons)}")
     for note in notes:
         terminal.paragraph(note, indent="  ")
@@ -153,7 +153,8 @@ def _tried(report: Report) -> str:
 
 
 def _lacking(rows: Sequence[tuple[str, Verdict]]) -> list[str]:
-    """Say what the columns do not: why nothing is decided though the interval is clear, or no number would do."""
+    """Return what the columns do not say: why nothing is decided though the interval is clear, or why no number would
+    do."""
     named: dict[str, list[str]] = {}
     for name, found in rows:
         if found.lacking and (found.more is None or found.low >= LINE or found.high < LINE):
@@ -188,14 +189,14 @@ def _print_errors(report: Report, terminal: Terminal) -> None:
             found[place] = found.get(place, 0) + 1
     if not found:
         return
-    terminal.out("came to nothing, and is not counted:", "bold")
+    terminal.out("ended in an error and is not counted:", "bold")
     for (model_id, why), number in found.items():
         terminal.paragraph(f"{count(number, 'attempt')} with {model_id}: {one_line(why, 300)}", indent="  ")
     terminal.out()
 
 
 def _problem(report: Report) -> str:
-    """Return what was wrong with the run, without the causes: each stands with its attempts."""
+    """Return what was wrong with the run, without the causes, which are shown with the attempts."""
     text = report.run.problem or ""
     for attempt in report.attempts:
         if attempt.outcome == "error":
@@ -222,5 +223,5 @@ def _summary(report: Report) -> str:
     if progress.cost:
         parts.append(f"${progress.cost:.4f}")
     if progress.unpriced:
-        parts.append(f"no price is known of {', '.join(progress.unpriced)} ([validation.prices] has none)")
+        parts.append(f"no price is known for {', '.join(progress.unpriced)} ([validation.prices] has none)")
     return "; ".join(parts)

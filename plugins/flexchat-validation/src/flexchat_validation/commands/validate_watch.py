@@ -12,7 +12,7 @@ from ..running import Progress, ValidationRun
 
 
 async def watch(run: ValidationRun, terminal: Terminal) -> None:
-    """Make a run's attempts and show on standard error how far it is."""
+    """Make a run's attempts and show the progress on standard error."""
     plan = run.plan
     parts = [count(len(plan.models), "model"), count(len(plan.cases), "case"), count(plan.runs, "run")]
     before = f", {run.progress.done} of them made before" if run.progress.done else ""
@@ -37,7 +37,7 @@ async def _tick(run: ValidationRun, terminal: Terminal) -> None:
 
 
 def progress_line(progress: Progress, width: int) -> str:
-    """Return how far a run is, on one line: counts, a bar as long as there is room, the time that is left."""
+    """Return a run's progress on one line: counts, a bar if there is room, the time left."""
     counts = f"{progress.done} of {progress.planned}"
     said = [f"{progress.passed} passed", f"{progress.failed} failed"]
     said += [count(progress.errors, "error")] if progress.errors else []

@@ -1,4 +1,4 @@
-"""flexchat validations …: what is known of models from their tests, to be read, taken away and brought in."""
+"""flexchat validations …: shows, exports and imports what tests have shown about models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TESTS_SHOWN = 20
 
 def add_store_argument(parser: argparse.ArgumentParser) -> None:
     """Say what all of them take."""
-    parser.add_argument("--store", metavar="FILE", help="database of the results; absent: validation.store")
+    parser.add_argument("--store", metavar="FILE", help="database of the results; default: validation.store")
 
 
 def _model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +51,7 @@ def _list(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
         terminal.out(record.model_id, "bold")
         _print_verdict(record, terminal)
     if not records:
-        terminal.say("no model has been tested: flexchat validate does", "dim")
+        terminal.say("no model has been tested: run flexchat validate", "dim")
 
 
 def _show(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ def _export(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
 
 def _import(tracker: ModelValidationTracker, args: argparse.Namespace) -> None:
     try:
-        open_file(args.file).close()  # the tracker takes a missing one for a first start
+        open_file(args.file).close()  # the tracker treats a missing one as a first start
     except OSError as error:
         raise UsageError(f"'{args.file}' cannot be read: {error.strerror}") from None
     new = asyncio.run(tracker.load(args.file))
@@ -140,9 +140,9 @@ def _with_tracker(
 
 
 def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
-    """Return what says of a model what its results are valid for with this configuration; no service is asked.
+    """Return a function that says what a model's results are valid for with this configuration; asks no service.
 
-    None without a usable configuration: then nothing is known to be stale.
+    None without a usable configuration: nothing is then known to be stale.
     """
     from ..fingerprint import Keys
 
@@ -160,7 +160,7 @@ def _valid_now(args: argparse.Namespace) -> Callable[[str], ModelKey] | None:
 
 
 def _path(args: argparse.Namespace) -> Path | None:
-    """Return --store, else what the configuration's table says; the rest of the configuration does not matter."""
+    """Return --store, or what the configuration's table says; the rest of the configuration does not matter."""
     from flexchat.host import read_config
 
     from ..cases import ValidationTable

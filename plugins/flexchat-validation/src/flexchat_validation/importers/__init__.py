@@ -1,1 +1,1 @@
-"""Cases and records of other programs."""
+"""Imports cases and records of other programs."""

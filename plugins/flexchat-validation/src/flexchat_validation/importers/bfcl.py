@@ -1,7 +1,7 @@
-"""Takes over questions of the Berkeley Function Calling Leaderboard (version 4) as cases.
+"""Imports questions of the Berkeley Function Calling Leaderboard (version 4) as cases.
 
 A file of questions has a JSON object on each line: id, question (a list of turns, each a list of messages) and function
-(the tools on offer, with types of Python); the ground truth is in a file of the same name in a folder possible_answer.
+(the tools on offer, with Python types); the ground truth is in a file of the same name in a folder possible_answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..reading import Imported
 
 __all__ = ["bfcl_cases", "category_of", "json_schema_of", "matches", "read_bfcl"]
 
-# Its words for types, and what they are in JSON Schema; every other word means a text there.
+# Its names for types, and their JSON Schema equivalents; every other name means text.
 # Source: bfcl-eval 2026.3.23, constants/type_mappings.py (GORILLA_TO_OPENAPI).
 _TYPES = {
     **dict.fromkeys(("integer", "byte", "short", "long", "Bigint"), "integer"),
@@ -38,7 +38,7 @@ _NOT_TAKEN = {
     "web_search": "its web searches need the network",
     "simple_javascript": "calls of JavaScript are judged by JavaScript's syntax",
     "simple_java": "calls of Java are judged by Java's syntax",
-    "live_relevance": "it says only that something is called, and not what",
+    "live_relevance": "it only says that something is called, not what",
     "format_sensitivity": "it is about the format of prompts, not about tools",
 }
 
@@ -52,16 +52,16 @@ def read_bfcl(questions: Path, answers: Path | None = None, *, limit: int | None
     """Return the questions of a file as cases that the leaderboard's rules judge.
 
     Args:
-        answers: The file of ground truths; absent: the one in a folder possible_answer beside the questions.
-        limit: How many cases at most.
+        answers: The file of ground truths; default: the one in a folder possible_answer next to the questions.
+        limit: Maximum number of cases.
 
     Raises:
-        ConfigError: A file cannot be read, or is of a category that cannot be taken over.
+        ConfigError: A file cannot be read, or belongs to a category that cannot be imported.
     """
     category = category_of(questions)
     for word, reason in _NOT_TAKEN.items():
         if category.startswith(word):
-            raise _refused(questions, f"the leaderboard's category {category} is not taken over: {reason}")
+            raise _refused(questions, f"the leaderboard's category {category} cannot be imported: {reason}")
     abstains = "irrelevance" in category
     rows = json_lines(questions)
     beside = questions.parent / "possible_answer" / questions.name
@@ -91,7 +91,7 @@ def category_of(questions: Path) -> str:
 
 
 def json_schema_of(schema: Any) -> Any:
-    """Return parameters with JSON Schema's words for types, at every depth."""
+    """Return parameters with JSON Schema's names for types, at every depth."""
     if not isinstance(schema, Mapping):
         return schema
     made = dict(schema)
@@ -106,7 +106,7 @@ def json_schema_of(schema: Any) -> Any:
 
 
 class _LeftOutError(Exception):
-    """A question cannot be taken over; the text says why."""
+    """A question cannot be imported; the text says why."""
 
 
 def _case(id: str, row: Mapping[str, Any], category: str, truth: Any) -> Case:
@@ -132,7 +132,7 @@ def _case(id: str, row: Mapping[str, Any], category: str, truth: Any) -> Case:
 def _said(question: Any) -> tuple[str | None, str]:
     turns = question if isinstance(question, list) else []
     if len(turns) != 1 or not isinstance(turns[0], list):
-        raise _LeftOutError("its question has not one turn")
+        raise _LeftOutError("its question does not have exactly one turn")
     messages = [m for m in turns[0] if isinstance(m, Mapping) and isinstance(m.get("content"), str)]
     roles = [message.get("role") for message in messages]
     if len(messages) != len(turns[0]) or roles not in (["user"], ["system", "user"]):

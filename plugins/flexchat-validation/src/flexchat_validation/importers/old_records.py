@@ -1,4 +1,4 @@
-"""Records of earlier trackers as attempts: a list of pairs, as the specification has it, or {savedAt, records}."""
+"""Records of earlier trackers as attempts: a list of pairs, as in the specification, or {savedAt, records}."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 from ..attempts import Attempt, ModelKey
 
 IMPORTED = "00000000"
-"""The ids of what was imported begin so; the rest is a hash, so that nothing is imported twice."""
+"""Imported ids start with this; the rest is a hash, so that nothing is imported twice."""
 
 _NO_TOOL = "the test called no tool, so it is not a success"
 
@@ -22,8 +22,8 @@ class OldRecord:
     """A model's record.
 
     Attributes:
-        attempts: Those of its history.
-        tests, successes: How many the record counts; there may be more than the history has.
+        attempts: Those in its history.
+        tests, successes: How many the record counts, which may be more than the history has.
     """
 
     model_id: str
@@ -33,10 +33,10 @@ class OldRecord:
     last_tested: str
 
     def beyond(self, there: Iterable[Attempt]) -> tuple[Attempt, ...]:
-        """Return an attempt that stands for the tests which are neither in the history nor among those there are.
+        """Return an attempt that stands for the tests which are neither in the history nor kept already.
 
         Args:
-            there: The model's attempts that are kept already. Of those only what was imported matters.
+            there: The model's attempts that are kept already; only imported ones matter.
         """
         known = {a.id: a for a in (*there, *self.attempts) if a.id.startswith(IMPORTED)}
         tests = self.tests - sum(a.tests for a in known.values())
@@ -50,7 +50,7 @@ class OldRecord:
                 key=ModelKey(model_id=self.model_id),
                 outcome="passed" if successes == tests else "failed",
                 at=self.last_tested,
-                details={"imported": "tests before the first of the history", "tests": tests, "successes": successes},
+                details={"imported": "tests before the first in the history", "tests": tests, "successes": successes},
                 tests=tests,
                 successes=successes,
             ),
@@ -60,11 +60,11 @@ class OldRecord:
 def old_records(data: Any) -> tuple[OldRecord, ...]:
     """Return what an earlier tracker's file says.
 
-    A success of {savedAt, records} in which no tool was used is imported as failed: what counted there was that nothing
+    A success in {savedAt, records} without a tool call is imported as failed: that format counted it because nothing
     was raised.
 
     Raises:
-        ValueError: It is not such a file; the text says where and why.
+        ValueError: It is not such a file; the message says where and why.
     """
     return tuple(_record(model_id, record, where) for model_id, record, where in _entries(data))
 

@@ -1,7 +1,7 @@
-"""Takes over promptfoo's tests of tool calls as cases. What has no counterpart here is said in a note, test by test.
+"""Imports promptfoo's tests of tool calls as cases. A note on each test names what has no counterpart here.
 
-Read are prompts, tests (vars, assert, description), defaultTest, and the tools of providers in OpenAI's form. Nothing
-that a file holds or names is run: no JavaScript, no Python, no template but {{name}}.
+Reads prompts, tests (vars, assert, description), defaultTest, and providers' tools in OpenAI's format. Nothing in a
+file or named by it is run: no JavaScript, no Python, no template except {{name}}.
 
 Source: promptfoo's configuration reference.
 """
@@ -33,14 +33,14 @@ _VARIABLE = re.compile(r"\{\{-?\s*([A-Za-z_]\w*)\s*-?\}\}")
 
 
 class _LeftOutError(Exception):
-    """A test cannot be taken over; the text says why."""
+    """A test cannot be imported; the text says why."""
 
 
 def read_promptfoo(file: Path, *, limit: int | None = None) -> Imported:
     """Return a file's tests as cases: one for each prompt, test and combination of variables.
 
     Args:
-        limit: How many cases at most.
+        limit: Maximum number of cases.
 
     Raises:
         ConfigError: The file cannot be read, or has no tests.
@@ -78,7 +78,7 @@ def read_promptfoo(file: Path, *, limit: int | None = None) -> Imported:
 def _variants(
     title: str, test: Mapping[str, Any], default: Mapping[str, Any], prompts: Sequence[tuple[str | None, str]]
 ) -> Iterator[tuple[str, dict[str, Any], tuple[str | None, str]]]:
-    """Yield each prompt with each combination of variables; a list in vars stands for one value after the other."""
+    """Yield each prompt with each combination of variables; a list in vars means one value after the other."""
     given = {**table(default.get("vars")), **table(test.get("vars"))}
     options = [value if isinstance(value, list) and value else [value] for value in given.values()]
     for index, prompt in enumerate(prompts, 1):
@@ -131,7 +131,7 @@ def _case(
 
 
 def _tools(providers: Any, file: Path, notes: list[str]) -> dict[str, CaseTool]:
-    """Return the tools that providers are configured with, in OpenAI's form."""
+    """Return the tools that providers are configured with, in OpenAI's format."""
     found: dict[str, CaseTool] = {}
     for provider in listed(providers):
         if not isinstance(provider, Mapping):
@@ -185,7 +185,7 @@ def _prompts(prompts: Any, file: Path, notes: list[str]) -> Iterator[tuple[str |
         said = _said(raw)
         if said is None:
             notes.append(
-                f"prompt {index} is left out: it is not one message of the user, with or without a system prompt"
+                f"prompt {index} is left out: it is not a single user message, with or without a system prompt"
             )
         else:
             yield said
@@ -219,7 +219,7 @@ def _rendered(text: str, variables: Mapping[str, Any]) -> str:
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
 
     if re.search(r"\{%|\{#", text) or len(_VARIABLE.findall(text)) != text.count("{{"):
-        raise _LeftOutError("its template does more than put in variables: {{name}}")
+        raise _LeftOutError("its template does more than fill in variables: {{name}}")
     return _VARIABLE.sub(value, text)
 
 
@@ -246,7 +246,7 @@ def _loaded(file: Path) -> Any:
     else:
         data = _yaml(text, file)
     try:
-        document = document_of({"": data})  # not too deep, and nothing that JSON cannot say
+        document = document_of({"": data})  # not too deep, and only what JSON can express
     except ConfigError as error:
         raise _failed(file, error.problems[0].text) from None
     if document.problems:
@@ -262,7 +262,7 @@ def _yaml(text: str, file: Path) -> Any:
     try:
         data = yaml.safe_load(text)
         if _size(data, {}) >= _TOO_MANY:
-            raise ValueError("its aliases (*name) stand for too much")
+            raise ValueError("its aliases (*name) expand to too much")
         return data
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -274,18 +274,18 @@ def _yaml(text: str, file: Path) -> Any:
 
 
 def _size(value: Any, known: dict[int, int]) -> int:
-    """Return how many values a value holds. Ten lines of aliases of aliases can stand for gigabytes."""
+    """Return how many values a value contains. Ten lines of nested aliases can expand to gigabytes."""
     if not isinstance(value, (dict, list)):
         return 1
     if id(value) not in known:
-        known[id(value)] = _TOO_MANY  # what holds itself has no end
+        known[id(value)] = _TOO_MANY  # something that contains itself has no end
         inner = value.values() if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_size(item, known) for item in inner)
     return known[id(value)]
 
 
 def _beside(reference: str, file: Path) -> Path | None:
-    """Return the file that a reference names, if it is below the folder of the tests."""
+    """Return the file that a reference names, if it is below the tests' folder."""
     folder = Path(os.path.realpath(file)).parent
     path = Path(os.path.realpath(folder / reference.removeprefix("file://")))
     return path if path.is_relative_to(folder) else None

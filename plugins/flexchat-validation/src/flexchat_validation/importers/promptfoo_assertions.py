@@ -1,4 +1,4 @@
-"""promptfoo's assertions about tool calls and answers, in the words of cases.
+"""Translates promptfoo's assertions about tool calls and answers into cases.
 
 Source: promptfoo's configuration reference, "Deterministic metrics" (names and values of assertions).
 """
@@ -21,7 +21,7 @@ _GRADED = ("llm-rubric", "model-graded-closedqa", "factuality", "g-eval", "simil
 
 @attrs.define
 class Wanted:
-    """What a test's assertions come to, while they are read."""
+    """What a test's assertions amount to, while they are read."""
 
     tools: Mapping[str, CaseTool]
     calls: list[ExpectedCall] = attrs.field(factory=list)
@@ -55,7 +55,7 @@ def read_assertion(assertion: Any, wanted: Wanted) -> None:
     elif base in _GRADED:
         wanted.notes.append(f"{kind} is left out: another model judges it")
     else:
-        wanted.notes.append(f"{kind} is left out: cases have nothing like it")
+        wanted.notes.append(f"{kind} is left out: cases have no equivalent")
 
 
 def _f1(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None:
@@ -74,7 +74,7 @@ def _tool_used(value: Any, assertion: Mapping[str, Any], wanted: Wanted) -> None
             raise ValueError("it names tools by a pattern")
         name, least = str(value.get("name", value.get("pattern"))), int(value.get("min", 1))
         if "max" in value and int(value["max"]) == 0:
-            raise ValueError("it says which tool is not called, and cases say which are")
+            raise ValueError("it says which tool is not called; cases say which are")
         if not 1 <= least <= _MOST_CALLS:
             raise ValueError(f"a tool is called 1 to {_MOST_CALLS} times, not {least}")
         names = [name] * least
@@ -160,7 +160,7 @@ _READERS: Mapping[str, Callable[[Any, Mapping[str, Any], Wanted], None]] = {
 
 
 def _add_calls(wanted: Wanted, calls: Sequence[ExpectedCall]) -> None:
-    """Add calls; one with arguments says more of a call that is expected already than that it is made."""
+    """Add calls; one with arguments refines a call that is already expected."""
     for call in calls:
         same = [other for other in wanted.calls if other.tool == call.tool]
         bare = [other for other in same if not other.arguments]
@@ -171,14 +171,14 @@ def _add_calls(wanted: Wanted, calls: Sequence[ExpectedCall]) -> None:
 
 
 def complete(wanted: Wanted) -> None:
-    """Hold the calls to their tools' schemas where the test asks for valid calls."""
+    """Check the calls against their tools' schemas if the test asks for valid calls."""
     if not wanted.valid:
         return
     if not wanted.calls and len(wanted.tools) == 1:
         wanted.calls = [ExpectedCall(tool=name) for name in wanted.tools]
         wanted.extra_calls = True
     elif not wanted.calls:
-        wanted.notes.append("a valid call is asked for, but of several tools it does not say which")
+        wanted.notes.append("it asks for a valid call, but does not say of which tool")
     wanted.calls = [_valid(call, wanted.tools.get(call.tool)) for call in wanted.calls]
 
 

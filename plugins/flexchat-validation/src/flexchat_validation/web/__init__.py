@@ -1,6 +1,6 @@
-"""What flexchat-web shows of validation: operations of the HTTP API, and what is known of each model.
+"""What flexchat-web shows about validation: operations of the HTTP API, and what is known about each model.
 
-Nothing of flexchat-web is imported: what is needed of it comes with the hook and with every call, as ``web``.
+flexchat-web is never imported: what is needed from it comes with the hook and with every call, as ``web``.
 """
 
 from __future__ import annotations

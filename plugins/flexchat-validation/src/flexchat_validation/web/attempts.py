@@ -1,4 +1,4 @@
-"""What lies behind the matrix and before a run: single attempts, and what a run would take."""
+"""Single attempts, as behind the matrix, and the cost of a run before it begins."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def _plan(call: Any) -> Any:
 
 
 def _cost(earlier: Sequence[Attempt], attempts: int) -> float | None:
-    """Return what attempts will cost if they cost what earlier ones did; None if that is not known."""
+    """Return what attempts will cost if they cost as much as earlier ones; None if that is not known."""
     known = [attempt.cost for attempt in earlier if attempt.cost is not None]
     return sum(known) / len(known) * attempts if known else None
 

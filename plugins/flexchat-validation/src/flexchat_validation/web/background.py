@@ -1,4 +1,4 @@
-"""Validation runs in the background: they go on when the client goes, and can be watched from anywhere."""
+"""Validation runs in the background: they continue when the client leaves, and can be watched from anywhere."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Begin = Callable[[FlexChat, ValidationStore], Awaitable[ValidationRun]]
 
 @attrs.define(eq=False)
 class Live:
-    """A run under way.
+    """A run in progress.
 
     Attributes:
-        made: The attempts since it was begun or resumed.
-        changed: Set when there is more to tell; whoever waits takes the one that is there.
+        made: The attempts since it was started or resumed.
+        changed: Set when there is more to report; then replaced by a new one for the next wait.
     """
 
     models: tuple[str, ...]
@@ -39,7 +39,7 @@ class Live:
     over: bool = False
 
     def tell(self) -> None:
-        """Wake those who watch."""
+        """Wake the watchers."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
@@ -54,13 +54,13 @@ class Runs:
 
     @classmethod
     def of(cls, serving: Any) -> Runs:
-        """Return the one of a server."""
+        """Return a server's instance."""
         Records.of(serving)  # made first, and so closed last: runs write to its stores as they end
         found: Runs = serving.kept(cls, lambda: cls(serving))
         return found
 
     async def begin(self, models: tuple[str, ...], make: Begin, tenant: str) -> Run:
-        """Begin a run of a tenant in the background, or go on with one; return its record.
+        """Start or continue a tenant's run in the background; return its record.
 
         Raises:
             ApiError: 409: one of its models is being tried by another run.
@@ -74,16 +74,16 @@ class Runs:
                 raise self._serving.web.ApiError(409, text, kind="run-under-way")
         self._beginning.add(live)
         begun: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
-        begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # who asked may have gone
+        begun.add_done_callback(lambda it: it.cancelled() or it.exception())  # the client may have left
         live.task = asyncio.create_task(self._work(live, make, begun))
         return await asyncio.shield(begun)
 
     def live(self, id: str) -> Live | None:
-        """Return a run that is under way; None if it is not."""
+        """Return a run that is in progress; None if it is not."""
         return self._live.get(id)
 
     async def aclose(self) -> None:
-        """Interrupt what is under way."""
+        """Interrupt the runs in progress."""
         tasks = [live.task for live in {*self._live.values(), *self._beginning} if live.task is not None]
         for task in tasks:
             task.cancel()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def readable(serving: Any, chat: FlexChat) -> tuple[Cases, tuple[Problem, ...]]:
-    """Return the cases that can be used, and what is wrong with the others."""
+    """Return the usable cases, and what is wrong with the others."""
     from ..reading import usable_cases
 
     cases, problems = await asyncio.to_thread(usable_cases, chat.config, serving.folder)
@@ -28,11 +28,11 @@ async def readable(serving: Any, chat: FlexChat) -> tuple[Cases, tuple[Problem, 
 async def wanted(
     serving: Any, chat: FlexChat, *, names: Collection[str] = (), tags: Collection[str] = ()
 ) -> tuple[Case, ...]:
-    """Return those with one of these names and one of these tags; none given: all.
+    """Return those with one of these names and one of these tags; default: all.
 
     Raises:
-        ConfigError: What is wrong with cases that may be among those that are wanted.
-        ApiError: 404: there is no case of that name, or none with that tag.
+        ConfigError: Something is wrong with cases that may be among those wanted.
+        ApiError: 404: there is no case with that name, or none with that tag.
     """
     found, problems = await readable(serving, chat)
     if problems and not (names and {case.name for case in found.cases} >= {*names}):
@@ -46,7 +46,7 @@ async def wanted(
 
 
 async def hashes(serving: Any, chat: FlexChat, table: ValidationTable) -> dict[str, str] | None:
-    """Return the hashes of the cases, whose results count; None if there are no cases: then those of any do."""
+    """Return the hashes of the cases whose results count; None if there are no cases: then all results do."""
     found, _ = await readable(serving, chat)
     tools = chat.tools.get_registry().list()
     return await asyncio.to_thread(case_hashes, found.cases, tools, table) or None
@@ -61,5 +61,5 @@ def told(problems: Iterable[Problem], serving: Any) -> list[dict[str, Any]]:
 
 
 def _from_the_folder(problem: Problem, folder: str) -> Problem:
-    """Return a problem without the folder of the configuration: where that is is none of a client's business."""
+    """Return a problem without the configuration's folder, which is no business of a client's."""
     return attrs.evolve(problem, source=problem.source.replace(folder, ""), text=problem.text.replace(folder, ""))

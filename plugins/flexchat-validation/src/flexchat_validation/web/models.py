@@ -1,4 +1,4 @@
-"""What is known of each model, for the list of models."""
+"""What is known about each model, for the list of models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["STATUS", "named", "told"]
 
 
 async def told(call: Any, chat: FlexChat, ids: Sequence[str]) -> Mapping[str, Any]:
-    """Return the records of models, by their ids."""
+    """Return models' records, by id."""
     tracker = await Records.of(call.serving).tracker(chat)
     known = await asyncio.to_thread(lambda: {found.model_id: found for found in tracker.get_all_validations()})
     return {id: shown_status(known.get(id) or ValidationRecord(model_id=id)) for id in ids}

@@ -1,4 +1,4 @@
-"""The results of validation, for operations: the store and the tracker over it, and what results are valid for now."""
+"""Validation results for operations: the store, the tracker over it, and what results are valid for now."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ..tracker import ModelValidationTracker
 from . import cases as case_files
 
 QUICK = 300
-"""Attempts that are told of in this process."""
+"""Most attempts that are summarised in this process."""
 
 
 @attrs.frozen
 class Results:
-    """What work on all results is given; see Records.told.
+    """The input for work on all results; see Records.told.
 
     Attributes:
-        keys: What the results of a model are valid for now.
+        keys: What a model's results are valid for now.
         cases: The cases that count now; see ModelValidationTracker.
     """
 
@@ -41,9 +41,9 @@ class Results:
 
 
 class Records:
-    """What requests share of the results: one store, as long as the configuration names the same file.
+    """What requests share: one store, while the configuration names the same file.
 
-    A configuration that names another file is given another store; the one before stays open for runs under way.
+    A configuration that names another file gets another store; the previous one stays open for runs in progress.
     """
 
     def __init__(self, serving: Any) -> None:
@@ -52,7 +52,7 @@ class Records:
 
     @classmethod
     def of(cls, serving: Any) -> Records:
-        """Return the one of a server."""
+        """Return a server's instance."""
         found: Records = serving.kept(cls, lambda: cls(serving))
         return found
 
@@ -70,7 +70,7 @@ class Records:
         return ModelValidationTracker(self.store(chat), current=keys, cases=lambda: cases)
 
     async def told(self, chat: FlexChat, work: Callable[..., Any], *args: Any) -> Any:
-        """Return as an answer what a function of a module says of all results: in another process if they are many.
+        """Return a module function's result on all results as an answer; in another process if there are many.
 
         Args:
             work: Takes the Results and the args, and returns JSON data.
@@ -85,7 +85,7 @@ class Records:
         return self._serving.web.Written(await run(_told_elsewhere, store.path, keys, cases, encoded, work, args))
 
     async def keys(self, chat: FlexChat) -> Keys:
-        """Return what says of a model what its results are valid for now."""
+        """Return a function that says what a model's results are valid for now."""
         return Keys(chat, await self._serving.web.listed_models(self._serving, chat))
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""Operations on validation runs: begun, watched, cancelled, resumed."""
+"""Operations that start, watch, cancel and resume validation runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_TRIES = 100_000
 """Tries a run may plan."""
 
 _SECONDS_BETWEEN = 1.0
-"""How often a run is told at most while it goes on."""
+"""Shortest time between two reports on a run."""
 
 
 async def _start(call: Any) -> Any:
@@ -38,7 +38,7 @@ async def _start(call: Any) -> Any:
 
 
 async def plan_of(call: Any, chat: FlexChat) -> Plan:
-    """Return what a request wants to be tried.
+    """Return what a request wants tried.
 
     Raises:
         ApiError: 404: there is no such case; 422: there is nothing to try, or too much.
@@ -62,7 +62,7 @@ async def plan_of(call: Any, chat: FlexChat) -> Plan:
 async def _resume(call: Any) -> Any:
     earlier, _ = await _own(call)
     if earlier.state in ("running", "finished"):
-        under_way = "is under way" if earlier.state == "running" else "is finished: nothing is missing"
+        under_way = "is in progress" if earlier.state == "running" else "is finished: nothing is missing"
         raise call.web.ApiError(409, f"run {earlier.id} {under_way}", kind="not-resumable")
 
     async def make(chat: FlexChat, store: ValidationStore) -> ValidationRun:
@@ -113,7 +113,7 @@ async def _watch(call: Any) -> Any:
 
 
 async def _events(call: Any) -> AsyncGenerator[Any, None]:
-    """Yield the run, each of its attempts exactly once whenever one begins to watch, and the run at its end."""
+    """Yield the run, each of its attempts exactly once no matter when watching began, and the run at its end."""
     run, store = await _own(call)
     live = Runs.of(call.serving).live(run.id)
 
@@ -147,10 +147,10 @@ async def _events(call: Any) -> AsyncGenerator[Any, None]:
 
 
 async def _own(call: Any) -> tuple[Run, ValidationStore]:
-    """Return a run of who asks, and where it is kept.
+    """Return one of the caller's runs, and where it is kept.
 
     Raises:
-        ApiError: 404; of others no less than of none.
+        ApiError: 404, for others' runs as well as missing ones.
     """
     id = call.path["id"]
     async with call.serving.chat() as chat:
@@ -162,7 +162,7 @@ async def _own(call: Any) -> tuple[Run, ValidationStore]:
 
 
 def _told(run: Run, live: Live | None, tally: Tally) -> dict[str, Any]:
-    """Return a run as JSON data: with its progress while it is under way, else with what is kept."""
+    """Return a run as JSON data: with its progress while it is in progress, else with what is kept."""
     told: dict[str, Any] = {
         "id": run.id,
         "state": run.state,

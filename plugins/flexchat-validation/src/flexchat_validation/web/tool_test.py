@@ -1,4 +1,4 @@
-"""Testing a model: one question, all tools, and what came of it in the model's record."""
+"""Testing a model: one question, all tools, and the outcome in the model's record."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ INLINE = "inline"
 
 @attrs.frozen(kw_only=True)
 class ToolTest:
-    """A model to be tested.
+    """A model to test.
 
     Attributes:
         chat: Answers everything with this model and all tools.
-        record: Whether what comes of it is recorded.
+        record: Whether the outcome is recorded.
     """
 
     chat: FlexChat
@@ -75,22 +75,22 @@ async def _tool_test(call: Any) -> AsyncIterator[ToolTest]:
         if "provider_config" in body:
             inline, provider = await _inline(call, chat)
             await stack.enter_async_context(inline)
-            # A name of the configuration's means another model there.
+            # The same name in the configuration means another model.
             wanted = wanted and provider not in chat.config.llms
             model_id = f"{provider}/{body['model']}"
             yield ToolTest(chat=inline, model_id=model_id, service=provider, record=wanted)
             return
         service, model = (body["llm"], body["model"]) if "llm" in body else call.web.chosen_model(chat, body["model"])
-        chat.llms.resolve(service, model)  # raises where there is no such service
+        chat.llms.resolve(service, model)  # raises if there is no such service
         rule = ResponseRule(llm=service, model=model, prompt=PROMPT, max_tokens=MAX_TOKENS, tools=RuleTools())
         yield ToolTest(chat=chat.with_rule(rule), model_id=f"{service}/{model}", service=service, record=wanted)
 
 
 async def _inline(call: Any, chat: FlexChat) -> tuple[FlexChat, str]:
-    """Return a chat over a service that came with the request, and what kind of service it is."""
+    """Return a chat with a service described in the request, and what kind of service it is."""
     if not call.may_edit:
         raise call.web.ApiError(
-            403, "a service of a request's own needs the right to edit (flexchat serve --edit)", kind="edit"
+            403, "a service described in the request needs permission to edit (flexchat serve --edit)", kind="edit"
         )
     settings, registry = call.body["provider_config"], call.body.get("registry")
     provider = settings.get("provider") or settings["type"]
@@ -127,16 +127,16 @@ def _refuse_variables(data: Any) -> None:
 
 
 async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
-    """Record a test, and say what came of it: it succeeded if a tool was called and no call failed (T1).
+    """Record a test and return its outcome: it succeeded if a tool was called and no call failed (T1).
 
-    Without record nothing was expected, so that nothing is said to have succeeded or not.
+    Without record nothing was expected, so the outcome is neither success nor failure.
     """
     response = turn.response
     made = response.tool_calls or ()
     succeeded = bool(made) and turn.succeeded
     iterations = max((entry.iteration for entry in made), default=0)
     details = {"tools_used": [entry.tool for entry in made], "iterations_used": iterations}
-    if call.serving.settings.tokens:  # all tenants see the history, and none what another asked
+    if call.serving.settings.tokens:  # all tenants see the history, but not what others asked
         why = f"failed: {', '.join(entry.tool for entry in turn.failed_calls)}"
     else:
         why = "; ".join(entry.result.explained() for entry in turn.failed_calls)
@@ -160,7 +160,7 @@ async def _outcome(call: Any, test: ToolTest, turn: Turn) -> dict[str, Any]:
 
 
 async def _record_refusal(call: Any, test: ToolTest, error: ProviderRequestError) -> None:
-    """Record that a model does not take what a test sends it; a service that is away says nothing of its models."""
+    """Record that a model does not accept what a test sends; an unavailable service says nothing about its models."""
     if is_the_models(error):
         await _recorded(call, test, succeeded=False, details=None, error=call.serving.mask(str(error)))
 
@@ -185,7 +185,7 @@ def _missing(body: Any) -> str | None:
 
 _SERVICE = {
     "type": "object",
-    "description": "A service of the request's own, as the configuration has it; needs the right to edit.",
+    "description": "The request's own service, as in a configuration; needs permission to edit.",
     "properties": {name: {"type": "string", "minLength": 1} for name in ("provider", "type")},
     "anyOf": [{"required": ["provider"]}, {"required": ["type"]}],
 }
@@ -204,9 +204,9 @@ def operations(web: Any) -> tuple[Any, ...]:
             body={
                 **taken(
                     {"query": SAID, "model": SAID},
-                    llm={**TEXT, "description": "The service; else it stands before the model: LLM/MODEL."},
+                    llm={**TEXT, "description": "The service; by default it precedes the model: LLM/MODEL."},
                     provider_config=_SERVICE,
-                    registry={**listed(TABLE), "description": "Tools in place of the configuration's."},
+                    registry={**listed(TABLE), "description": "Tools instead of the configuration's."},
                     record={
                         **SWITCH,
                         "description": "false: no tool call is expected, so nothing is judged or recorded.",

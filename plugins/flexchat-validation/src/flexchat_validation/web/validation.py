@@ -1,4 +1,4 @@
-"""What is known of the models: their records, the cases, and models × cases."""
+"""What is known about the models: their records, the cases, and models × cases."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _whole_matrix(
 ) -> Any:
     attempts, runs = results.store.attempts_blocking(), results.store.runs_blocking()
     ids = dict.fromkeys([*named, *(attempt.key.model_id for attempt in attempts)])
-    counting = shown if has_cases else None  # as for a model's record
+    counting = shown if has_cases else None  # as in a model's record
     found = summarise(attempts, {id: results.keys(id) for id in ids}, counting, runs=runs)
     return {**matrix(found, shown), "problems": problems}
 
@@ -127,7 +127,7 @@ def _rows_elsewhere(path: Path, body: Any) -> Rows:
 
 
 def _tagged(call: Any, found: Any) -> Any:
-    """Return the cases with the tag that is asked for; a tag that no case has is an empty choice, no error."""
+    """Return the cases with the requested tag; a tag that no case has gives an empty list, not an error."""
     tag = call.query["tag"]
     return tuple(case for case in found.cases if not tag or tag in case.tags)
 
@@ -189,7 +189,7 @@ def operations(web: Any) -> tuple[Any, ...]:
             method="GET",
             path="/api/validation/matrix",
             name="validation_matrix",
-            summary="Return what is known of each model, each case, and each thing a case can show.",
+            summary="Return what is known about each model, each case, and each thing a case can show.",
             tag="validation",
             handle=_matrix,
             query=_TAG,
@@ -236,13 +236,13 @@ def operations(web: Any) -> tuple[Any, ...]:
             method="POST",
             path="/api/validation/import",
             name="import_validation",
-            summary="Add results that were exported, here or by the Node original; what is there already is not added.",
+            summary="Add results that were exported, here or by the Node original; existing ones are skipped.",
             tag="validation",
             handle=_import,
             unread=True,
             body={
                 "type": ["object", "array"],
-                "description": "What the export answers, or a file of the Node original.",
+                "description": "The answer of the export, or a file of the Node original.",
                 "examples": [{"records": {"robot/r1": {"totalTests": 1, "successCount": 1}}}],
             },
             max_body_bytes=8 * 1024 * 1024,
