@@ -1,7 +1,7 @@
-"""The kit for people who write plugins: a scripted model, replayed traffic, and the laws a plugin keeps.
+"""The kit for plugin authors: a scripted model, replayed traffic, and the laws a plugin keeps.
 
-The scripted model and the recorder need nothing but FlexChat; all else needs ``pip install "flexchat-testing[laws]"``
-and is imported when it is asked for.
+The scripted model and the recorder need nothing but FlexChat; everything else needs ``pip install
+"flexchat-testing[laws]"`` and is imported on demand.
 
     scripted.py       ScriptedProvider, says, calls: a model that says what a test tells it
     recorder.py       RecordedEvents: what happened during a turn
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .laws.retriever import RetrieverConformance
     from .replay import ReplayTransport
 
-# Imported when they are asked for: they need httpx or hypothesis, or what those need.
+# Imported on demand: they need httpx or hypothesis, directly or not.
 _LATER = {
     "ConversationStoreConformance": "laws.conversation_store",
     "DocumentStoreConformance": "laws.document_store",
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is heavy when it is asked for."""
+    """Import heavy modules on demand."""
     if name not in _LATER:
         raise AttributeError(f"module 'flexchat_testing' has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

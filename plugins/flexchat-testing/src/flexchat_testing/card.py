@@ -1,4 +1,4 @@
-"""Tries an installed plugin and writes down which laws it keeps. Needs no pytest."""
+"""Tests an installed plugin and records which laws it keeps. Does not need pytest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flexchat.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost, did_you_me
 from flexchat.plugin import FlexChatError
 
 NEEDS_EXTRA = 'needs pip install "flexchat-testing[laws]"'
-# What a plugin registers, and the class whose laws it has then.
+# What a plugin registers, and the class whose laws then apply.
 _KITS = {
     "providers": "ProviderConformance",
     "handlers": "HandlerConformance",
@@ -33,18 +33,18 @@ _OF_THE_EXTRA = ("aiohttp", "httpx", "hypothesis", "pytest", "yarl")
 
 
 class UnknownPluginError(FlexChatError):
-    """No plugin of that name is installed."""
+    """No plugin with that name is installed."""
 
     exit_status = 2
 
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """What became of one law.
+    """The outcome of one law.
 
     Attributes:
         law: Its name: "text arrives unchanged".
-        status: "kept", "broken", "skipped" where it does not apply, "expected" where it is known to be broken.
+        status: "kept", "broken", "skipped" if it does not apply, "expected" if it is known to be broken.
         reason: Why, unless it is kept.
     """
 
@@ -68,7 +68,7 @@ class Card:
     Attributes:
         package: Distribution and version.
         kit: The version of FlexChat whose kit it is.
-        note: What else there is to say.
+        note: Anything else worth saying.
     """
 
     plugin: str
@@ -87,7 +87,7 @@ class Card:
 
 
 def verify_plugin(name: str) -> Card:
-    """Try an installed plugin: what it registers, and what its module ``conformance`` says of it.
+    """Test an installed plugin: what it registers, and what its module ``conformance`` defines.
 
     Args:
         name: Of the plugin (its entry point), or of the package it comes with.
@@ -124,7 +124,7 @@ def verdicts_of(cls: type, make: Callable[[], Any], module: str = "") -> Iterato
     """Try every law of a conformance class, each on a new instance.
 
     Args:
-        module: Of the plugin: where in its package something went wrong is told.
+        module: Of the plugin: used to say where in its package something went wrong.
     """
     from .laws.law import expected_failure, laws_of
 
@@ -215,7 +215,7 @@ def _told(error: Exception, module: str) -> str:
 
     is_finding = isinstance(error, AssertionError)
     what = (" ".join(str(error).split()) or "an assertion failed") if is_finding else _said(error)
-    # A law that names what the plugin raised was told by it; other findings are about what it did not raise.
+    # If a law names what the plugin raised, that came from the plugin; other findings are about what it did not raise.
     place = _place(error.__context__ if is_finding else error, module)
     notes = [note for note in getattr(error, "__notes__", ()) if note == DISAGREE or note.startswith(LAW)]
     return "\n".join([what + place, *notes])
@@ -240,7 +240,7 @@ def _said(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _quiet_hypothesis() -> Iterator[None]:
-    """Let hypothesis keep its caches out of the folder the user stands in."""
+    """Keep hypothesis's caches out of the user's working folder."""
     if "hypothesis" in sys.modules or importlib.util.find_spec("hypothesis") is None:
         yield
         return

@@ -19,13 +19,13 @@ _ERRORS = {"rate", "quota", "auth", "overloaded", "request", "model_not_found", 
 
 
 class Scripted(ProviderConformance):
-    """The scripted model. It asks nobody; the kit's answers are its replies, written as a config would."""
+    """The scripted model. It asks nobody; the kit's answers are its replies, written as in a config."""
 
     supports = frozenset({"streaming", "tools", "parallel_tools"})
     tool_formats: ClassVar = {"scripted": encode_tools}
 
     def make_provider(self, transport: Any) -> ChatProvider:
-        """Return a model whose script is what the kit would answer."""
+        """Return a model whose script is the kit's answers."""
 
         async def reply(messages: Sequence[Message], options: ChatOptions) -> ScriptedReply:
             table = json.loads(transport.next_answer())

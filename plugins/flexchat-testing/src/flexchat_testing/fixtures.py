@@ -49,8 +49,8 @@ def plugin_host(recorded_events: RecordedEvents) -> PluginHost:
 def flexchat_app(plugin_host: PluginHost) -> Callable[..., FlexChat]:
     """Make an app around a scripted model, or around replies for one.
 
-    ``async with flexchat_app([calls(("roll_dice", {})), "Done"], tools=["roll_dice"]) as chat: …``; further tables of a
-    configuration go by name: ``tools_table={"max_iterations": 2}`` is [tools], all others are called as in a file.
+    ``async with flexchat_app([calls(("roll_dice", {})), "Done"], tools=["roll_dice"]) as chat: …``; pass further config
+    tables by name: ``tools_table={"max_iterations": 2}`` is [tools], all others have their name in a file.
     """
 
     def make(

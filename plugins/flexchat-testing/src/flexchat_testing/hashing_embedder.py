@@ -13,11 +13,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class HashingEmbedder:
-    """Counts words into the places of a vector, and writes down what it is asked.
+    """Counts words into the components of a vector, and records what it is asked.
 
     Attributes:
         asked: Every text it was given, in order, with its purpose.
-        spoil: If set, is given each batch of vectors before they are returned: to change them, or to raise.
+        spoil: If set, called with each batch of vectors before they are returned: to change them, or to raise.
     """
 
     def __init__(self, name: str = "kit/hashing", dimensions: int = 256) -> None:
@@ -29,7 +29,7 @@ class HashingEmbedder:
     async def embed(self, texts: Sequence[str], *, purpose: Literal["query", "document"]) -> Sequence[Sequence[float]]:
         """Return one vector of length 1 for each text."""
         self.asked += [(purpose, text) for text in texts]
-        await asyncio.sleep(0)  # as a real one, it lets others run
+        await asyncio.sleep(0)  # like a real one, it lets others run
         vectors = [self._vector(text) for text in texts]
         return self.spoil(texts, vectors) if self.spoil else vectors
 

@@ -1,4 +1,4 @@
-"""flexchat new: writes a plugin package that works and keeps the laws, to be changed into one's own."""
+"""flexchat new: writes a working plugin package that keeps the laws, as a starting point for your own."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST = 40
 
 @attrs.frozen(kw_only=True)
 class Kind:
-    """A kind of plugin a package is written for.
+    """A kind of plugin that new can write.
 
     Attributes:
         summary: What it is, for the help.
         description: Of the generated package.
-        registers: What it registers, by kind, named as the package, or as its module where is_word.
+        registers: What it registers, by kind, named after the package, or after its module if is_word.
     """
 
     summary: str
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what new takes."""
     kinds = "; ".join(f"{name}: {kind.summary}" for name, kind in KINDS.items())
     parser.add_argument("kind", metavar="KIND", help=kinds)
-    parser.add_argument("name", metavar="NAME", help="of the package and of what it registers: acme-weather")
+    parser.add_argument("name", metavar="NAME", help="name of the package and of what it registers: acme-weather")
     parser.add_argument("--dir", metavar="DIR", default=".", help="where its folder is made (default: here)")
 
 
@@ -123,7 +123,7 @@ def write(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write files into a folder that must not exist or be empty.
 
     Raises:
-        UsageError: There is something already, or the folder cannot be written.
+        UsageError: Something already exists there, or the folder cannot be written.
     """
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -178,7 +178,7 @@ def _report(folder: Path, written: list[Path], args: argparse.Namespace) -> None
     if args.json:
         terminal.json({"folder": str(folder), "kind": args.kind, "files": [str(path) for path in written]})
         return
-    place = os.path.join(os.curdir, folder)  # pip takes a bare name for a package of its index
+    place = os.path.join(os.curdir, folder)  # pip takes a bare name for a package in its index
     terminal.out(f"wrote {folder} ({len(written)} files)", "bold")
     terminal.out("next:")
     terminal.out(f'  pip install -e "{place}[test]"')

@@ -1,4 +1,4 @@
-"""flexchat plugins verify: which of the kit's laws an installed plugin keeps."""
+"""flexchat plugins verify: tests which of the kit's laws an installed plugin keeps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Try the plugin, without a network, and print its card: with -v every law. Status 1 if a law is broken."""
+    """Test the plugin without a network and print its card, with -v every law. Status 1 if a law is broken."""
     from ..card import verify_plugin
 
     terminal: Terminal = args.terminal
@@ -64,7 +64,7 @@ def _print_all(chapter: Chapter, terminal: Terminal) -> None:
 
 
 def _print_short(chapter: Chapter, terminal: Terminal) -> None:
-    """Print what is not kept; laws that have one reason stand together."""
+    """Print the laws that are not kept, grouped by reason."""
     together: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in chapter.verdicts:
         if verdict.status != "kept":

@@ -1,4 +1,4 @@
-"""Laws of what a provider makes of an answer."""
+"""Laws about how a provider reads an answer."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _HOSTILE = (
 
 
 class ConversationStoreConformance(Conformance):
-    """What every conversation store keeps. Write make_store, ``plugin`` and ``supports``; the turns are the kit's.
+    """What every conversation store must do. Write make_store, ``plugin`` and ``supports``; the kit supplies the turns.
 
     Attributes:
         plugin: The module of the entry point, for the law about imports.
@@ -62,18 +62,18 @@ class ConversationStoreConformance(Conformance):
 
     capabilities: ClassVar[Mapping[str, str]] = {
         "search": "list finds conversations by words",
-        "durable": "make_store with the folder of a store that was closed opens the same conversations again",
-        "shared": "two stores of one folder may be open at once, as in two processes, and see what the other keeps",
+        "durable": "make_store with a closed store's folder opens the same conversations again",
+        "shared": "two stores with one folder may be open at once, as in two processes, and see each other's data",
     }
     plugin: ClassVar[str] = ""
 
     def make_store(self, folder: Path) -> ConversationStore:
-        """Return a store; an empty one for every folder that is new. Same folder, same conversations."""
+        """Return a store; an empty one for every new folder. Same folder, same conversations."""
         raise NotImplementedError(f"{type(self).__name__} must write make_store")
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[ConversationStore]:
-        """Open an empty store for the length of a law."""
+        """Open an empty store for the duration of a law."""
         with tempfile.TemporaryDirectory() as folder:
             store = self.make_store(Path(folder))
             try:

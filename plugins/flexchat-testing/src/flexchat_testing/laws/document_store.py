@@ -60,7 +60,7 @@ DOCUMENTS = (
     Document(id="duck", text="A duck likes water", collection="animals", metadata={"year": -1, 'say "it"': "yes"}),
     Document(id="granite", text="Granite is hard", collection="stones", metadata={"lang": "", "open": "true"}),
 )
-"""What a store is filled with before a law asks it; the third has no id of its own."""
+"""The documents a store has before a law asks it; the third has no id of its own."""
 
 _IDS = ("A", "Z", "a", "10", "9", "ä", "a/b", "../x", "%", "_", "'", "｡", "\U0001f600", "with blank")
 _BAD_VECTORS: Mapping[str, Callable[[list[list[float]]], list[list[float]]]] = {
@@ -74,7 +74,8 @@ _BAD_VECTORS: Mapping[str, Callable[[list[list[float]]], list[list[float]]]] = {
 
 
 class DocumentStoreConformance(RetrieverConformance):
-    """What every document store keeps. Write make_store, ``plugin`` and ``supports``; the documents are the kit's."""
+    """What every document store must do. Write make_store, ``plugin`` and ``supports``; the kit supplies the
+    documents."""
 
     capabilities: ClassVar[Mapping[str, str]] = {
         **RetrieverConformance.capabilities,
@@ -88,12 +89,12 @@ class DocumentStoreConformance(RetrieverConformance):
     collection: ClassVar[str] = "plants"
 
     def make_store(self, context: DocumentStoreContext) -> DocumentStore:
-        """Return a store; an empty one for every context.folder, which is new and empty itself."""
+        """Return a store; an empty one for every context.folder, which is itself new and empty."""
         raise NotImplementedError(f"{type(self).__name__} must write make_store")
 
     @contextlib.asynccontextmanager
     async def opened(self, *, empty: bool = False, embedder: Embedder | None = None) -> AsyncIterator[Any]:
-        """Open a store for the length of a law, empty or filled with DOCUMENTS."""
+        """Open a store for the duration of a law, empty or filled with DOCUMENTS."""
         with tempfile.TemporaryDirectory() as folder:
             store = self.make_store(_context(folder, embedder))
             try:

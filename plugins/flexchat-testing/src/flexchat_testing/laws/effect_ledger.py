@@ -23,18 +23,18 @@ _TEXTS = ("", 'It\'s 5 % of \\ "x"', "漢字 😀", "a\0b", "half \ud83d of a pa
 
 
 class LedgerConformance(Conformance):
-    """What every ledger keeps: of all who claim one key, one runs the tool, and no row is ever lost.
+    """What every ledger must do: of all who claim one key, one runs the tool, and no row is ever lost.
 
     Write make_ledger and ``supports``.
     """
 
     capabilities: ClassVar[Mapping[str, str]] = {
-        "durable": "make_ledger with the folder of a ledger that was closed opens the same rows again",
-        "shared": "two ledgers of one folder may be open at once, as in two processes, and see what the other claims",
+        "durable": "make_ledger with a closed ledger's folder opens the same rows again",
+        "shared": "two ledgers with one folder may be open at once, as in two processes, and see each other's claims",
     }
 
     def make_ledger(self, folder: Path) -> EffectLedger:
-        """Return a ledger; an empty one for every folder that is new. Same folder, same rows."""
+        """Return a ledger; an empty one for every new folder. Same folder, same rows."""
         raise NotImplementedError(f"{type(self).__name__} must write make_ledger")
 
     @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""The law of a tool format, for the provider's kit and for whatever is registered."""
+"""The law of a tool format, for the provider's kit and for registered formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of what goes wrong."""
+"""Laws about errors."""
 
 from __future__ import annotations
 

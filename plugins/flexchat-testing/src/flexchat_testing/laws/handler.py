@@ -23,7 +23,7 @@ class HandlerConformance(Conformance):
     Attributes:
         handler: The record the plugin registers.
         good: Arguments it answers.
-        bad: Arguments that a schema lets through and it refuses, where it "refuses" any.
+        bad: Arguments that the schema allows but it refuses, if it "refuses" any.
         tool: A tool that uses it, whose schema the good arguments fit; None if the plugin offers none.
         plugin: The module of the entry point, for the law about imports.
         deadline_s: Seconds one call may take.

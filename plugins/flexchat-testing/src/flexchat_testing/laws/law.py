@@ -1,4 +1,4 @@
-"""What a law is: one method, one statement, and how it is run, switched off and protected."""
+"""Laws: each is one method and one statement; how they are run, skipped and protected."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..sockets import forbid_sockets
 Check = Callable[..., Any]
 
 LAW = "the law: "
-"""How a note begins that states the law; the notes of others are not ours to show."""
+"""Start of a note that states the law; others' notes are not ours to show."""
 DISAGREE = "that was an answer it must read: what conformance.py writes and what the provider reads are not one format"
-"""Noted where a provider refuses an answer that the kit takes for a good one."""
+"""Noted if a provider refuses an answer that the kit considers good."""
 
 
 def law(
@@ -27,8 +27,8 @@ def law(
 ) -> Callable[[Check], Callable[[Any], None]]:
     """Make a method a law: it holds for every plugin that has the capabilities it needs.
 
-    The method may be a coroutine function; it is run on an event loop of its own, and reaches only this machine. So a
-    law needs no plugin of pytest, and runs without pytest too.
+    The method may be a coroutine function; it runs on its own event loop, and reaches only this machine. So a law needs
+    no pytest plugin, and runs even without pytest.
 
     Args:
         needs: Words of the class's ``capabilities``.
@@ -79,7 +79,7 @@ def law(
 
 
 def require(truth: object, text: str) -> None:
-    """Check one thing; the text tells the plugin's author what is wrong, and what was expected.
+    """Check one thing; the text says to the plugin's author what is wrong, and what was expected.
 
     Raises:
         AssertionError: It is not so.
@@ -127,7 +127,7 @@ class Conformance:
     """The laws of one kind of plugin. Subclass it in a test module; a class whose name begins with Test is collected.
 
     Attributes:
-        supports: What the plugin can do, in words of ``capabilities``. A law that needs another is skipped.
+        supports: What the plugin can do, in words from ``capabilities``. Laws that need others are skipped.
         capabilities: The words this kit knows, and what each means.
     """
 
@@ -146,7 +146,7 @@ class Conformance:
 
     @law()
     def test_no_law_is_replaced(self) -> None:
-        """A law that does not hold yet is marked pytest.mark.xfail(reason="…"); it is never rewritten.
+        """Mark a law that does not hold yet with pytest.mark.xfail(reason="…"); never rewrite it.
 
         If a law does not apply, take the capability it needs out of ``supports``.
         """

@@ -1,4 +1,4 @@
-"""The laws of a provider that only embeds, with a model of its own and no network."""
+"""The laws of a provider that only embeds, with its own model and no network."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _PATIENCE_S = 0.5
 
 
 class LocalEmbeddingsConformance(Conformance):
-    """What a provider keeps whose type names a model as ``local_embeddings``.
+    """The laws of a provider whose type names a model as ``local_embeddings``.
 
-    Document stores use such a model where a config names none, so it must work without settings, key and network.
+    Document stores use such a model if a config names none, so it must work without settings, key or network.
 
     Attributes:
         model: The model that is asked: the ProviderType's local_embeddings.

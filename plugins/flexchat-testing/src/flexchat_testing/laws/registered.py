@@ -1,4 +1,5 @@
-"""Laws of whatever a plugin registers: they need nothing from its author, and call nothing that acts on the world."""
+"""Laws about whatever a plugin registers: they need nothing from its author, and call nothing that changes the
+world."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ class Registered:
 
 
 class RegisteredConformance(Conformance):
-    """What every plugin keeps, told from its records alone."""
+    """What every plugin keeps, judged by its records alone."""
 
     capabilities: ClassVar[Mapping[str, str]] = {}
 

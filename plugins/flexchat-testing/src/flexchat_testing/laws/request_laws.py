@@ -1,4 +1,4 @@
-"""Laws of what a provider sends."""
+"""Laws about what a provider sends."""
 
 from __future__ import annotations
 

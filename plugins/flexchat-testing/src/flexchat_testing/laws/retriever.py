@@ -1,4 +1,4 @@
-"""The laws of a retriever: what can be searched."""
+"""The laws of a retriever: a store that can be searched."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class RetrieverConformance(Conformance):
     """What every retriever keeps.
 
     Attributes:
-        question: What is searched for; at least three passages of make_retriever's store fit.
-        collection: A collection that holds some, not all, of those passages, where there are "collections".
+        question: The search text; at least three passages in make_retriever's store fit it.
+        collection: A collection with some, but not all, of those passages, if there are "collections".
         plugin: The module of the entry point, for the law about imports.
         deadline_s: Seconds one query may take.
     """
@@ -55,7 +55,7 @@ class RetrieverConformance(Conformance):
 
     @contextlib.asynccontextmanager
     async def opened(self, *, empty: bool = False) -> AsyncIterator[Any]:
-        """Open a store for the length of a law: make_retriever's, or make_empty's."""
+        """Open a store for the duration of a law: make_retriever's, or make_empty's."""
         store = self.make_empty() if empty else self.make_retriever()
         try:
             yield store

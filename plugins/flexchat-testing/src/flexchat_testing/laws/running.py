@@ -1,4 +1,4 @@
-"""How a piece of a plugin behaves while it runs: in time, beside the event loop, light to import."""
+"""How a piece of a plugin behaves while it runs: in time, without blocking the event loop, light to import."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flexchat.host import as_json
 
 from .law import require, shown
 
-# What costs a tenth of a second and more to import; every command of every user imports every plugin.
+# Modules that take a tenth of a second or more to import; every command of every user imports every plugin.
 HEAVY = (
     "PIL",
     "aiohttp",
@@ -53,7 +53,7 @@ HEAVY = (
     "yaml",
 )
 
-# Said by Python about a mistake in the code; a model can do nothing with it.
+# Python's words for a mistake in the code, useless to a model.
 _OF_THE_CODE = (AttributeError, IndexError, KeyError, NameError, NotImplementedError, RecursionError, TypeError)
 _BLOCKED_S = 0.2
 _TRIES = 3
@@ -61,7 +61,7 @@ _TRIES = 3
 
 @functools.cache
 def heavy_imports(module: str) -> tuple[str, ...]:
-    """Return which heavy packages are loaded with a module, in a Python of its own that reaches no network.
+    """Return which heavy packages a module loads, tested in a separate Python without network access.
 
     Raises:
         AssertionError: The module cannot be imported.
@@ -106,7 +106,7 @@ class TooSlowError(AssertionError):
 
 
 async def in_time(asked: Callable[[], Awaitable[Any]], deadline_s: float, what: str) -> Any:
-    """Return what is asked for, within a deadline.
+    """Return an awaitable's result, within a deadline.
 
     Raises:
         TooSlowError: It takes longer.
@@ -121,7 +121,7 @@ async def in_time(asked: Callable[[], Awaitable[Any]], deadline_s: float, what: 
 
 
 async def check_loop_free(asked: Callable[[], Awaitable[Any]], what: str) -> None:
-    """Check that the event loop goes on while something runs; a busy machine gets several tries."""
+    """Check that the event loop keeps running meanwhile; a busy machine gets several tries."""
     longest = 0.0
     for _ in range(_TRIES):
         longest = await _longest_gap(asked)

@@ -1,4 +1,4 @@
-"""What the laws are tried with: messages, tools, and strategies for texts and JSON data."""
+"""Inputs for the laws: messages, tools, and strategies for texts and JSON data."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FOREIGN_THOUGHT = "a thought for the one who thought it"
 
 
 def texts() -> Mapping[str, Any]:
-    """Return a strategy for texts that a model may write: all of Unicode but halves of surrogate pairs."""
+    """Return a strategy for texts that a model may write: all of Unicode except halves of surrogate pairs."""
     from hypothesis import strategies as st
 
-    # Readers that test a piece for its words lose the pieces that are white space only.
+    # Readers that check a piece for words lose pieces that are only white space.
     blank = st.sampled_from((" ", "\n", "a" + " " * 12 + "b"))
     return {"text": blank | _text(min_size=1)}
 
@@ -72,7 +72,7 @@ def wrong_types(data: Any) -> Iterator[tuple[str, Any]]:
 
 
 def with_more(data: Any, added: Any, untouched: Any) -> Any:
-    """Return JSON data with one more key in every object but those that equal ``untouched``."""
+    """Return JSON data with one more key in every object except those that equal ``untouched``."""
     if isinstance(data, list):
         return [with_more(item, added, untouched) for item in data]
     if not isinstance(data, dict) or data == untouched:

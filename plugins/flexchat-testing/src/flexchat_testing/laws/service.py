@@ -1,4 +1,4 @@
-"""A service that is not there: answers a provider's requests with what a law wants it to hear."""
+"""A simulated service: answers a provider's requests with whatever a law prescribes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .law import require, shown
 
 @attrs.frozen(kw_only=True)
 class Asked:
-    """A request as it arrived. Names of headers are in lower case."""
+    """A request as it arrived. Header names are in lower case."""
 
     method: str
     url: str
@@ -27,7 +27,7 @@ class Asked:
         """The body as JSON data.
 
         Raises:
-            AssertionError: It is none, or not in UTF-8.
+            AssertionError: It is not JSON, or not in UTF-8.
         """
         try:
             return json.loads(self.content.decode("utf-8"), parse_constant=_no_constant)
@@ -63,7 +63,7 @@ class Service(httpx.AsyncBaseTransport):
     """The transport a provider gets from the kit.
 
     Attributes:
-        asked: What was asked so far, look-ups (``other_reply``) left out.
+        asked: The requests so far, without look-ups (``other_reply``).
         open_answers: Answers whose body is neither read to its end nor closed.
         is_closed: Whether the provider has closed its transport.
     """

@@ -1,4 +1,4 @@
-"""Laws of a provider as a whole: what it claims, its models, its vectors, its end."""
+"""Laws about a provider as a whole: its claims, its models, its vectors, its closing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .wire import ProviderKit
 
 
 class ServiceLaws(ProviderKit):
-    """A provider is what it says, serves many at once, and gives back what it holds."""
+    """A provider does what it claims, serves many at once, and releases what it holds."""
 
     @law()
     async def test_it_is_a_provider(self) -> None:

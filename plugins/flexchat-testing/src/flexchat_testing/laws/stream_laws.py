@@ -1,4 +1,4 @@
-"""Laws of an answer that comes piece by piece."""
+"""Laws about streamed answers."""
 
 from __future__ import annotations
 

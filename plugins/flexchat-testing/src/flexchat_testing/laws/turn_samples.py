@@ -1,4 +1,4 @@
-"""Turns that are hard to keep: everything a message may hold, in texts that storage is seldom tried with."""
+"""Turns that are hard to store: everything a message may contain, in texts that storage is rarely tested with."""
 
 from __future__ import annotations
 
@@ -132,6 +132,6 @@ def hard_turns() -> list[ConversationTurn]:
 
 
 def unwritable_turn() -> ConversationTurn:
-    """Return a turn that is no JSON data, which nothing can keep."""
+    """Return a turn that is not JSON data, which no store can keep."""
     call = ToolCall(name="look_up", arguments={"when": object()}, id="call_unwritable")
     return ConversationTurn(id="unwritable", messages=(AssistantMessage(parts=(call,)),))

@@ -1,4 +1,4 @@
-"""What a provider's author tells the kit of the service's wire format, and how the laws ask the provider."""
+"""What a provider's author tells the kit about the service's wire format, and how the laws ask the provider."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ProviderKit(Conformance):
 
     Attributes:
         model: The model that is asked.
-        key: What make_provider uses as the key; None for a service without one.
-        input_tokens, output_tokens: What every reply says it cost, where "usage" is supported.
+        key: The key that make_provider uses; None for a service without one.
+        input_tokens, output_tokens: The cost in every reply, if "usage" is supported.
         tool_formats: The ProviderType's.
         stream_type: Content type of a streamed answer.
     """
@@ -71,7 +71,7 @@ class ProviderKit(Conformance):
 
         Args:
             text: What the model says before the calls.
-            finish: "stop" where the service is to end as if there were no calls.
+            finish: "stop" if the service should end as if there were no calls.
         """
         raise self._unwritten("tool_reply", "tools")
 
@@ -116,7 +116,7 @@ class ProviderKit(Conformance):
         raise self._unwritten("embed_reply", "embeddings")
 
     def other_reply(self, asked: Asked) -> Reply | None:
-        """Return the answer to a request that is part of no exchange (a look-up); None for all others."""
+        """Return the answer to a request outside an exchange (a look-up); None for all others."""
         return None
 
     def _unwritten(self, method: str, word: str = "") -> NotImplementedError:
