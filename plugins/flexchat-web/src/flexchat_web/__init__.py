@@ -15,7 +15,7 @@ __all__ = ["Settings", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what the package exports: the plugin, which every command loads, needs none of it."""
+    """Load exports on demand: the plugin, which every command loads, does not need them."""
     if name == "create_app":
         from .app import create_app
 

@@ -1,7 +1,7 @@
-"""Work that takes long, in processes of its own.
+"""Long work, in separate processes.
 
-A thread would not do: threads share Python's lock, so the event loop, and with it every other request, would wait all
-the same. Nor does a pool of threads, which tools and databases need.
+Threads would not do: they share Python's lock, so the event loop, and with it every other request, would still wait.
+And tools and databases need the thread pool.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from .serving import Serving
 
 SECONDS = 30.0
-"""How long one piece of work may take, by the clock; the first of a process includes the process's start."""
+"""How long one piece of work may take in wall-clock time; a process's first includes its start."""
 
 MOST_WAITING = 64
-"""Pieces of work that wait for a process; who asks for more is told to come again."""
+"""Pieces of work that may wait for a process; further callers are asked to retry."""
 
 _SIZE_BYTES = 8
 
@@ -36,10 +36,10 @@ T = TypeVar("T")
 class Apart:
     """The processes of a server, started when they are first needed.
 
-    They are of low priority: they work with what the server leaves them.
+    They have low priority, and use what the server leaves them.
 
     Args:
-        most: Processes at most; one less than there are processors, but at least one, where nothing is said.
+        most: Most processes; default: one less than there are processors, but at least one.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -50,7 +50,7 @@ class Apart:
 
     @classmethod
     def of(cls, serving: Serving) -> Apart:
-        """Return the one of a server."""
+        """Return a server's instance."""
         return serving.kept(cls, cls)
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
@@ -58,17 +58,17 @@ class Apart:
 
         Args:
             work: A function with a name, not a closure.
-            args: Data that can be pickled. So must be what comes back.
+            args: Data that can be pickled, as must the result.
 
         Raises:
-            ApiError: 503: it took too long, or too much waits to be done.
+            ApiError: 503: it took too long, or too much work is waiting.
         """
         if self._waiting >= MOST_WAITING:
             raise _busy("there is too much to do just now; ask again in a few seconds")
         self._waiting += 1
         try:
             async with self._free:
-                # Who goes away does not take the process along: what it does is bounded, and a new one costs more.
+                # A caller that leaves does not stop the process: its work is bounded, and a new process costs more.
                 job = asyncio.ensure_future(self._work(work, args))
                 try:
                     good, found = await asyncio.shield(job)
@@ -131,12 +131,12 @@ def _busy(text: str) -> ApiError:
 
 
 def serve() -> None:
-    """Be one of the processes: do what comes in until the input ends, as it does when the server is gone."""
+    """Be one of the processes: do incoming work until the input ends, as it does when the server exits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which then ends this one
     if hasattr(os, "nice"):
         os.nice(15)
     asked, told = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a plugin prints is not an answer
     while head := asked.read(_SIZE_BYTES):
         raw = asked.read(int.from_bytes(head, "big"))
         answer = pickle.dumps(_done(raw), pickle.HIGHEST_PROTOCOL)

@@ -1,4 +1,4 @@
-"""The ASGI application: finds the operation of a request, has the request checked, and sends what it answers."""
+"""The ASGI application: finds a request's operation, has the request checked, and sends the answer."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ def create_app(
     """Return FlexChat as an ASGI application; it can be mounted in another.
 
     Args:
-        source: The configuration's file, what was read of it, or tables; absent: FLEXCHAT_CONFIG, else flexchat.toml
-            or flexchat.json here.
-        plugins: The plugins to use; absent: all that are installed.
-        watch: Whether the file is read again when it changes.
+        source: The configuration's file, the result of reading it, or tables; default: FLEXCHAT_CONFIG, else
+        flexchat.toml or flexchat.json here. plugins: The plugins to use; default: all that are installed. watch:
+        Whether to reread the file when it changes.
 
     Raises:
         ConfigError: Everything that is wrong with the configuration.
@@ -68,12 +67,11 @@ def create_app(
 class WebApp:
     """FlexChat as an ASGI application.
 
-    It ends what it holds when the server says that it ends; mounted in an app that does not pass that on, call
-    ``aclose``.
+    It closes what it holds when the server shuts down; mounted in an app that does not pass that on, call ``aclose``.
 
     Attributes:
-        serving: The chat in force, and what the operator allows.
-        streams: The answers of server-sent events that are under way.
+        serving: The current chat, and what the operator allows.
+        streams: The server-sent event streams in progress.
         operations: What it can do, in the order of the documents.
     """
 
@@ -99,7 +97,7 @@ class WebApp:
         self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
 
     async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
-        """Answer as ASGI wants it."""
+        """Answer an ASGI request."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
@@ -157,7 +155,7 @@ class WebApp:
                 await ended(gone)
                 await ended(work)
         except (GoneError, SlowReaderError):
-            pass  # nobody is there to be answered
+            pass  # there is nobody left to answer
         except ApiError as problem:
             await send_problem(problem, send, openai=operation.openai_errors, head_only=head)
 
@@ -247,7 +245,7 @@ def _pages(serving: Serving) -> list[Page]:
 
 @attrs.frozen
 class Route:
-    """An operation, and what checks its requests."""
+    """An operation, and the checker of its requests."""
 
     operation: Operation
     checker: Checker
@@ -274,7 +272,7 @@ class Routes:
         """Return what answers a request, and the parameters of its path.
 
         Raises:
-            ApiError: 404: no operation has this path; 405: none of those that have it has this method.
+            ApiError: 404: no operation has this path; 405: none with this path has this method.
         """
         methods, parameters = self._of(path)
         route = methods.get("GET" if method == "HEAD" else method)

@@ -1,4 +1,4 @@
-"""Requests, checked before any operation sees them: their size, their time, their form, and their JSON Schema."""
+"""Checks requests before any operation sees them: size, time, format, and JSON Schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_PROBLEMS = 20
 
 QUICK_BYTES = 64 * 1024
 QUICK_MARKS = 1_000
-"""How long a body may be, and how many commas and colons it may have, to be read in the event loop: in some ms."""
+"""The length, and number of commas and colons, up to which a body is read in the event loop, in a few ms."""
 
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
@@ -45,7 +45,7 @@ async def read_body(headers: Mapping[str, str], receive: Receive, *, max_bytes: 
 
     Raises:
         ApiError: 413: it is longer than max_bytes; 408: it took longer than the seconds.
-        GoneError: The client went away.
+        GoneError: The client left.
     """
     length = headers.get("content-length", "")
     if length.isascii() and length.isdigit() and int(length[:20]) > max_bytes:
@@ -80,7 +80,7 @@ def is_quick(raw: bytes) -> bool:
 
 @attrs.frozen
 class Bodies:
-    """What the bodies of an operation have to be; see Operation. It can be sent to another process."""
+    """The requirements on an operation's bodies; see Operation. It can be sent to another process."""
 
     schema: Schema | None
     required: bool
@@ -90,7 +90,7 @@ class Bodies:
         """Return a body as JSON data that fits the schema; None without one.
 
         Raises:
-            ApiError: 415: it is not application/json; 413: it has too many values; 400: it is no JSON or does not fit.
+            ApiError: 415: it is not application/json; 413: it has too many values; 400: it is not JSON or does not fit.
         """
         if self.schema is None:
             if raw:
@@ -172,7 +172,7 @@ class Checker:
 def read_json(raw: bytes) -> Any:
     """Read JSON strictly: UTF-8, no key twice, finite numbers of a sane length, at most 64 levels and 100,000 values.
 
-    Halves of surrogate pairs in texts become U+FFFD: no store and no service takes them.
+    Halves of surrogate pairs in texts become U+FFFD: no store or service accepts them.
 
     Raises:
         ApiError: 400; 413: it has too many values.
@@ -202,7 +202,7 @@ def read_json(raw: bytes) -> Any:
 
 
 class _Refused(ValueError):
-    """What JSON allows, or Python does, and we do not."""
+    """JSON that the standard or Python allows, but we do not."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

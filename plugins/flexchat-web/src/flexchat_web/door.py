@@ -1,4 +1,4 @@
-"""What plugins that implement our hooks are given: ``web``, and ``call.web``. Re-exports only."""
+"""What plugins that implement our hooks get as ``web`` and ``call.web``. Re-exports only."""
 
 from __future__ import annotations
 

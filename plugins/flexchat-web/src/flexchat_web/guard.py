@@ -1,7 +1,7 @@
-"""Who may speak to the server at all: Host, Origin, token. The outermost layer, before any work is done.
+"""Who may talk to the server at all: Host, Origin, token. The outermost layer, before any work is done.
 
-A page on another site can make a browser send requests to a server on this machine: by its address (then Origin and
-Sec-Fetch-Site tell), or by a name of its own that it lets point here (then Host tells: DNS rebinding).
+A page on another site can make a browser send requests to a server on this machine: by its address (Origin and
+Sec-Fetch-Site reveal that), or by its own name pointed here (Host reveals that: DNS rebinding).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ App = Callable[[Scope, Any, Send], Awaitable[None]]
 
 
 class Guard:
-    """An ASGI app around another: refuses who may not speak, and lets no exception out.
+    """An ASGI app around another: refuses callers that are not allowed, and lets no exception out.
 
     Args:
         is_open: Whether a path needs no token.
-        mask: Takes secrets out of what is logged.
+        mask: Removes secrets from what is logged.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Guard:
         answer = _Answer(send, self._response_headers(headers, path))
         openai = path.startswith("/v1/")
         try:
-            with contained():  # what reaches the event loop as KeyboardInterrupt or SystemExit would stop the server
+            with contained():  # a KeyboardInterrupt or SystemExit that reaches the event loop would stop the server
                 if await self._admitted(scope, headers, path, answer):
                     await self._app(scope, receive, answer)
         except Exception as error:  # noqa: BLE001  the last line of defence
@@ -76,7 +76,7 @@ class Guard:
                 await send_problem(problem, answer, openai=openai, head_only=scope["method"] == "HEAD")
 
     async def _admitted(self, scope: Scope, headers: Mapping[str, str], path: str, send: Send) -> bool:
-        """Return whether the request goes on; False if it is answered already.
+        """Return whether the request continues; False if it is already answered.
 
         Raises:
             ApiError: It is refused.
@@ -134,17 +134,17 @@ class Guard:
                     kind="origin",
                 )
             return False
-        # A link to the page itself may stand anywhere.
+        # A link to the page itself may be anywhere.
         to_the_page = method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))
         if headers.get("sec-fetch-site") in _FOREIGN and not to_the_page:
             raise ApiError(403, "pages of other sites may not call this server", kind="origin")
         return False
 
     async def _signed_in(self, scope: Scope, headers: Mapping[str, str], send: Send) -> bool:
-        """Turn the token of a link, /?token=…, into a cookie, and take it out of the address.
+        """Turn a link's token, /?token=…, into a cookie, and remove it from the address.
 
-        Not where the link stands on a page of another site, which could sign one in as somebody else, who then reads
-        along. The page asks for the token there.
+        Not if the link is on another site's page, which could sign you in as somebody else who then reads along. The
+        page asks for the token in that case.
         """
         query = scope.get("query_string", b"").decode("latin-1")
         given = next((value for name, value in parse_qsl(query) if name == "token"), None)
@@ -177,7 +177,7 @@ class Guard:
 
 
 def incident(error: Exception, mask: Callable[[str], str]) -> ApiError:
-    """Log an error that should not have been, under a number, and return the problem that names the number."""
+    """Log an unexpected error under a number, and return the problem that names the number."""
     number = secrets.token_hex(4)
     log.error("incident %s: %s", number, mask("".join(traceback.format_exception(error)).rstrip()))
     return ApiError(
@@ -186,12 +186,12 @@ def incident(error: Exception, mask: Callable[[str], str]) -> ApiError:
 
 
 def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return a request's headers by their names in lower case; of one that comes twice, the last."""
+    """Return a request's headers by lower-case name; the last one if repeated."""
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def path_of(scope: Mapping[str, Any]) -> str:
-    """Return the path below where the app is mounted."""
+    """Return the path below the app's mount point."""
     path: str = scope["path"]
     base: str = scope.get("root_path", "") or ""
     return path.removeprefix(base) or "/" if base and (path == base or path.startswith(base + "/")) else path
@@ -231,7 +231,7 @@ async def _empty(send: Send, status: int, headers: Mapping[str, str]) -> None:
 
 
 class _Answer:
-    """Passes an answer on with the headers every answer has. Its state: whether it has begun."""
+    """Passes an answer on with the headers every answer has. State: whether it has begun."""
 
     def __init__(self, send: Send, headers: list[tuple[bytes, bytes]]) -> None:
         self.begun = False

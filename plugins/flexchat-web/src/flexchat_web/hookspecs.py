@@ -1,10 +1,10 @@
 """The hooks that flexchat-web offers to other plugins.
 
-Who implements one imports nothing of flexchat-web: what is needed comes as ``web``, the module flexchat_web.door, and
-is at hand in every call, too, as ``call.web``. Mark it ``@hookimpl(optionalhook=True)``: then the plugin loads where
-flexchat-web is not installed.
+Implementations import nothing from flexchat-web: what they need is passed as ``web``, the module flexchat_web.door, and
+in every call as ``call.web``. Mark them ``@hookimpl(optionalhook=True)``, so that the plugin also loads without
+flexchat-web.
 
-Plugin operations pass what ours pass: the guard, tenants, the checks of their schemas, the OpenAPI document.
+Plugin operations go through the same guard, tenants, schema checks and OpenAPI document as ours.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def flexchat_web_operations(web: Any) -> Iterable[Operation]:  # type: ignore[em
 
 @hookspec
 def flexchat_web_pages(web: Any) -> Iterable[Page]:  # type: ignore[empty-body]
-    """Offer pages beside ours. static/js/router.js says what a page's module exports.
+    """Offer pages in addition to ours. static/js/router.js says what a page's module exports.
 
     Example:
         from pathlib import Path
@@ -55,7 +55,7 @@ def flexchat_web_pages(web: Any) -> Iterable[Page]:  # type: ignore[empty-body]
 
 @hookspec
 def flexchat_web_model_facts(web: Any) -> Iterable[ModelFact]:  # type: ignore[empty-body]
-    """Offer what more is to be said of each model in the list of models.
+    """Offer additional facts about each model in the list of models.
 
     Example:
         @hookimpl(optionalhook=True)

@@ -1,4 +1,4 @@
-"""Markdown as HTML that is safe to show, at a price that is known before."""
+"""Markdown as HTML that is safe to show, at a cost known in advance."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 LONGEST = 100_000
-"""Characters that one request has rendered; the texts beyond are shown as they are."""
+"""Most characters rendered per request; further texts are shown as they are."""
 
 DEAREST = 100_000
-"""The price up to which texts are rendered; those beyond are shown as they are. A unit takes up to 30 µs."""
+"""The cost up to which texts are rendered; further ones are shown as they are. A unit takes up to 30 µs."""
 
 QUICK = 400
-"""The price of what may be rendered in the event loop: a usual answer."""
+"""The cost of what may be rendered in the event loop: a usual answer."""
 
 _MARKS = '![]()<>*_`~|\\&#-+"'
 _LINE = 4  # a line is a block to be looked for, and an item of a list
@@ -39,9 +39,9 @@ def all_rendered(texts: Iterable[str]) -> list[str]:
 
 
 def price(text: str) -> int:
-    """Return what it costs at most to render a text: a unit for each mark, and for each cell of a table.
+    """Return the most it can cost to render a text: a unit for each mark, and for each table cell.
 
-    A short row of a wide table is filled up with empty cells, which no character stands for.
+    A short row in a wide table is filled with empty cells, which have no characters in the text.
     """
     lines = text.count("\n") + 1
     units = len(text) // _CHARACTERS + _LINE * lines + sum(map(text.count, _MARKS))
@@ -51,10 +51,9 @@ def price(text: str) -> int:
 
 
 def rendered(text: str) -> str:
-    """Return CommonMark with tables as HTML that is safe whatever the text says.
+    """Return CommonMark with tables as HTML that is safe whatever the text contains.
 
-    Raw HTML is shown, not obeyed; of an image there is a link to it; links lead to the web or to mail, in a page of
-    their own.
+    Raw HTML is shown, not interpreted; images become links; links lead to the web or to mail, in a new page.
     """
     html: str = _renderer().render(text)
     return html

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the operations. Source: OpenAPI Specification 3.1.1."""
+"""The OpenAPI document, built from the operations. Source: OpenAPI Specification 3.1.1."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ class Call:
         body: JSON data that fits the operation's schema; None without a body. See Operation.unread, too.
         query: The query's parameters, converted as their schemas say; defaults filled in.
         path: The path's parameters.
-        tenant: Whose request it is.
+        tenant: The tenant making the request.
         may_edit: Whether it may change the configuration.
         wants_stream: Whether the client asks for server-sent events in its Accept header.
-        last_event_id: Number of the last event the client has, of a stream it comes back to; 0 for none.
+        last_event_id: Number of the last event the client has, when it rejoins a stream; 0 for none.
         base: Path under which the application is mounted; empty at the root.
         secure: Whether it came by https.
     """
@@ -45,7 +45,7 @@ class Call:
 
     @property
     def web(self) -> Any:
-        """What an operation of a plugin needs of this package: the module flexchat_web.door."""
+        """What a plugin's operation needs from this package: the module flexchat_web.door."""
         return self.serving.web
 
 
@@ -60,7 +60,7 @@ class Json:
 
 @attrs.frozen
 class Written:
-    """An answer in JSON that is written already: another process made it."""
+    """An answer in JSON that is already encoded: another process made it."""
 
     body: bytes
     status: int = 200
@@ -69,7 +69,7 @@ class Written:
 
 @attrs.frozen
 class Text:
-    """An answer that is no JSON, or nothing (status 204)."""
+    """An answer that is not JSON, or empty (status 204)."""
 
     text: str = ""
     status: int = 200
@@ -79,10 +79,10 @@ class Text:
 
 @attrs.frozen
 class Event:
-    """A server-sent event. name None: only data, as OpenAI's streams. data that is no text is written as JSON.
+    """A server-sent event. name None: only data, as in OpenAI's streams. data that is not text is written as JSON.
 
     Attributes:
-        id: Its number, where a client may come back for those behind it.
+        id: Its number, if a client may come back for later ones.
     """
 
     name: str | None
@@ -92,7 +92,7 @@ class Event:
 
 @attrs.frozen
 class Stream:
-    """An answer of server-sent events. The generator is closed when the client goes.
+    """An answer of server-sent events. The generator is closed when the client leaves.
 
     What it raises before its first event is answered as if the operation had raised it.
     """
@@ -109,23 +109,17 @@ class Operation:
     """One operation: a method on a path.
 
     Attributes:
-        path: With its parameters in braces: "/api/conversations/{id}"; "{id:path}" may hold slashes.
-        name: The operationId.
-        body: JSON Schema of the body; None takes none.
-        body_required: Whether there must be one.
-        unread: Whether its handler gets the body as it came, checking.Unread, to have it read where it is worked on.
-        max_body_bytes: Of a body; Settings.max_body_bytes may allow less.
-        query: JSON Schema of each parameter; "string", "integer" and "boolean" are known.
-        answers: JSON Schema of each status it answers with, beside problems; None: no JSON.
-        media: Media types of answers that are no JSON.
-        streams: Whether it may answer with server-sent events.
-        resumes: Whether its events are numbered, and it goes on behind the one that the header Last-Event-ID names.
-        edits: Whether it needs the right to edit.
-        open: Whether it needs no token.
-        openai_errors: Whether problems are told in OpenAI's form.
-        links: By their names, OpenAPI's Link Objects: what can be asked with what a good answer says.
-        refusal: From a body that does not fit its schema to the sentence it is refused with, where a specification
-            gives one; None for the ordinary one.
+        path: With its parameters in braces: "/api/conversations/{id}"; "{id:path}" may contain slashes. name: The
+        operationId. body: JSON Schema of the body; None takes none. body_required: Whether there must be one. unread:
+        Whether its handler gets the raw body, checking.Unread, to read it where it does its work. max_body_bytes: Of a
+        body; Settings.max_body_bytes may allow less. query: JSON Schema of each parameter; "string", "integer" and
+        "boolean" are known. answers: JSON Schema of each status it answers with, except problems; None: not JSON.
+        media: Media types of answers that are not JSON. streams: Whether it may answer with server-sent events.
+        resumes: Whether its events are numbered, and it continues after the one named in the header Last-Event-ID.
+        edits: Whether it needs permission to edit. open: Whether it needs no token. openai_errors: Whether problems are
+        sent in OpenAI's format. links: OpenAPI's Link Objects by name: further requests that use a successful answer's
+        data. refusal: From a body that does not fit its schema to the sentence that refuses it, if a specification
+        prescribes one; None for the usual one.
     """
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -157,7 +151,7 @@ def _none_more(chat: FlexChat) -> Iterable[str]:
 
 @attrs.frozen(kw_only=True)
 class ModelFact:
-    """What a plugin says of each model in the list of models.
+    """What a plugin says about each model in the list of models.
 
     Attributes:
         name: The key it has there.
@@ -174,16 +168,16 @@ class ModelFact:
 
 @attrs.frozen(kw_only=True)
 class Page:
-    """A page of a plugin, beside ours: a module of JavaScript, and what it needs.
+    """A plugin's page, next to ours: a JavaScript module and what it needs.
 
     Attributes:
-        name: In the address, "#/glossary": small letters and _.
+        name: In the address, "#/glossary": lower-case letters and _.
         label: In the navigation.
         folder: Where its files are; they are served below static/plugins/NAME/, so that "../../js/dom.js" is ours.
-        script: The module, a file of the folder. What it exports is said in static/js/router.js.
-        styles: Its stylesheets, files of the folder.
-        after: Name of the page it stands behind in the navigation; empty: the last.
-        icon: Its picture in the navigation, a name of static/js/icons.js: "list", "document", "history", …
+        script: The module, a file in the folder; static/js/router.js says what it exports.
+        styles: Its stylesheets, files in the folder.
+        after: Name of the page it follows in the navigation; empty: at the end.
+        icon: Its icon in the navigation, a name from static/js/icons.js: "list", "document", "history", …
     """
 
     name: str = attrs.field(validator=attrs.validators.matches_re("[a-z_]{1,40}"))
@@ -195,7 +189,7 @@ class Page:
     icon: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the browser is told of it."""
+        """Return what the browser needs to know about it."""
         at = f"plugins/{self.name}/"
         files = {"script": at + self.script, "styles": [at + style for style in self.styles]}
         return {"name": self.name, "label": self.label, "after": self.after, "icon": self.icon, **files}

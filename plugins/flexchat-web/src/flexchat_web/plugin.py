@@ -1,4 +1,4 @@
-"""What this package brings. Light: the server is loaded when it is started."""
+"""What this package provides. Light: the server is loaded when it is started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .commands.serve import SERVE
 
 @hookimpl
 def flexchat_add_hookspecs() -> Iterable[object]:
-    """Define the hooks by which other plugins add to the HTTP API."""
+    """Define the hooks through which other plugins extend the HTTP API."""
     from . import hookspecs
 
     yield hookspecs

@@ -16,8 +16,8 @@ class ApiError(Exception):
     Args:
         status: HTTP status, from 400.
         detail: One or two sentences for a person: what, and what to do.
-        kind: Word that tells this error from others of the same status: "no-conversations".
-        flaws: What is wrong with a body or a configuration, one by one.
+        kind: Word that distinguishes this error from others with the same status: "no-conversations".
+        flaws: Everything that is wrong with a body or a configuration.
         more: Further members of the problem.
     """
 

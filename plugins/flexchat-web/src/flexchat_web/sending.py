@@ -1,4 +1,4 @@
-"""Answers on their way out: JSON, text, and server-sent events that end when the client goes."""
+"""Sends answers: JSON, text, and server-sent events that end when the client leaves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 def encoded(data: Any) -> bytes:
-    """Return data as JSON in UTF-8. NaN and Infinity, which JSON has not, become null."""
+    """Return data as JSON in UTF-8. NaN and Infinity, which JSON lacks, become null."""
     try:
         text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
     except ValueError:
@@ -47,7 +47,7 @@ def _finite(data: Any) -> Any:
 
 
 def written(reply: Reply) -> Reply:
-    """Return an answer as it can be sent without further work."""
+    """Return an answer ready to be sent."""
     return Written(encoded(reply.data), reply.status, reply.headers) if isinstance(reply, Json) else reply
 
 
@@ -61,7 +61,7 @@ def event_bytes(event: Event) -> bytes:
 
 
 class Streams:
-    """The streams that are open: so that all can be told that the server ends, and end themselves."""
+    """The open streams, so that all of them can end when the server shuts down."""
 
     def __init__(self) -> None:
         self._told: set[asyncio.Future[None]] = set()
@@ -72,7 +72,7 @@ class Streams:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[asyncio.Future[None]]:
-        """Count one more; what is lent is done once it has to end."""
+        """Count one more; the lent future is done once the stream has to end."""
         told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._told.add(told)
         try:
@@ -81,7 +81,7 @@ class Streams:
             self._told.discard(told)
 
     def stop(self) -> None:
-        """Have all of them end."""
+        """Make all of them end."""
         for told in self._told:
             if not told.done():
                 told.set_result(None)
@@ -95,7 +95,7 @@ async def send_reply(
     Args:
         head_only: Whether the request was HEAD.
         failed: Makes the last event of a stream that raised.
-        streams: Those that are open; this one joins them.
+        streams: The open ones; this one joins them.
 
     Raises:
         ApiError: A stream raised it before its first event: nothing has been sent yet.
@@ -115,7 +115,7 @@ async def send_reply(
 
 
 async def send_problem(problem: ApiError, send: Send, *, openai: bool = False, head_only: bool = False) -> None:
-    """Send a problem, in OpenAI's form where an operation speaks that."""
+    """Send a problem, in OpenAI's format if the operation uses it."""
     data = problem.to_openai() if openai else problem.to_dict()
     kind = "application/json" if openai else "application/problem+json"
     await _send(send, problem.status, kind, encoded(data), problem.headers, head_only=head_only)
@@ -148,7 +148,7 @@ class _Streaming:
             await self._begin()
             await self._send({"type": "http.response.body", "body": b""})
             return
-        # The generator runs in one task from its first line to its last: what it holds may be bound to the task.
+        # The generator runs in a single task throughout: what it holds may be bound to the task.
         pump = asyncio.create_task(self._pump())
         try:
             while not pump.done() and not stopped.done():
@@ -202,11 +202,11 @@ class _Streaming:
 
 
 class SlowReaderError(Exception):
-    """The client does not read what it is sent."""
+    """The client does not read what is sent to it."""
 
 
 async def ended(task: asyncio.Task[Any]) -> None:
-    """Cancel a task if it still runs, and wait for its end; what it raises is not looked at."""
+    """Cancel a task if it still runs, and wait for it to end; ignore what it raises."""
     task.cancel()
     await asyncio.wait({task})
     if not task.cancelled():

@@ -1,4 +1,4 @@
-"""What all requests share: the chat that is in force, how it is exchanged for another, and what the operator allows."""
+"""What all requests share: the current chat, how it is replaced, and what the operator allows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 
 _Seen = tuple[tuple[int, ...], str]
-"""What tells one state of the file from another: what the system says of it, and the digest of its bytes."""
+"""A version of the file: its stat data and the digest of its bytes."""
 
 _NOT_YET = ()
 """What the system says of a file that was just read: nobody has asked, so the next look compares the bytes."""
@@ -52,15 +52,15 @@ class Settings:
     """What the operator allows.
 
     Attributes:
-        tokens: Tenant of each token; empty: no token is asked for, and everybody is the default tenant.
-        hosts: Names a request's Host may have, without port; None for loopback's own, "*" among them for any.
+        tokens: Tenant of each token; empty: no token is required, and everybody is the default tenant.
+        hosts: Names a request's Host may have, without port; None for loopback's own; include "*" for any.
         origins: Origins of other pages that may call the API: "https://app.example".
-        edit: Whether the configuration may be changed; where nothing is said, only if hosts is None.
+        edit: Whether the configuration may be changed; default: only if hosts is None.
         max_body_bytes: Of a request.
         body_seconds: How long a body may take to arrive.
-        allow_env: Environment variables that a configuration which comes with a request may use.
-        unheard_seconds: How long a turn goes on while nobody listens to its stream; 0: it ends with the connection.
-        most_unheard: Turns of one tenant that go on so; of more, the one that is alone for longest is ended.
+        allow_env: Environment variables that a configuration in a request may use.
+        unheard_seconds: How long a turn continues while nobody listens to its stream; 0: it ends with the connection.
+        most_unheard: Most such turns per tenant; beyond that, the one alone for longest is ended.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -80,7 +80,7 @@ class Settings:
 
 @attrs.define(eq=False)
 class _Lent:
-    """A chat, and how many hold it."""
+    """A chat, and how many users it has."""
 
     chat: FlexChat
     holders: int = 0
@@ -89,7 +89,7 @@ class _Lent:
 
 @attrs.frozen(kw_only=True)
 class Facts:
-    """What work on a configuration knows of a server, as it can be sent to another process; see Serving."""
+    """What work on a configuration knows about a server, ready to be sent to another process; see Serving."""
 
     source: Path | None
     settings: Settings
@@ -119,20 +119,17 @@ def _installed(blocked: tuple[tuple[str, str], ...]) -> PluginHost:
 
 
 class Serving:
-    """The chat in force. A turn keeps the one it began with; what was replaced is closed when its last turn ends.
+    """The current chat. A turn keeps the one it began with; a replaced one is closed when its last turn ends.
 
     Args:
-        source: The configuration's file, what was read of it, or tables (the demo's; then nothing can be saved).
+        source: The configuration's file, the result of reading it, or tables (the demo's, which cannot be saved).
 
     Attributes:
-        plugins: The installed plugins.
-        settings: What the operator allows.
-        written: The configuration in force, as it was written: placeholders are not replaced.
-        in_memory: Whether it came with a request, and is in no file.
-        generation: Counts the configurations that were put in force, from 1.
-        reloaded_at: When the last one was: ISO 8601, UTC.
-        config_problems: What is wrong with the file, where it was read again and cannot be used; the last good
-            configuration goes on serving.
+        plugins: The installed plugins. settings: What the operator allows. written: The current configuration as
+        written: placeholders are not replaced. in_memory: Whether it came with a request and is not in a file.
+        generation: Counts the configurations applied so far, from 1. reloaded_at: When the last one was: ISO 8601, UTC.
+        config_problems: What is wrong with the file, if it was reread and cannot be used; the last good configuration
+        stays in use.
 
     Raises:
         ConfigError: Everything that is wrong with the configuration.
@@ -156,18 +153,19 @@ class Serving:
 
     @property
     def web(self) -> Any:
-        """What plugins need of this package; see hookspecs."""
+        """What plugins need from this package; see hookspecs."""
         from . import door
 
         return door
 
     @functools.cached_property
     def model_facts(self) -> tuple[ModelFact, ...]:
-        """What plugins say of each model."""
+        """What plugins say about each model."""
         return tuple(fact for _, fact in self.offered("flexchat_web_model_facts", ModelFact))
 
     def offered(self, hook: str, kind: type[T]) -> Iterator[tuple[str, T]]:
-        """Yield what plugins answer to a hook of ours, behind the plugin's name; what is something else is left out."""
+        """Yield plugins' answers to one of our hooks, each with the plugin's name; objects of another type are left
+        out."""
         for plugin, answers in self.plugins.ask(hook, web=self.web):
             for answer in answers if isinstance(answers, list | tuple) else [answers]:
                 if isinstance(answer, kind):
@@ -177,7 +175,7 @@ class Serving:
 
     @contextlib.asynccontextmanager
     async def chat(self) -> AsyncIterator[FlexChat]:
-        """Lend the chat in force: it stays open as long as it is lent."""
+        """Lend the current chat, which stays open while lent."""
         lent = self._current
         lent.holders += 1
         try:
@@ -188,22 +186,22 @@ class Serving:
 
     @property
     def folder(self) -> Path:
-        """The folder from which a configuration's relative paths are meant."""
+        """The folder that a configuration's relative paths start from."""
         return self.source.absolute().parent if isinstance(self.source, Path) else Path.cwd()
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What is remarkable in the configuration in force."""
+        """The notes on the current configuration."""
         return self._current.chat.notes
 
     def mask(self, text: str) -> str:
-        """Return a text without the secrets of the configuration in force and without tokens."""
+        """Return a text without the current configuration's secrets and without tokens."""
         for token in self.settings.tokens:
             text = text.replace(token, "***")
         return self._current.chat.mask(text)
 
     def facts(self) -> Facts | None:
-        """Return what another process needs to know; None where it could not have the same plugins."""
+        """Return what another process needs to know; None if it could not have the same plugins."""
         blocked = self.plugins.blocked
         if blocked is None:
             return None
@@ -230,13 +228,13 @@ class Serving:
         return found
 
     async def reload(self, tables: Mapping[str, Any] | None = None) -> None:
-        """Put the configuration of the file in force, or other tables; all of it or, if it cannot be used, nothing.
+        """Apply the file's configuration, or other tables; all of it or, if it cannot be used, nothing.
 
         Args:
             tables: Serve these, in memory only; ``${VARIABLES}`` in them are not expanded.
 
         Raises:
-            ConfigError: It cannot be used; what served before goes on serving.
+            ConfigError: It cannot be used; the previous configuration stays in use.
         """
         async with self._lock:
             facts = self._facts()
@@ -252,13 +250,13 @@ class Serving:
             await self._exchange(chat)
 
     async def replace(self, document: ConfigDocument, save: Callable[[], None]) -> None:
-        """Put a configuration in force and save it; both or neither.
+        """Apply a configuration and save it; both or neither.
 
         Args:
             save: Writes the configuration's file; called in a thread once the configuration is known to be usable.
 
         Raises:
-            ConfigError: It cannot be used; what served before goes on serving. So it does if save raises.
+            ConfigError: It cannot be used; the previous configuration stays in use. So it does if save raises.
         """
         async with self._lock:
             read, chat = await asyncio.to_thread(self._read, document)
@@ -271,7 +269,7 @@ class Serving:
             await self._exchange(chat)
 
     async def watch(self) -> None:
-        """Reload whenever the file has changed, until cancelled. A file that cannot be used is told in the log."""
+        """Reload whenever the file has changed, until cancelled. A file that cannot be used is logged."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             seen = await asyncio.to_thread(self._fingerprint, self._seen)
@@ -294,7 +292,7 @@ class Serving:
                 log.warning("the changed configuration is in use")
 
     async def aclose(self) -> None:
-        """Close everything, also what is still lent."""
+        """Close everything, even what is still lent."""
         while self._kept:
             kept = self._kept.popitem()[1]
             if hasattr(kept, "aclose"):

@@ -1,4 +1,4 @@
-"""Tokens: whose each one is, and the cookie in which a browser keeps one."""
+"""Tokens: the tenant of each, and the cookie in which a browser keeps one."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ COOKIE = "flexchat_token"
 
 
 def tenant_of(given: str, tokens: Mapping[str, str]) -> str | None:
-    """Return whose a token is; None if nobody's."""
+    """Return a token's tenant; None if it has none."""
     found = None
-    for token, tenant in tokens.items():  # all of them, so that the time tells nothing
+    for token, tenant in tokens.items():  # all of them, so that the time reveals nothing
         if hmac.compare_digest(token.encode(), given.encode("utf-8", "replace")):
             found = tenant
     return found
 
 
 def given_token(headers: Mapping[str, str]) -> str:
-    """Return the token a request comes with: that of its header Authorization, else its cookie's; empty if none."""
+    """Return a request's token: from its header Authorization, else its cookie; empty if none."""
     kind, _, bearer = headers.get("authorization", "").partition(" ")
     return bearer.strip() if kind.lower() == "bearer" else _in_cookie(headers.get("cookie", ""))
 

@@ -1,4 +1,4 @@
-"""What the server can do beside the configuration: operations, by what they are about."""
+"""The server's operations, except those on the configuration, by subject."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOOK = "flexchat_web_operations"
 
 
 def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
-    """Yield our operations and, between them, those of plugins; others of ours are yielded elsewhere."""
+    """Yield our operations and, between them, those of plugins; the rest of ours are yielded elsewhere."""
     first = [operation for module in (chat, turns, conversations, tools) for operation in module.OPERATIONS]
     first += models.operations(serving.model_facts)
     last = [operation for module in (openai, server, session) for operation in module.OPERATIONS]

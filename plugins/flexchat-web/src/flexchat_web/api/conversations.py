@@ -34,7 +34,7 @@ from .shapes import (
 
 NOT_KEPT = "conversations are not kept; add a [conversations] table to the configuration to keep them"
 
-# What some system does not take in a file's name, control characters, and what turns the direction of writing.
+# Characters that some system refuses in file names, control characters, and those that change the text direction.
 _NO_FILE_NAME = re.compile(r"[\x00-\x1f\x7f<>:\"/\\|?*\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
 
 _INFO = {
@@ -50,7 +50,7 @@ _INFO = {
 
 @asynccontextmanager
 async def _own(call: Call) -> AsyncIterator[Any]:
-    """Lend the conversations of who asks. An id that cannot be one is as unknown as any other."""
+    """Lend the caller's conversations. An invalid id is treated as an unknown one."""
     async with call.serving.chat() as chat:
         if chat.conversations is None:
             raise ApiError(404, NOT_KEPT, kind="no-conversations")
@@ -122,7 +122,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
 
 
 def _turn(turn: ConversationTurn) -> dict[str, Any]:
-    """Return a kept turn: its messages, and the rest as Turn.to_dict says it of one that has just ended."""
+    """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
     kept: dict[str, Any] = _shown(turn_to_dict(turn))
     return {
         "id": turn.id,

@@ -1,4 +1,4 @@
-"""Which status and which words an error of FlexChat has over HTTP."""
+"""The status and text of FlexChat's errors over HTTP."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (StorageError, 503, "storage"),
     (PathError, 503, "storage"),
 )
-"""Status and kind of each error; the first class that fits counts. 400 is none of them: what arrives here fits the
-document. A model's service is a gateway's other side: what
-it does wrong is 502 to 504, also where it calls our request wrong."""
+"""Status and kind of each error; the first class that fits counts. 400 is not among them: requests that arrive here
+match the document. A model's service is behind a gateway: its faults are 502 to 504, even if it calls our request
+wrong."""
 
 OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (ChatRequestError, 400, "request"),
@@ -105,11 +105,11 @@ OPENAI_STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
 """Status and code where OpenAI's API has its own. Source: platform.openai.com/docs/guides/error-codes."""
 
 TURN_PROBLEMS = (403, 404, 409, 413, 422, 429, 502, 503, 504)
-"""What a turn may fail with, beside what every request may."""
+"""What a turn may fail with, in addition to what every request may."""
 
 
 def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool = False) -> ApiError:
-    """Return an error as the client is told it, its secrets masked."""
+    """Return an error as shown to the client, with secrets masked."""
     status, kind = next(((s, k) for cls, s, k in STATUSES if isinstance(error, cls)), (500, "flexchat"))
     headers, more = {}, {}
     if isinstance(error, ProviderRateLimitError) and error.kind == "quota":
@@ -130,7 +130,7 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
 
 
 def told(operation: Operation) -> Operation:
-    """Return the operation with errors of FlexChat told as problems, in its streams too."""
+    """Return the operation with FlexChat's errors turned into problems, in its streams too."""
 
     async def handle(call: Call) -> Reply:
         def problem(error: FlexChatError) -> ApiError:

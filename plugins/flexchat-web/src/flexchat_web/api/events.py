@@ -31,7 +31,7 @@ async def events_of(
 ) -> AsyncGenerator[Event, None]:
     """Yield what happens in a turn, by name; ``last`` makes the last event of the finished turn.
 
-    The texts since the last ``answer_end`` that others follow are the turn's content.
+    The turn's content is the texts after the last ``answer_end`` that further texts follow.
     """
     async with aclosing(turn):
         async for happened in turn:
@@ -42,9 +42,9 @@ async def events_of(
 
 
 def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
-    """Return what the listeners of a turn are told: that it began, what is waited for, the answer, and the good end.
+    """Return a turn's events for listeners: its start, what it waits for, the answer, and the successful end.
 
-    A turn that was stopped has that end, too, and says so as its status.
+    A turn that was stopped has that end too, with a status that says so.
     """
     match happened:
         case TurnStarted(info=info):

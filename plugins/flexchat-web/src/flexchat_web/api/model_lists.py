@@ -1,4 +1,4 @@
-"""Which models there are: those that LLMs list, and those that the configuration names."""
+"""The available models: those that LLMs list, and those that the configuration names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIST_S = 5.0
 """Seconds an LLM has to list its models."""
 
 FRESH_S = 60.0
-"""Seconds for which a list of models is not asked for again."""
+"""Seconds for which a list of models is cached."""
 
 Lists = Mapping[str, tuple[ModelInfo, ...] | ProviderError]
 
@@ -45,7 +45,7 @@ async def listed_models(serving: Serving, chat: FlexChat, *, refresh: bool = Fal
 
 
 def chosen_model(chat: FlexChat, named: str) -> tuple[str, str]:
-    """Return service and model of "LLM/MODEL" or "LLM:MODEL", split at the first sign behind a service (C14).
+    """Return service and model of "LLM/MODEL" or "LLM:MODEL", split at the first sign after a service (C14).
 
     A model without a service belongs to the only one there is.
 

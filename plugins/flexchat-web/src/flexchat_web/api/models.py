@@ -1,4 +1,4 @@
-"""The models there are, and what is known of each."""
+"""The available models, and what is known about each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def _list(call: Call) -> Reply:
             if not isinstance(models, ProviderError)
             for model in models
         }
-        # One that a rule names may be tried also where its LLM lists none.
+        # One that a rule names may be tried even if its LLM lists none.
         for model_id, (llm, model) in named.items():
             offered.setdefault(model_id, (llm, ModelInfo(id=model)))
         facts = {fact.name: await fact.told(call, chat, [*offered]) for fact in call.serving.model_facts}
@@ -58,7 +58,7 @@ def operations(facts: Sequence[ModelFact]) -> tuple[Operation, ...]:
     """Return the list of models as an operation.
 
     Args:
-        facts: What plugins say of each.
+        facts: What plugins say about each.
     """
     return (
         Operation(

@@ -23,7 +23,7 @@ from .openai_messages import read_messages, unread_part
 from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, VARIABLES, listed, record
 
 PHASES = "flexchat"
-"""The model whose answers the six phases give: the rules choose who it is."""
+"""The model answered by the six phases: the rules choose the real one."""
 
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
 _UNREAD = (
@@ -35,7 +35,7 @@ _UNREAD = (
     "prediction",
     "web_search_options",
 )
-"""What changes an answer, and is not done here: a warning says so."""
+"""Fields that would change an answer but are ignored here, with a warning."""
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +45,7 @@ class Asked:
     Attributes:
         chat: Who answers it.
         request: Arguments of respond.
-        warnings: What is not done as it was asked for, a sentence each.
+        warnings: What is not done as requested, one sentence each.
     """
 
     chat: FlexChat

@@ -1,4 +1,4 @@
-"""A turn in the words of OpenAI's API: as one completion, or as chunks of one.
+"""A turn in OpenAI's format: as one completion, or as chunks of one.
 
 Source: platform.openai.com/docs/api-reference/chat; what servers send was compared with recordings of them.
 """
@@ -18,7 +18,7 @@ from flexchat.host import Happening
 from ..operations import Event
 
 _REASONS = {"length": "length", "content_filter": "content_filter"}
-"""What OpenAI's clients know of our finish reasons; all others are a good end."""
+"""Those of our finish reasons that OpenAI's clients know; all others become a normal end."""
 
 
 def completion(turn: Turn, model: str, warnings: tuple[str, ...]) -> dict[str, Any]:
@@ -46,8 +46,8 @@ async def chunks(
 ) -> AsyncGenerator[Event, None]:
     """Yield a turn as chunks, and ``[DONE]``.
 
-    Tools run here, so that a client sees none of their calls. What a model says beside a call comes as text, and is
-    set apart from its next answer by an empty line.
+    Tools run here, so a client sees none of their calls. What a model says along with a call comes as text, separated
+    from its next answer by an empty line.
     """
     base = {"id": f"chatcmpl-{secrets.token_hex(16)}", "object": "chat.completion.chunk", "created": int(time.time())}
 

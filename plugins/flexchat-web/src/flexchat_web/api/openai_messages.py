@@ -11,12 +11,12 @@ from ..problems import ApiError
 
 
 def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[Message, ...]]:
-    """Return what the user asks, and what was said before, instructions of the client included.
+    """Return the user's question and the history, including the client's instructions.
 
-    A call without a result is given one by the turn.
+    The turn supplies a result for a call without one.
 
     Raises:
-        ApiError: 400: a message cannot be read, or the user does not have the last word.
+        ApiError: 400: a message cannot be read, or the last one is not the user's.
 
     Source: wire format of Chat Completions, "messages".
     """
@@ -36,7 +36,7 @@ def read_messages(messages: Sequence[Mapping[str, Any]]) -> tuple[str, tuple[Mes
 
 
 def unread_part(messages: Any) -> str | None:
-    """Return the sentence that refuses a message which is no text; None if all are, as far as can be seen."""
+    """Return the sentence that refuses a message which is not text; None if all seem to be."""
     for index, message in enumerate(messages if isinstance(messages, list) else ()):
         content = message.get("content") if isinstance(message, dict) else None
         for at, part in enumerate(content if isinstance(content, list) else ()):

@@ -1,4 +1,4 @@
-"""The server itself: whether it is there, what its page needs to begin, and Markdown for that page."""
+"""The server itself: whether it is up, what its page needs to start, and Markdown for that page."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _ui_config(call: Call) -> Reply:
 
 
 async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
-    """Return the collections of all stores that tell within some seconds."""
+    """Return the collections of all stores that answer within some seconds."""
 
     async def of(service: str) -> list[dict[str, Any]]:
         try:

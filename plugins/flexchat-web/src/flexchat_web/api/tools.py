@@ -1,4 +1,4 @@
-"""The tools: which there are, what services make of them, and calling one by hand."""
+"""The tools: lists them, shows how services accept them, and calls one by hand."""
 
 from __future__ import annotations
 

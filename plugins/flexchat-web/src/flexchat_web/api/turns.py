@@ -1,4 +1,4 @@
-"""The turns that run in the server, whoever listens: joined and stopped by their ids."""
+"""The turns that run in the server, with or without listeners: joined and stopped by id."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .events import event_of
 from .shapes import TURN, record
 
 KEPT_SECONDS = 60.0
-"""How long a turn that has ended can still be joined."""
+"""How long an ended turn can still be joined."""
 
 MOST_ENDED = 64
-"""Turns that have ended and can still be joined."""
+"""Most ended turns that can still be joined."""
 
 CLOSING_SECONDS = 5.0
-"""How long the server waits for its turns when it ends."""
+"""How long the server waits for its turns when it shuts down."""
 
 
 @attrs.define(eq=False)
 class ServedTurn:
-    """A turn, whose it is, and how many listen to it.
+    """A turn, its tenant, and its number of listeners.
 
     Attributes:
-        mask: Takes the secrets of its configuration out of texts.
-        timer: Ends it when nobody has listened for too long; None while somebody does.
+        mask: Removes its configuration's secrets from texts.
+        timer: Ends it if nobody has listened for too long; None while somebody does.
     """
 
     handle: TurnHandle
@@ -45,39 +45,39 @@ class ServedTurn:
     _problem: ApiError | None = None
 
     def problem(self, error: Exception) -> ApiError:
-        """Return what listeners are told of the error it failed with: the same to all."""
+        """Return the error it failed with as listeners get it: the same for all."""
         if self._problem is None:
             known = isinstance(error, FlexChatError)
             self._problem = problem_of(error, self.mask) if known else incident(error, self.mask)  # type: ignore[arg-type]
         return self._problem
 
     def told(self, number: int, happened: StreamEvent) -> Event | None:
-        """Return an event as listeners get it; None for one they do not."""
+        """Return an event as listeners get it; None for one they do not get."""
         event = event_of(happened, self.mask)
         if isinstance(happened, TurnFailed):
             problem = self.problem(happened.error)
             later = {"retry_after": int(after)} if (after := problem.headers.get("retry-after")) else {}
-            event = Event("error", {**problem.to_dict(), **later})  # no header can say it any more
+            event = Event("error", {**problem.to_dict(), **later})  # it is too late for a header
         return None if event is None else attrs.evolve(event, id=number)
 
 
 class Turns:
     """The turns of a server. Each holds the configuration it began with.
 
-    One to which nobody has listened for ``unheard_seconds`` is cancelled, and so is the one that has been alone for
-    longest where a tenant leaves more than ``most_unheard``; see Settings.
+    A turn nobody has listened to for ``unheard_seconds`` is cancelled. If a tenant leaves more than ``most_unheard``,
+    so is the one alone for longest; see Settings.
     """
 
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._turns: dict[str, ServedTurn] = {}
         self._alone: dict[str, ServedTurn] = {}  # those nobody listens to, in the order they were left
-        self._ended: dict[str, asyncio.TimerHandle] = {}  # what forgets them, in the order of their ends
+        self._ended: dict[str, asyncio.TimerHandle] = {}  # timers that forget them, in the order they ended
         self._holding: set[asyncio.Task[None]] = set()
 
     @classmethod
     def of(cls, serving: Serving) -> Turns:
-        """Return those of a server."""
+        """Return a server's turns."""
         return serving.kept(cls, lambda: cls(serving))
 
     def __len__(self) -> int:
@@ -104,7 +104,7 @@ class Turns:
         """Return a turn by its id.
 
         Raises:
-            ApiError: 404: there is none, or it is another tenant's.
+            ApiError: 404: there is none, or it belongs to another tenant.
         """
         turn = self._turns.get(id)
         if turn is None or turn.tenant != tenant:
@@ -116,7 +116,7 @@ class Turns:
         return turn
 
     async def listen(self, turn: ServedTurn, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent], None]:
-        """Yield the events of a turn; while somebody does, it is not alone."""
+        """Yield the events of a turn; while somebody reads them, it is not alone."""
         turn.listeners += 1
         self._not_alone(turn)
         try:
@@ -129,7 +129,7 @@ class Turns:
                 self._left_alone(turn)
 
     async def aclose(self) -> None:
-        """Cancel all, and wait for their ends."""
+        """Cancel all, and wait for them to end."""
         for turn in self._turns.values():
             self._not_alone(turn)
             turn.handle.cancel()
@@ -176,11 +176,11 @@ class Turns:
 async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event, None]:
     """Begin a turn, and yield its events.
 
-    The first is yielded when there is something to wait for: what goes wrong before is raised, and has its status. A
-    client that goes before that does not know the turn: it is cancelled.
+    The first is yielded once there is something to wait for: errors before that are raised, with their own status. If
+    the client leaves before that, it does not know the turn, which is cancelled.
 
     Raises:
-        FlexChatError, ApiError: The turn cannot begin, or fails before anything is waited for.
+        FlexChatError, ApiError: The turn cannot begin, or fails before there is anything to wait for.
     """
     turn, known = await turns.begin(tenant, **asked), False
     quiet: list[Event] = []
@@ -204,7 +204,7 @@ async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event
 
 
 def _is_quiet(event: Event) -> bool:
-    """Return whether nothing is waited for yet when that has happened."""
+    """Return whether the turn waits for nothing yet after this event."""
     return event.name == "turn_started" or (
         event.name == "phase_started" and event.data["phase"] == "response generation"
     )

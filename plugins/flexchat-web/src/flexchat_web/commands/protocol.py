@@ -1,6 +1,6 @@
 """uvicorn's HTTP protocol, with a limit on how long the head of a request may take.
 
-uvicorn waits for ever for a head that was begun, or never begun: whoever opens connections and is silent would have
+uvicorn waits for ever for an incomplete or missing head: a client that opens connections and stays silent could take
 them all.
 """
 
@@ -17,7 +17,7 @@ _TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length
 
 
 class HeadTimeoutProtocol(H11Protocol):
-    """Closes a connection on which no request is complete in time."""
+    """Closes a connection if no request is complete in time."""
 
     head_seconds = HEAD_SECONDS
     _head_timer: asyncio.TimerHandle | None = None
@@ -28,7 +28,7 @@ class HeadTimeoutProtocol(H11Protocol):
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Go on waiting while no request is under way."""
+        """Keep waiting while no request is in progress."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_expecting()

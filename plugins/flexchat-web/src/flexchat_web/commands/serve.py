@@ -27,13 +27,13 @@ MOST_UNHEARD_SECONDS = 86_400
 
 
 class ServeError(FlexChatError):
-    """The server cannot be started as it was asked to; the text says what to do."""
+    """The server cannot be started as requested; the text says what to do."""
 
     exit_status = 2
 
 
 class ListenError(ServeError):
-    """The port cannot be had; the text says what to do."""
+    """The port is not available; the text says what to do."""
 
     exit_status = 1
 
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the program is told to end.
+    """Serve until the program is asked to stop.
 
     Raises:
         ConfigError: Everything that is wrong with the configuration.
@@ -239,7 +239,7 @@ def _url(listening: socket.socket) -> str:
 
 
 def _for_others(args: argparse.Namespace, port: int) -> list[str]:
-    """Return who else can reach a server that listens to the network, by which names, and how they sign in."""
+    """Return who else can reach a server that listens on the network, by which names, and how they sign in."""
     names = [name for name in _hosts(args.host, args.allow_host) if not _is_loopback(name) and name != "*"]
     places = " or ".join(f"http://{f'[{name}]' if ':' in name else name}:{port}/" for name in names)
     token = f"a token of {args.token_file}" if args.token_file else "the token in FLEXCHAT_TOKEN"

@@ -1,4 +1,4 @@
-"""uvicorn, run by a program that says itself that it listens, and that ends streams when it ends."""
+"""Runs uvicorn: announces itself when it listens, and ends streams when it shuts down."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SHUTDOWN_SECONDS = 2
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server. When it ends, streams end with an event that says so, and other requests have 2 seconds.
+    """uvicorn's server. When it shuts down, streams end with an event that says so, and other requests have 2 seconds.
 
     Args:
         started: Called when it listens.
-        waiting: Called when it ends and something is still open, with what that is.
+        waiting: Called with what is still open, if anything, when it shuts down.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
         self._app, self._started, self._waiting = app, started, waiting
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, and say so."""
+        """Start listening, and announce it."""
         await super().startup(sockets)
         if not self.should_exit:
             self._started()
@@ -75,7 +75,7 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def without_query(record: logging.LogRecord) -> bool:
-    """Leave the queries out of what is logged of requests: that of /?token=… is a secret."""
+    """Leave queries out of the request log: that of /?token=… is a secret."""
     if isinstance(record.args, tuple):
         record.args = tuple(each.partition("?")[0] if isinstance(each, str) else each for each in record.args)
     return True

@@ -1,1 +1,1 @@
-"""The configuration's file: shown without secrets, changed at one place, put in force as a whole or not at all."""
+"""The configuration's file: shown without secrets, changed in one place, applied as a whole or not at all."""

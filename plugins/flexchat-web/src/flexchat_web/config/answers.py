@@ -11,7 +11,7 @@ TEXT = {"type": "string"}
 FORMAT = {"enum": ["toml", "json"]}
 FLAW = {
     "type": "object",
-    "description": "Something wrong or remarkable, with its place.",
+    "description": "A problem or note, with its place.",
     "properties": {"path": TEXT, "text": TEXT, "line": {"type": ["integer", "null"]}},
     "required": ["path", "text", "line"],
 }
@@ -43,6 +43,6 @@ def flaws_as_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
 
 
 def status_of(chat: FlexChat) -> dict[str, Any]:
-    """Return what a configuration in force has: the names of its services."""
+    """Return what the current configuration has: the names of its services."""
     config = chat.config
     return {"config_loaded": True, "ai_providers": [*config.llms], "rag_providers": [*config.stores]}

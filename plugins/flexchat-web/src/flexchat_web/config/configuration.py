@@ -1,4 +1,4 @@
-"""Operations on the configuration: shown, checked, changed, put in force."""
+"""Operations on the configuration: show, check, change and apply it."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ CHANGE = {
 
 @attrs.frozen(kw_only=True)
 class _Posted:
-    """A posted configuration that may be used: secrets are back in their places."""
+    """A posted configuration that may be used, with its secrets restored."""
 
     text: str
     document: ConfigDocument
 
     @property
     def source(self) -> Any:
-        """What a chat is made from: of tables nothing is replaced from the environment."""
+        """What a chat is made from; in tables, nothing is replaced from the environment."""
         return self.document if self.text else self.document.data
 
 
@@ -56,11 +56,12 @@ QUICK = 8 * 1024
 
 
 async def _elsewhere(work: Callable[[Call], Reply], call: Call, size: int) -> Reply:
-    """Do an operation's work in another process; in a thread if it is small, or if that would lack the plugins."""
+    """Do an operation's work in another process; in a thread if it is small, or if the process would lack the
+    plugins."""
     facts = call.serving.facts() if size > QUICK else None
     if facts is None:
         return await asyncio.to_thread(work, call)
-    alike: Any = facts  # what the work asks of a server it is told by the facts
+    alike: Any = facts  # the facts hold what the work needs to know about the server
     return await Apart.of(call.serving).run(_written_by, work, attrs.evolve(call, serving=alike))
 
 
@@ -69,7 +70,7 @@ def _written_by(work: Callable[[Call], Reply], call: Call) -> Reply:
 
 
 def _size(call: Call) -> int:
-    """Return how long the configuration is that a request is about: the posted one, or the file."""
+    """Return the length of the configuration a request is about: the posted one, or the file."""
     body = call.body or {}
     if "config" in body:
         return len(json.dumps(body["config"]))
@@ -108,7 +109,7 @@ async def schema(call: Call) -> Reply:
 
 
 async def validate(call: Call) -> Reply:
-    """Say whether a configuration could be put in force."""
+    """Say whether a configuration could be applied."""
     return await _elsewhere(_validating, call, _size(call))
 
 
@@ -161,7 +162,7 @@ def _differing(call: Call) -> Reply:
 
 
 async def replace(call: Call) -> Reply:
-    """Save a text and put it in force, or neither."""
+    """Save a text and apply it, or neither."""
     serving = call.serving
     file = current_file(serving)
     path = file.path
@@ -175,7 +176,7 @@ async def replace(call: Call) -> Reply:
         raise changed_meanwhile(file.name)
     try:
         posted = await asyncio.to_thread(_posted, call, {"text": call.body["text"]})
-        # Shielded: who goes away while the file is replaced leaves the old one or the new one in force, not both.
+        # Shielded: if the client leaves while the file is replaced, the old or the new one is in force, not a mixture.
         await asyncio.shield(
             serving.replace(posted.document, lambda: save(path, posted.text, version=call.body["version"]))
         )
@@ -192,7 +193,7 @@ async def replace(call: Call) -> Reply:
 
 
 async def reload(call: Call) -> Reply:
-    """Put the file in force again, or a configuration that comes with the request, in memory only."""
+    """Apply the file again, or a configuration sent with the request, in memory only."""
     serving = call.serving
     try:
         if call.body:
@@ -247,7 +248,7 @@ def _serves(serving: Serving, file: ConfigFile) -> bool:
 
 
 def _readable(serving: Serving, file: ConfigFile) -> Mapping[str, Any]:
-    """Return the file's data; those of the configuration in force where the file cannot be read."""
+    """Return the file's data, or the current configuration's if the file cannot be read."""
     try:
         return file.parse(file.text).data
     except ConfigError:
@@ -258,7 +259,7 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
     """Return a posted configuration with the file's secrets in place of the masks.
 
     Raises:
-        ConfigError: It cannot be read, or holds what may not come through the server.
+        ConfigError: It cannot be read, or contains something that may not come through the server.
     """
     if "config" in body:
         data = _usable(call, body["config"])
@@ -279,7 +280,7 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
         text = with_comments(text, file.text, file.parse(file.text), serving.plugins, serving.mask)
     text = set_values(text, posted.source, values) if values else text
     document = file.parse(text)
-    # What serves from memory came with a request, too: a reference that stands there was never expanded.
+    # A configuration in memory came with a request, too: its references were never expanded.
     expanded = now if file.path is not None else {}
     problems += refused(document, now, allow_env=serving.settings.allow_env, expanded=expanded)
     if problems:
@@ -288,10 +289,10 @@ def _posted(call: Call, body: Mapping[str, Any]) -> _Posted:
 
 
 def _usable(call: Call, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration that came as JSON, with secrets in place of the masks.
+    """Return a configuration sent as JSON, with secrets in place of the masks.
 
     Raises:
-        ConfigError: It holds what may not come through the server.
+        ConfigError: It contains something that may not come through the server.
     """
     serving = call.serving
     values, problems = behind_masks(document_of(tables), serving.written, serving.plugins, serving.mask)
@@ -315,10 +316,10 @@ async def _built(call: Call, posted: _Posted) -> FlexChat:
 
 
 def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
-    """Return what the checks of plugins find wrong, in validation cases for one: that keeps nobody from serving.
+    """Return what plugins' checks find, in validation cases for example, none of which prevents serving.
 
-    Files that a request names are those of the operator's file, or it would have been refused. Where their folder is,
-    is none of a client's business, and a line would be one of the text that was posted.
+    Files that a request names are in the operator's file too, or it would have been refused. Their folder is no
+    business of a client's, and a line would refer to the posted text.
     """
     read = read_config(posted.source)
     read.document = attrs.evolve(read.document, source="", folder=serving.folder)
@@ -334,7 +335,7 @@ def _of_checks(serving: Serving, posted: _Posted) -> list[dict[str, Any]]:
 
 
 def _tables(call: Call) -> Any:
-    """Return the tables that were posted, as they were written: masks and references stay."""
+    """Return the posted tables as they were written: masks and references stay."""
     if "config" in call.body:
         return call.body["config"]
     return tables_of(call.body["text"], call.body.get("format") or current_file(call.serving).format)

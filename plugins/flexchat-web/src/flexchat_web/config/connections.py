@@ -1,4 +1,4 @@
-"""Operations on connections: which kinds there are, and whether one works."""
+"""Operations on connections: list the kinds, and test one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SECTIONS = {"llm": "llms", "rag": "stores"}
 
 
 async def providers(call: Call) -> Reply:
-    """Return the kinds of service that are installed."""
+    """Return the installed kinds of service."""
     return Json({"llm": _kinds(call, "llm"), "rag": _kinds(call, "rag")})
 
 
@@ -59,7 +59,7 @@ async def provider_schema(call: Call) -> Reply:
 
 
 async def test(call: Call) -> Reply:
-    """Ask a service something small: its models, its collections."""
+    """Ask a service for something small: its models or collections."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(TEST_SECONDS):
@@ -80,7 +80,7 @@ async def provider_models(call: Call) -> Reply:
 
 
 async def discovered_models(call: Call) -> Reply:
-    """Do the same, as the Node original's page asks for it."""
+    """Do the same for the Node original's page."""
     return await _models(call, call.body["provider"])
 
 
@@ -143,7 +143,7 @@ async def _models_of(provider: ChatProvider) -> tuple[ModelInfo, ...]:
 
 
 def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any:
-    """Return a provider or a document store made of settings that came with a request.
+    """Return a provider or document store made from settings in a request.
 
     Raises:
         ApiError: 404: no such kind; 422: the settings do not fit it, or may not come with a request.
@@ -170,7 +170,7 @@ def _opened(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> Any
 
 
 def _expanded(call: Call, kind: Kind, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with those variables of the environment that the operator allows.
+    """Return settings with the environment variables that the operator allows.
 
     Raises:
         ApiError: 422: they hold a mask, another variable, or a file's place.

@@ -1,4 +1,4 @@
-"""How two texts differ, line by line, in time in proportion to their length."""
+"""How two texts differ, line by line, in linear time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 MOST_COMPARED = 400
-"""Changed lines, from the first to the last, that are compared each with each; more are told as one change."""
+"""Changed lines, first to last, that are compared one by one; more are shown as one change."""
 
 CONTEXT = 3
 
@@ -14,8 +14,8 @@ CONTEXT = 3
 def unified_diff(before: Sequence[str], after: Sequence[str], name: str) -> list[str]:
     """Return a unified diff, as patch reads it.
 
-    What both begin and end with is found first. difflib, which may need time with the cube of the lines, is asked for
-    the rest only where that is short.
+    The common start and end are found first. difflib, which may take cubic time, only handles the rest, and only if
+    that is short.
     """
     shortest = min(len(before), len(after))
     head = next((i for i in range(shortest) if before[i] != after[i]), shortest)

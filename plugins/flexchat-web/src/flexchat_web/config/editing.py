@@ -1,4 +1,4 @@
-"""Changes at one place of a configuration's text; comments, order and spelling of all the rest stay."""
+"""Changes one place in a configuration's text; comments, order and spelling of everything else stay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def edit(text: str, source: str, changes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def set_values(text: str, source: str, values: Mapping[KeyPath, Any]) -> str:
-    """Return a text with other values at some places, all of which it has.
+    """Return a text with other values at some existing places.
 
     Raises:
         ConfigError: The text cannot be read.
@@ -66,7 +66,7 @@ def _changed(text: str, source: str, change: Mapping[str, Any], where: str) -> s
 
 
 def _written(text: str, source: str, wanted: Any, write: Any) -> str:
-    """Return the text of the wanted data: by a change of the text if that leads to them, else written anew."""
+    """Return the wanted data as text: by changing the text if that works, else rewritten."""
     if _is_json(source):
         return json.dumps(wanted, indent=_indent(text), ensure_ascii=False) + "\n"
     try:
@@ -119,19 +119,19 @@ def _apply(data: Any, place: KeyPath, change: Mapping[str, Any], where: str) -> 
 
 
 def _container(data: Any, place: KeyPath, where: str, *, make: bool = False) -> Any:
-    """Return the table or list that holds a place, made where it is not there."""
+    """Return the table or list that holds a place, created if missing."""
     for depth, key in enumerate(place[:-1]):
         if isinstance(data, list):
             _index(data, key, place[: depth + 1], where)
         elif not isinstance(data, dict) or not isinstance(key, str):
-            raise _nowhere(place[:depth], where, "this is no table")
+            raise _nowhere(place[:depth], where, "this is not a table")
         elif key not in data:
             if not make:
                 raise _nowhere(place[: depth + 1], where, "there is no such key")
             data[key] = {}
         data = data[key]
     if not isinstance(data, (dict, list)):
-        raise _nowhere(place[:-1], where, "this is no table")
+        raise _nowhere(place[:-1], where, "this is not a table")
     return data
 
 

@@ -1,4 +1,4 @@
-"""The configuration's file: its text, what tells one state of it from another, and how it is replaced."""
+"""The configuration's file: its text, its version, and how it is replaced."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class ConfigFile:
     """A configuration as text.
 
     Attributes:
-        path: Its file; None for tables that are in none: the demo's, or what a request brought.
-        text: As it is written, secrets and all.
-        version: Tells this text from any other.
+        path: Its file; None for tables without one: the demo's, or those from a request.
+        text: As written, including secrets.
+        version: Identifies this text.
     """
 
     path: Path | None
@@ -43,13 +43,13 @@ class ConfigFile:
         """Return a text of this file, read.
 
         Raises:
-            ConfigError: It is no TOML or JSON.
+            ConfigError: It is not TOML or JSON.
         """
         return parse_document(text, self.path if self.path is not None else self.name)
 
 
 def current_file(serving: Serving) -> ConfigFile:
-    """Return the file as it is on the disk now, or the tables in force where there is no file.
+    """Return the file as it is on disk now, or the current tables if there is no file.
 
     Raises:
         ApiError: 409: the file cannot be read.
@@ -75,7 +75,7 @@ def written_as(data: Mapping[str, Any], format: Format) -> str:
 
 
 def save(path: Path, text: str, *, version: str) -> None:
-    """Replace a file by another text: all of it or nothing, whatever happens meanwhile. Permissions stay.
+    """Replace a file's text: all of it or nothing, whatever happens meanwhile. Permissions stay.
 
     Raises:
         ApiError: 409: it is no longer the version that was changed, or it cannot be written.
@@ -109,7 +109,7 @@ def _version(raw: bytes) -> str:
 
 
 def _without_null(value: Any) -> Any:
-    """Return data as TOML can say it: a key without value is left out."""
+    """Return data as TOML can express it: keys without a value are left out."""
     if isinstance(value, Mapping):
         return {key: _without_null(item) for key, item in value.items() if item is not None}
     return [_without_null(item) for item in value if item is not None] if isinstance(value, (list, tuple)) else value

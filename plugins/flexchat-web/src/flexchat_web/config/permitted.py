@@ -1,4 +1,4 @@
-"""What of a configuration may be changed through the server, and what only by who can edit the file itself.
+"""What may be changed in a configuration through the server, and what only by editing the file.
 
 Source of the cases: CVE-2026-40933 and its like, where a configuration posted to a server ran commands, and servers
 that sent a posted ``${KEY}`` to a posted address.
@@ -17,7 +17,7 @@ from flexchat.host import ConfigDocument, KeyPath, normalise, shortened, walk
 from .secrets import MASKED, at, same_target, services_of
 
 SAFE_IMPLEMENTATIONS = ("builtin", "internal", "mock")
-"""Ways to run a tool that reach nothing a config could name: no code, no command, no address."""
+"""Ways to run a tool without any code, command or address from the config."""
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{([A-Za-z_][A-Za-z0-9_]*)")
 _FILE_WORDS = {"path", "paths", "file", "files", "folder", "directory", "command", "args", "env", "cwd"}
@@ -29,10 +29,10 @@ _BY_HAND = "edit the file by hand"
 def refused(
     posted: ConfigDocument, file: Mapping[str, Any], *, allow_env: Collection[str], expanded: Mapping[str, Any] | None
 ) -> list[Problem]:
-    """Return a problem for each thing in a posted configuration that may not come through the server.
+    """Return a problem for everything in a posted configuration that may not come through the server.
 
     Args:
-        file: The configuration as it is now: what stands there already may stay.
+        file: The current configuration: what is already there may stay.
         allow_env: Environment variables that may be used anywhere.
         expanded: The configuration whose references to the environment are replaced already, and may stay; None if
             none will be replaced in the posted one.
@@ -90,12 +90,12 @@ def _code(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _runs(tool: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return what decides what a tool runs."""
+    """Return what determines what a tool runs."""
     return tool.get("implementation"), tool.get("handler")
 
 
 def _classes(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]:
-    """Refuse classes that would be imported, and what they are made with: many read keys of the environment."""
+    """Refuse classes that would be imported, and their settings: many read keys from the environment."""
     entries = posted.data.get("llms")
     for name, entry in entries.items() if isinstance(entries, dict) else ():
         known = at(file, ("llms", name))
@@ -108,7 +108,7 @@ def _classes(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Proble
 
 
 def _same(posted: Any, known: Any) -> bool:
-    """Return whether a value is the file's, where a mask stands for what it hides."""
+    """Return whether a value is the file's; a mask stands for what it hides."""
     if isinstance(posted, dict) and isinstance(known, dict):
         return posted.keys() == known.keys() and all(_same(item, known[key]) for key, item in posted.items())
     if isinstance(posted, list) and isinstance(known, list):
@@ -125,7 +125,7 @@ def _paths(posted: ConfigDocument, file: Mapping[str, Any]) -> Iterator[Problem]
 
 
 def _databases(posted: ConfigDocument, file: Mapping[str, Any], allow_env: Collection[str]) -> Iterator[Problem]:
-    """Yield a problem for each new address of a PostgreSQL that would be sent what its client finds by itself.
+    """Yield a problem for each new PostgreSQL address that would get what its client finds in the environment.
 
     Source: libpq's documentation, "Environment Variables" and "Parameter Key Words".
     """

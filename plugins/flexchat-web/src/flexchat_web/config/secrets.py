@@ -1,7 +1,7 @@
-"""A configuration without its secrets: where they stand, what is shown in their place, and how they are put back.
+"""A configuration without its secrets: where they are, what is shown instead, and how they are restored.
 
-A mask that comes back is exchanged for the secret of the file only where the file has one at the same place, and only
-if the entry still speaks to the same address: else a changed base_url would carry the key to somebody else.
+A mask that comes back is replaced with the file's secret only if the file has one in the same place, and only if the
+entry still has the same address: otherwise a changed base_url would send the key to somebody else.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MASKED = "********"
 SERVICES = {"llms": LLMEntry, "stores": StoreEntry}
 _ELSEWHERE = own_keys(LLMEntry) | own_keys(StoreEntry) | own_keys(ConversationsTable)
 _SAID_TO_ANY = ("topic", "intent", "validation")
-"""Tables whose texts are said to models that other tables choose."""
+"""Tables whose texts are sent to models that other tables choose."""
 _PROSE = {"prompt", "description", "comment", "message", "text", "answer", "content", "detection"}
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-# A name is tried once, from where it begins, and gives nothing back: else a line of one long word takes for ever.
+# A name is tried once, from its start, without backtracking: otherwise a line of one long word takes for ever.
 _ASSIGNED = re.compile(r"""(["']?)(?<![\w.-])([\w.-]++)\1\s*[=:]\s*("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,{}\[\]#"']+)""")
 _SCHEME = re.compile(r"(?i)^\s*(bearer|basic|token)\s+")
 _TOKEN = re.compile(r"\b(?:sk|pk|rk|ghp|gho|xox[abps])[-_][\w-]{8,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}")
@@ -48,9 +48,8 @@ _SHORTEST = 6
 def secret_places(data: Mapping[str, Any], plugins: PluginHost, mask: Callable[[str], str]) -> dict[KeyPath, Any]:
     """Return the places whose values are not shown, with the values.
 
-    These are the settings that a plugin marks as secret, keys named like one, what services are sent as headers, and
-    whatever holds a secret of the environment or one that stands elsewhere in the configuration, or looks like a key
-    or a password.
+    These are settings that a plugin marks as secret, keys named like one, headers sent to services, and whatever
+    contains a secret from the environment or from elsewhere in the configuration, or looks like a key or password.
     """
     found: dict[KeyPath, Any] = {}
     for place, value in walk(data):
@@ -77,7 +76,7 @@ def shown(text: str, document: ConfigDocument, plugins: PluginHost, mask: Callab
 def with_comments(
     posted: str, text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]
 ) -> str:
-    """Return a posted text with the comments of the file's text where they came back masked."""
+    """Return a posted text, with masked comments restored from the file."""
     masked = {after: before for before, after in _lines(text, document, plugins, mask) if before != after}
     return _lines_changed(posted, document, lambda line: masked.get(line, line)) if masked else posted
 
@@ -85,7 +84,7 @@ def with_comments(
 def _lines(
     text: str, document: ConfigDocument, plugins: PluginHost, mask: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each line of a text without the secrets of its values, and the same without those of its comments."""
+    """Yield each line of a text without secrets in its values, and the same without those in its comments."""
     places = secret_places(document.data, plugins, mask)
     masked = set_values(text, document.source, dict.fromkeys(places, MASKED)) if places else text
     secrets = {value for value in map(str, (*places.values(), *secrets_of_environment())) if len(value) >= _SHORTEST}
@@ -104,7 +103,7 @@ def _lines(
 
 
 def shown_unread(text: str, mask: Callable[[str], str]) -> str:
-    """Return a text that is no TOML or JSON with everything masked that may be a secret."""
+    """Return a text that is not TOML or JSON, with everything masked that may be a secret."""
     shown_lines = []
     for line in text.split("\n"):
         pieces, at = [], 0
@@ -141,7 +140,7 @@ def behind_masks(
 def same_target(
     data: Mapping[str, Any], file: Mapping[str, Any], place: KeyPath, secrets: Mapping[KeyPath, Any] | None = None
 ) -> bool:
-    """Return whether the entry around a place speaks to whom it speaks to in the file: its provider, and all settings.
+    """Return whether the entry around a place has the same recipient as in the file: its provider, and all settings.
 
     Keys that are core's own (a default model, retries, a description) may differ, and so may numbers other than ports.
 
@@ -158,13 +157,13 @@ def same_target(
 
 
 def services_of(data: Mapping[str, Any], rule: KeyPath) -> tuple[str, ...]:
-    """Return who answers for a rule: its llm, and those that answer while that one does not."""
+    """Return who answers for a rule: its llm, and its fallbacks."""
     llm, fallback = at(data, (*rule, "llm")), at(data, (*rule, "fallback"))
     return tuple(name for name in (llm, *(fallback if isinstance(fallback, list) else ())) if isinstance(name, str))
 
 
 def at(data: Any, place: KeyPath) -> Any:
-    """Return what stands at a place; None if there is no such place."""
+    """Return the value at a place; None if there is no such place."""
     for key in place:
         try:
             data = data[key]
@@ -174,7 +173,7 @@ def at(data: Any, place: KeyPath) -> Any:
 
 
 def _facts(data: Mapping[str, Any], entry: KeyPath, secrets: Mapping[KeyPath, Any]) -> dict[KeyPath, Any]:
-    """Return what decides whom an entry speaks to."""
+    """Return what determines an entry's recipient."""
     table = at(data, entry)
     if not isinstance(table, dict):
         return {}
@@ -191,7 +190,7 @@ def _decides(place: KeyPath, value: Any) -> bool:
         return False
     if isinstance(value, (bool, int, float)):
         return "port" in str(place[-1]).lower()
-    # A token_url is named like a secret, and says whom one is sent to.
+    # A token_url is named like a secret, but says where one is sent.
     return not is_secret_place(place) or "://" in str(value)
 
 
@@ -204,12 +203,12 @@ def _named_secret(place: KeyPath, data: Mapping[str, Any], plugins: PluginHost) 
 
 
 def _is_header(place: KeyPath) -> bool:
-    """Return whether a service is sent a value as a header: those that prove who asks have any name."""
+    """Return whether a value is sent as a header: credentials may have any header name."""
     return place[0] in SERVICES and any("headers" in str(key).lower() for key in place[2:-1])
 
 
 def _marked(data: Mapping[str, Any], place: KeyPath, plugins: PluginHost) -> Collection[KeyPath]:
-    """Return the settings of an entry that its plugin marks as secret."""
+    """Return an entry's settings that its plugin marks as secret."""
     entry = at(data, place)
     records = {
         "llms": plugins.providers,
@@ -235,9 +234,9 @@ def _marked_of(cls: type[Any]) -> tuple[KeyPath, ...]:
 
 
 def _is_literal(value: Any) -> bool:
-    """Return whether a value is written out, and no reference to the environment: "Bearer ${KEY}" is one.
+    """Return whether a value is written out, not a reference to the environment like "Bearer ${KEY}".
 
-    A number may be a password without quotes; a short one counts something.
+    A number may be an unquoted password; a short one is just a number.
     """
     if not isinstance(value, str):
         return isinstance(value, (int, float)) and len(str(value)) >= _SHORTEST
@@ -247,7 +246,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _lines_changed(text: str, document: ConfigDocument, change: Callable[[str], str]) -> str:
-    """Change lines of a text, but only where its data stay what they are: in comments."""
+    """Change lines of a text, but only where its data stays the same: in comments."""
     lines = text.split("\n")
     changes = {number: changed for number, line in enumerate(lines) if (changed := change(line)) != line}
     before = _data(text, document) if changes else None
@@ -268,7 +267,7 @@ def _data(text: str, document: ConfigDocument) -> Any:
 
 
 def changed_secrets(data: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[KeyPath]:
-    """Yield the places of secrets that a posted configuration writes anew."""
+    """Yield the places of new secrets in a posted configuration."""
     for place, value in walk(data):
         if isinstance(value, str) and is_secret_place(place) and value != MASKED and at(file, place) != value:
             yield place

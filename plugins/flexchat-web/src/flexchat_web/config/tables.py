@@ -11,7 +11,7 @@ from flexchat.host import parse_document
 
 
 def tables_of(text: str, format: str) -> Any:
-    """Return what a text says, as JSON data, references to the environment unread; None if it cannot be read."""
+    """Return a text as JSON data, with references to the environment unexpanded; None if it cannot be read."""
     try:
         return _json(parse_document(text, f"flexchat.{format}").data)
     except ConfigError:
