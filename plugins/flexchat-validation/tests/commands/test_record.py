@@ -38,7 +38,7 @@ def test_what_is_recorded_can_be_checked_and_is_not_added_twice(run, kept):
     assert run("record", "--out", "cases.toml").out == "2 cases added to cases.toml\n"
     assert run("cases", "check", "cases.toml").status == 0
     again = run("record", "--out", "cases.toml")
-    assert (again.status, "there already: give another name" in again.err) == (2, True)
+    assert (again.status, "already exists: choose another name" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize(
