@@ -58,9 +58,9 @@ def test_each_tool_says_what_becomes_of_it_in_each_mode(run, file):
         "hard\n"
         "  accepted   free\n"
         "  refused    free.hard\n"
-        "      /properties/p: the service takes no pattern; remove it, and say it in the description\n"
+        "      /properties/p: the service does not accept pattern; remove it, and put it into the description\n"
         "  rewritten  flat\n"
-        "      /properties/p: the service takes no pattern: it is told in the description\n"
+        "      /properties/p: the service does not accept pattern: it is mentioned in the description\n"
         "2 tools: 4 accepted, 1 rewritten, 1 refused\n"
     )
 
@@ -220,7 +220,7 @@ def test_fix_prints_what_a_better_spelling_helps_and_touches_no_file(run, file):
         "description": "d",
         "parameters": {"type": "object", "properties": {"p": {"type": "string", "pattern": "x"}}},
     }
-    assert "the service takes no pattern" in ran.err
+    assert "the service does not accept pattern" in ran.err
     assert ran.status == 1
     assert Path(path).read_bytes() == before
 

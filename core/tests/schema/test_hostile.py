@@ -120,7 +120,7 @@ def test_patterns_do_not_reach_pythons_engine_by_unevaluated_properties():
         {"unevaluatedProperties": False, "allOf": [{"patternProperties": {"a": {}}}]},
     ):
         [problem] = schema_problems({"type": "object", **schema})
-        assert "unevaluatedProperties does not go with patternProperties" in problem
+        assert "unevaluatedProperties cannot be combined with patternProperties" in problem
 
 
 def test_a_remote_reference_is_refused_and_never_fetched(no_sockets):

@@ -202,7 +202,7 @@ def test_recursion_that_must_be_written_out_is_an_error_that_says_what_to_write(
     made = rewrite({**a, "$defs": {"A": a}, "properties": {"a": a, "b": {"$ref": reference}}}, INLINE)
 
     assert made.schema is None
-    assert any("write out as many levels as are needed" in note.message for note in made.notes)
+    assert any("write out as many levels as needed" in note.message for note in made.notes)
 
 
 def test_two_ways_to_one_schema_are_no_recursion():
@@ -267,7 +267,7 @@ def test_nesting_is_bounded():
         ({"properties": []}, "properties must be an object with a schema for each name"),
         ({"type": "float"}, "is not one of array, boolean, integer"),
         ({"type": []}, "at least one type"),
-        ({"required": True}, "a list of names beside properties"),
+        ({"required": True}, "a list of names next to properties"),
         ({"anyOf": []}, "a list of at least one schema"),
         ({"minimum": "1"}, "minimum must be a number"),
         ({"exclusiveMinimum": True}, "exclusiveMinimum must be a number"),

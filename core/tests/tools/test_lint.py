@@ -50,13 +50,13 @@ def test_each_tool_is_judged_for_each_dialect_in_order():
             {"type": "string", "minLength": 1},
             "rewritten",
             "tool 't' is changed for picky: at /properties/p: "
-            "the service takes no minLength: it is told in the description",
+            "the service does not accept minLength: it is mentioned in the description",
         ),
         (
             {"type": "string", "pattern": "x", "minLength": 1},
             "refused",
             "tool 't' cannot be sent to picky: at /properties/p: "
-            "the service takes no pattern; remove it, and say it in the description",
+            "the service does not accept pattern; remove it, and put it into the description",
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_sentence_names_three_things_at_most():
 
     [finding] = lint_tools([tool(form={"type": "object", "properties": {"a": form, "b": form}})], {"d": dialect})
 
-    assert finding.sentence.count("the service takes no") == 3
+    assert finding.sentence.count("the service does not accept") == 3
     assert finding.sentence.endswith("(and 1 more: flexchat tools lint)")
 
 

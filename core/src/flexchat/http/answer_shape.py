@@ -1,13 +1,13 @@
-"""What a service's answer must look like: the JSON of others, read so that nothing of it is lost without a word.
+"""What a service's answer must look like: foreign JSON, read so that nothing is lost silently.
 
 Two rules, for every wire format:
 
-- Where text or calls may stand, and on the way there, a value of a wrong type is an error of the answer
-  (``object_in``, ``list_in``, ``text_in``, ``number_in``, ``objects_of``): it raises WrongShape, and names the place.
-- Everywhere else (usage, ids, models' names, what nobody here knows) a value of a wrong type counts as absent
+- Where text or calls may be, and on the path to them, a value of the wrong type is an error of the answer
+  (``object_in``, ``list_in``, ``text_in``, ``number_in``, ``objects_of``): it raises WrongShape, naming the place.
+- Everywhere else (usage, ids, models' names, unknown keys) a value of the wrong type counts as missing
   (``known_text``, ``known_count``): it never costs an answer.
 
-Null counts as absent, as services write it so. Where one must not, ``needed`` says so.
+Null counts as missing, because services write it for that; ``needed`` makes it an error.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false",
 
 
 class WrongShape(ValueError):
-    """An answer cannot be read, as something in it has a wrong type. Its text: ``choices[0].delta: expected …, got …``.
+    """Something in an answer has the wrong type. The text: ``choices[0].delta: expected …, got …``.
 
-    Whoever reads the bytes (``AnswerReader``, or a provider) makes it a ProviderProtocolError.
+    The reader of the bytes (``AnswerReader``, or a provider) turns it into a ProviderProtocolError.
     """
 
     def __init__(self, path: str, expected: str, value: object) -> None:
@@ -29,12 +29,12 @@ class WrongShape(ValueError):
 
 
 def type_name(value: object) -> str:
-    """Return what a JSON value is, in words: "an object", "text", "null"."""
+    """Return a JSON value's type in words: "an object", "text", "null"."""
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
 def object_of(value: object, where: str) -> dict[str, Any]:
-    """Return a value that must be an object: an answer, as it came.
+    """Return a value that must be an object: an answer as received.
 
     Raises:
         WrongShape: It is something else.
@@ -45,14 +45,14 @@ def object_of(value: object, where: str) -> dict[str, Any]:
 
 
 def object_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> dict[str, Any] | None:
-    """Return the object at a key; None for null, and where there is none.
+    """Return the object at a key; None for null or a missing key.
 
     Args:
         where: The holder's place in the answer, for the error: "choices[0]".
-        needed: Null is an error, too.
+        needed: Whether null is an error, too.
 
     Raises:
-        WrongShape: Something else stands there.
+        WrongShape: It is something else.
     """
     value = holder.get(key)
     if type(value) is dict or (value is None and not (needed and key in holder)):
@@ -61,7 +61,7 @@ def object_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: b
 
 
 def list_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> list[Any]:
-    """Return the list at a key; an empty one for null, and where there is none. As object_in."""
+    """Return the list at a key; an empty one for null or a missing key. Otherwise the same as object_in."""
     value = holder.get(key)
     if type(value) is list:
         return value
@@ -71,7 +71,7 @@ def list_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: boo
 
 
 def text_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: bool = False) -> str:
-    """Return the text at a key; an empty one for null, and where there is none. As object_in."""
+    """Return the text at a key; an empty one for null or a missing key. Otherwise the same as object_in."""
     value = holder.get(key)
     if type(value) is str:
         return value
@@ -81,10 +81,10 @@ def text_in(holder: Mapping[str, Any], key: str, where: str = "", *, needed: boo
 
 
 def number_in(holder: Mapping[str, Any], key: str, where: str = "") -> int | None:
-    """Return the number at a key that says where something belongs; None for null, and where there is none.
+    """Return the number at a key that says where something belongs; None for null or a missing key.
 
     Raises:
-        WrongShape: Something else stands there; see known_number.
+        WrongShape: It is something else; see known_number.
     """
     value = holder.get(key)
     number = known_number(value)
@@ -107,19 +107,19 @@ def objects_of(items: list[Any], where: str) -> Iterator[tuple[str, dict[str, An
 
 
 class FirstAnswer:
-    """Tells what belongs to the first answer, the one that is read, should a service send several."""
+    """Decides what belongs to the first answer, the only one read if a service sends several."""
 
     def __init__(self) -> None:
         self._is_guessing = self._has_others = False
 
     def includes(self, number: object, where: str) -> bool:
-        """Say whether a piece with this number is of the first answer; one that cannot be read is, if it is alone.
+        """Return whether a piece with this number belongs to the first answer; an unreadable one does if it is alone.
 
         Args:
             where: The number's place, for the error.
 
         Raises:
-            WrongShape: There are several answers, and it cannot be told to which the piece belongs.
+            WrongShape: There are several answers, and it is unclear which one the piece belongs to.
         """
         known = known_number(number)
         if known is None:
@@ -138,7 +138,7 @@ class WireIds:
         self._taken: set[str] = set()
 
     def take(self, value: object) -> str | None:
-        """Return an id; None for none, and for one that an earlier call has: its result would be both calls'."""
+        """Return an id; None if there is none, or if an earlier call has it: its result would belong to both calls."""
         found = known_text(value)
         if found is None or found in self._taken:
             return None
@@ -147,12 +147,12 @@ class WireIds:
 
 
 def known_text(value: object) -> str | None:
-    """Return a text that says something about an answer: an id, a model's name. None for an empty one, and no text."""
+    """Return a text describing an answer: an id, a model's name. None if it is empty or not text."""
     return value if type(value) is str and value else None
 
 
 def known_number(value: object) -> int | None:
-    """Return a whole number, also one written as ``"0"`` or ``0.0``, as some gateways do. None for anything else."""
+    """Return a whole number, even if written as ``"0"`` or ``0.0``, as some gateways do. None for anything else."""
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer():
@@ -163,7 +163,7 @@ def known_number(value: object) -> int | None:
 
 
 def known_count(table: object, key: str) -> int | None:
-    """Return a count in a table, of tokens or the like. None for what is not one, and where there is no table."""
+    """Return a count in a table, of tokens or the like. None if it is not a count, or there is no table."""
     value = table.get(key) if isinstance(table, Mapping) else None
     if type(value) is float and value.is_integer():
         return int(value)

@@ -22,9 +22,9 @@ MAX_BODY_BYTES = 16 * 2**20
 MAX_STREAM_BYTES = 64 * 2**20
 MAX_ERROR_BYTES = 64 * 2**10
 _HOST = re.compile(rb"[A-Za-z0-9._:-]+")
-# Packed data is unpacked in steps of so many bytes: a few KiB may hold many MiB.
+# Compressed data is unpacked in steps of this many bytes: a few KiB may contain many MiB.
 _STEP_BYTES = 256 * 2**10
-# A stream's last bytes follow its last event at once, or the server keeps the connection to itself.
+# A stream's last bytes follow its last event at once, or the connection cannot be reused.
 _FINISH_S = 0.2
 
 
@@ -35,7 +35,7 @@ class Timeouts:
     Attributes:
         connect_s: For a connection, TLS included.
         first_byte_s: For a stream's first bytes. A model that thinks first may be silent for minutes. Does not
-            apply to an answer that comes whole: that has only the total.
+            apply to an answer that comes whole: only the total does.
         idle_s: Between two pieces of a stream.
         total_s: For everything together.
     """
@@ -47,7 +47,7 @@ class Timeouts:
 
     @classmethod
     def of(cls, settings: HttpSettings) -> Timeouts:
-        """Return what a provider's settings say."""
+        """Return the timeouts from a provider's settings."""
         return cls(
             connect_s=settings.connect_timeout_s,
             first_byte_s=settings.first_byte_timeout_s,
@@ -66,19 +66,19 @@ class HttpAnswer:
 
 
 class HttpClient:
-    """Talks to one service. Holds connections: close it.
+    """Talks to one service. Holds connections: close it after use.
 
     Attributes:
         host: host[:port] of the service, for texts.
         origin: scheme://host[:port], for ProviderData.
-        mask: Takes keys out of a text.
+        mask: Removes keys from a text.
 
     Args:
         provider: The provider type's name, for errors.
-        base_url: Where all paths start; a query stays behind each of them.
-        headers: Sent with every request, the key among them.
+        base_url: Where all paths start; its query is appended to each of them.
+        headers: Sent with every request, including the key.
         secrets: Texts that no error may contain.
-        transport: None for real connections; httpx.MockTransport and its like in tests.
+        transport: None for real connections; httpx.MockTransport or similar in tests.
 
     Raises:
         ProviderRequestError: base_url or a header cannot be used.
@@ -128,15 +128,15 @@ class HttpClient:
         return await self._whole(HttpStream(self, self._request("POST", path, body), timeout_s, whole=True))
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> HttpAnswer:
-        """Ask for path. As post."""
+        """Send a GET request for path. Otherwise the same as post."""
         return await self._whole(HttpStream(self, self._request("GET", path, b""), timeout_s, whole=True))
 
     async def send(self, method: str, path: str, body: bytes = b"", *, timeout_s: float | None = None) -> HttpAnswer:
-        """Ask with any method: "PUT", "DELETE". As post."""
+        """Send a request with any method: "PUT", "DELETE". Otherwise the same as post."""
         return await self._whole(HttpStream(self, self._request(method, path, body), timeout_s, whole=True))
 
     def stream(self, path: str, body: bytes, *, timeout_s: float | None = None) -> HttpStream:
-        """Send body; ``async with`` gives the answer as it comes. Errors as of post."""
+        """Send body; ``async with`` gives the answer as it arrives. Raises the same errors as post."""
         return HttpStream(self, self._request("POST", path, body), timeout_s, whole=False)
 
     async def aclose(self) -> None:
@@ -144,7 +144,7 @@ class HttpClient:
         await self._transport.aclose()
 
     def unreadable(self, what: str, **rest: Any) -> ProviderProtocolError:
-        """Return the error for an answer that makes no sense; what: a sentence that begins with a verb."""
+        """Return the error for an answer that makes no sense; what: a sentence that starts with a verb."""
         return ProviderProtocolError(f"{self.host} {self.mask(what)}", provider=self.provider, **rest)
 
     async def _whole(self, stream: HttpStream) -> HttpAnswer:
@@ -167,10 +167,10 @@ class HttpClient:
 
 
 class HttpStream:
-    """An answer on its way: a context manager, and an asynchronous iterator over its bytes.
+    """An answer being received: a context manager, and an asynchronous iterator over its bytes.
 
     Attributes:
-        status, headers: Of the answer, once entered. Header names are in lower case.
+        status, headers: The answer's, once entered. Header names are in lower case.
     """
 
     status: int
@@ -183,7 +183,7 @@ class HttpStream:
         self._cap = MAX_BODY_BYTES if whole else MAX_STREAM_BYTES
         self._size = 0
         self._is_packed = False
-        self._packed: bytes | None = None  # what has come and is not unpacked yet
+        self._packed: bytes | None = None  # received but not unpacked yet
         self._response: httpx.Response | None = None
 
     async def __aenter__(self) -> HttpStream:
@@ -228,7 +228,7 @@ class HttpStream:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return the next bytes, as the network brought them; packed ones in steps."""
+        """Return the next bytes as they arrived; compressed ones in steps."""
         if self._packed is not None:
             return self._counted(self._inflated(self._packed))
         deadline = self._deadline
@@ -262,7 +262,7 @@ class HttpStream:
         return piece
 
     async def read(self) -> bytes:
-        """Return all that is left. Of an error's body only the first 64 KiB are read, or what of it can be."""
+        """Return everything left. Of an error's body, only the first 64 KiB are read, or as much as can be."""
         pieces = []
         try:
             async for piece in self:
@@ -271,11 +271,11 @@ class HttpStream:
                     break
         except ProviderError:
             if self.status < 400:
-                raise  # an error's status says more than the trouble of reading its text
+                raise  # an error's status says more than a failure to read its text
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def finish(self) -> None:
-        """Read on to the end, for a moment: a connection that is read to its end can be used again."""
+        """Briefly try to read to the end: then the connection can be reused."""
         self._deadline.shorten(_FINISH_S)
         self._patience_s = _FINISH_S
         try:
@@ -291,7 +291,7 @@ class HttpStream:
             await response.stream.aclose()  # type: ignore[union-attr]  # of an asynchronous transport
 
     def _check(self) -> None:
-        """Refuse what tells of a wrong base URL rather than of the service."""
+        """Refuse an answer that indicates a wrong base URL."""
         client, kind = self._client, self.headers.get("content-type", "").strip().lower()
         if self.status < 200:
             raise client.unreadable("wants to speak another protocol: is base_url right?", status=self.status)
@@ -314,27 +314,27 @@ class HttpStream:
         if encoding in ("identity", ""):
             return None
         if encoding in ("gzip", "x-gzip", "deflate"):
-            return zlib.decompressobj(wbits=47)  # finds out by itself which of the two it is
+            return zlib.decompressobj(wbits=47)  # detects on its own which of the two it is
         raise self._client.unreadable(f"sent content-encoding {encoding[:40]!r}, which was not asked for")
 
     def _inflated(self, piece: bytes) -> bytes:
-        """Unpack the next step of a piece, but no more than just over what the answer may still have."""
+        """Unpack the next step of a piece, but barely more than the answer's remaining limit."""
         self._is_packed = True
         room = max(self._cap - self._size, 0) + 1
         step = min(room, _STEP_BYTES)
         try:
-            if self._inflate.eof and piece:  # some proxies pack each of their pieces by itself
+            if self._inflate.eof and piece:  # some proxies compress each piece separately
                 self._inflate = zlib.decompressobj(wbits=47)
             inflated: bytes = self._inflate.decompress(piece, step)
         except zlib.error:
             raise self._client.unreadable("sent compressed data that is damaged", status=self.status) from None
         rest = self._inflate.unused_data or self._inflate.unconsumed_tail
-        # A full step may have more behind it, also where all of the input is taken.
+        # After a full step there may be more, even if all of the input is consumed.
         self._packed = rest if rest or len(inflated) == step else None
         return inflated
 
     def _too_late(self) -> ProviderTimeoutError:
-        """Say which deadline has passed, and how to move it."""
+        """Return the error that says which deadline has passed, and how to move it."""
         host, timeouts = self._client.host, self._client.timeouts
         if self._deadline.is_total:
             text, retryable = f"{host} did not finish its answer within {self._total_s:g} s (timeout_s)", False

@@ -1,8 +1,8 @@
 """The default transport: httpx's transport protocol over aiohttp's connections.
 
-httpx 0.28's own pool is dead for good after a storm of cancelled requests, and slow with hundreds of waiting ones;
-aiohttp's is neither. Not httpx_aiohttp: it reports a broken connection as a connect timeout, knows no proxies of
-the environment, and costs some 50 µs more a request.
+httpx 0.28's own pool dies for good after a storm of cancelled requests, and is slow with hundreds of waiting ones;
+aiohttp's does neither. Not httpx_aiohttp: it reports a broken connection as a connect timeout, ignores the
+environment's proxies, and costs some 50 µs more per request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from yarl import URL
 
 MAX_CONNECTIONS = 1024
 KEPT_S = 15.0
-"""How long a connection that nobody uses is kept."""
+"""How long an unused connection is kept."""
 # aiohttp warns of larger bodies that are not files.
 _AS_FILE_BYTES = 2**20
 _STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
@@ -34,7 +34,7 @@ _TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError)
 
 
 class BodyStream(httpx.AsyncByteStream):
-    """A request body that is at hand."""
+    """A request body already in memory."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -46,10 +46,10 @@ class BodyStream(httpx.AsyncByteStream):
 class AiohttpTransport(httpx.AsyncBaseTransport):
     """Opens connections as they are needed and keeps them; used by one event loop at a time.
 
-    Of a request's timeouts only ``connect`` is read: all other deadlines are the caller's.
+    Of a request's timeouts, only ``connect`` is used: all other deadlines are the caller's.
 
     Attributes:
-        kept_until: Until when there may be a connection that was used before.
+        kept_until: Until when there may be a reusable connection.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
         self.kept_until = 0.0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request. The answer's body is still to be read, and its stream must be closed."""
+        """Send a request. The caller must read the answer's body and close its stream."""
         session = self._session
         if session is None or self._loop is not asyncio.get_running_loop():
             session = self._open()
@@ -80,7 +80,7 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
                 )
                 break
             except _STALE as error:
-                # A kept connection may have been closed by the server just as we took it: once more, at once.
+                # The server may have closed a kept connection just as we took it: retry once, at once.
                 if not may_be_stale or isinstance(error, aiohttp.ClientConnectorError):
                     raise _as_httpx(error, request) from error
             except _TROUBLE as error:
@@ -113,10 +113,10 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
 
 
 class _AnswerStream(httpx.AsyncByteStream):
-    """The body of an answer, in the pieces the network brought it in.
+    """The body of an answer, in the pieces in which it arrived.
 
-    aiohttp 3.14 with its C parser lets a reader wait for ever where the framing of a body is broken, though the
-    connection is closed then: nobody tells the body. So the end of the connection is watched here.
+    aiohttp 3.14 with its C parser lets a reader wait forever if the framing of a body is broken, although the
+    connection is closed: the body is not notified. So the end of the connection is watched here.
     """
 
     def __init__(self, transport: AiohttpTransport, response: aiohttp.ClientResponse, request: httpx.Request) -> None:
@@ -143,7 +143,7 @@ class _AnswerStream(httpx.AsyncByteStream):
         return piece
 
     async def aclose(self) -> None:
-        # A connection whose answer has come to its end is back in the pool by now, read or not; this closes any other.
+        # A connection whose answer has ended is back in the pool by now, read or not; this closes any other.
         self._transport.kept_until = time.monotonic() + KEPT_S
         if self._closed is not None:
             self._closed.remove_done_callback(self._lost)
@@ -156,13 +156,13 @@ class _AnswerStream(httpx.AsyncByteStream):
 
 
 def _hear(closed: asyncio.Future[None]) -> None:
-    """Take note of what ended a connection, or asyncio complains that nobody did."""
+    """Retrieve what ended a connection, or asyncio complains that nobody did."""
     if not closed.cancelled():
         closed.exception()
 
 
 def proxy_arguments(url: str) -> dict[str, Any]:
-    """Return what aiohttp wants to know of the proxy that the environment names for url; empty without one.
+    """Return aiohttp's arguments for the proxy the environment names for url; empty without one.
 
     HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are honoured; loopback is always reached directly.
     """
@@ -197,7 +197,7 @@ def _timeout(connect_s: float | None) -> aiohttp.ClientTimeout:
 
 @functools.cache
 def _tls() -> ssl.SSLContext | bool:
-    """Return the machine's certificates, or certifi's on a machine that has none; made once, as it takes long."""
+    """Return the machine's certificates, or certifi's if it has none; made once, because it takes long."""
     paths = ssl.get_default_verify_paths()
     if os.name == "nt" or paths.cafile or (paths.capath and os.listdir(paths.capath)):
         return True  # aiohttp has made this context already, for the whole program
@@ -207,7 +207,7 @@ def _tls() -> ssl.SSLContext | bool:
 
 
 def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
-    """Say an aiohttp error in httpx's words; what is left unsaid can be found in its cause."""
+    """Convert an aiohttp error to httpx's; details are in its cause."""
     kinds: tuple[tuple[type[Exception], type[httpx.TransportError]], ...] = (
         (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout),
         (aiohttp.ClientProxyConnectionError, httpx.ProxyError),
@@ -216,7 +216,7 @@ def _as_httpx(error: Exception, request: httpx.Request) -> httpx.TransportError:
         (aiohttp.ClientConnectorCertificateError, httpx.ConnectError),
         (aiohttp.ServerDisconnectedError, httpx.ReadError),
         (aiohttp.ClientResponseError, httpx.RemoteProtocolError),
-        (HttpProcessingError, httpx.RemoteProtocolError),  # its parsers' own, which can get through
+        (HttpProcessingError, httpx.RemoteProtocolError),  # its parsers' own errors, which can get through
         (aiohttp.ClientPayloadError, httpx.ReadError),
         (aiohttp.ClientConnectionError, httpx.ReadError),
         (aiohttp.ClientError, httpx.UnsupportedProtocol),

@@ -1,4 +1,4 @@
-"""Deadlines of a request, with one timer that is moved as rarely as possible."""
+"""Deadlines of a request, with one timer moved as rarely as possible."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Deadline:
-    """Ends the waiting of one request: ``wait`` before each await, ``rest`` after it.
+    """Limits the waiting of one request: call ``wait`` before each await, ``rest`` after it.
 
-    asyncio.timeout around every chunk of a stream would cost microseconds each. Here moving a deadline is an
-    assignment; the timer looks at it when it goes off, and sleeps again if the deadline has moved on.
+    asyncio.timeout around every chunk of a stream would cost microseconds each. Here, moving a deadline is an
+    assignment; the timer checks it when it fires, and sleeps again if the deadline has moved on.
     """
 
     def __init__(self, total_s: float) -> None:
@@ -23,7 +23,7 @@ class Deadline:
         self._ended = False
 
     def wait(self, seconds: float) -> float:
-        """Let the current task wait for at most so long, and never beyond the total; return the time it is due."""
+        """Let the current task wait at most this long, and never beyond the total; return when it is due."""
         due = self._loop.time() + seconds
         self._due = due = due if due < self._end else self._end
         self._task = task = asyncio.current_task()
@@ -37,28 +37,28 @@ class Deadline:
         return due
 
     def shorten(self, total_s: float) -> None:
-        """Let no later wait last beyond total_s from now."""
+        """Limit all later waits to total_s from now."""
         self._end = min(self._end, self._loop.time() + total_s)
 
     def rest(self) -> None:
-        """Stop watching: the task has what it waited for."""
+        """Stop watching: the task got what it waited for."""
         self._task = None
 
     def close(self) -> None:
-        """Give the timer back."""
+        """Release the timer."""
         self._task = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def passed(self) -> bool:
-        """Say, where CancelledError was caught, whether it was this deadline and nobody else's wish."""
+        """Return whether a caught CancelledError came from this deadline alone."""
         task = asyncio.current_task()
         return self._ended and task is not None and task.uncancel() <= self._cancelling
 
     @property
     def is_total(self) -> bool:
-        """Whether the total is what ended it."""
+        """Whether the total ended it."""
         return self._due >= self._end
 
     def _look(self) -> None:

@@ -1,19 +1,19 @@
-"""Newline-delimited JSON, byte by byte if need be.
+"""Newline-delimited JSON, byte by byte if necessary.
 
-Source: the format's own description (ndjson.org): one JSON value a line, lines end in a line feed, UTF-8.
+Source: the format's own description (ndjson.org): one JSON value per line, lines end in a line feed, UTF-8.
 """
 
 from __future__ import annotations
 
 MAX_LINE_BYTES = 8 * 2**20
-"""Longest line that is read. A whole answer with long arguments or reasoning may be one line."""
+"""Longest line accepted. A whole answer with long arguments or reasoning may be one line."""
 
 
 class NdjsonDecoder:
-    """Turns the bytes of a stream into lines, however the network cut them.
+    """Turns the bytes of a stream into lines, however the network split them.
 
-    Lines end in LF, with or without CR before it, and nowhere else: JSON may hold U+2028 and its like unescaped. They
-    are bytes still, so that no character is ever cut. Empty lines are dropped.
+    Lines end in LF, with or without CR before it, and nowhere else: JSON may contain unescaped U+2028 and the like.
+    Lines are still bytes, so no character is ever cut. Empty lines are dropped.
     """
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
@@ -23,7 +23,7 @@ class NdjsonDecoder:
         self._at_start = True
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that are complete with this chunk.
+        """Return the lines this chunk completes.
 
         Raises:
             ValueError: A line is longer than allowed.
@@ -42,7 +42,7 @@ class NdjsonDecoder:
     def close(self) -> list[bytes]:
         """Return the line the stream ended in, if it lacks only its line feed.
 
-        Some servers do not end their last line, and one that was cut off must be noticed.
+        Some servers do not end their last line, and a cut-off line must be noticed.
         """
         line = self._bare(b"".join(self._held))
         self._held, self._held_bytes = [], 0

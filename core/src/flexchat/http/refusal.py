@@ -8,11 +8,11 @@ from .wire_json import from_bytes
 
 LONGEST_TEXT = 500
 LONGEST_CODE = 200
-"""Characters of a service's error code that are kept."""
+"""How many characters of a service's error code are kept."""
 
 
 def refusal_data(body: bytes) -> object:
-    """Return an error's body as JSON data, or as text if it is none."""
+    """Return an error's body as JSON data, or as text if it is not JSON."""
     try:
         return from_bytes(body)
     except ValueError:
@@ -20,9 +20,9 @@ def refusal_data(body: bytes) -> object:
 
 
 def refusal_text(text: str, mask: Callable[[str], str], longest: int = LONGEST_TEXT) -> str:
-    """Return a service's words in one line of at most ``longest`` characters, without keys.
+    """Return a service's text in one line of at most ``longest`` characters, without keys.
 
-    It is masked before it is cut to that length, so that no cut runs through a key; and cut roughly before that, as
-    what masks is slow on a long page.
+    It is masked before it is cut to that length, so that no cut goes through a key; and cut roughly before that,
+    because masking is slow on a long page.
     """
     return mask(" ".join(text[: 4 * longest].split()))[:longest]

@@ -1,4 +1,4 @@
-"""What a service says about asking again."""
+"""What a service says about retrying."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 LONGEST_S = 365 * 86_400.0
-"""What a longer wait counts as, one of four hundred digits too: nobody waits for a year."""
+"""Longer waits count as this, even one of four hundred digits: nobody waits for a year."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Return how long to wait, in seconds, from 0 to LONGEST_S; None if the service does not say.
 
-    ``retry-after-ms`` wins; ``retry-after`` is seconds, also fractions, or an HTTP date.
+    ``retry-after-ms`` wins; ``retry-after`` is seconds, possibly with a fraction, or an HTTP date.
 
     Args:
         headers: Names in lower case.
@@ -42,7 +42,7 @@ def should_retry(headers: Mapping[str, str]) -> bool | None:
 
 
 def bounded_wait(seconds: float) -> float:
-    """Return a wait, in seconds, brought between 0 and LONGEST_S."""
+    """Return a wait in seconds, limited to 0 to LONGEST_S."""
     return min(max(0.0, seconds), LONGEST_S)
 
 

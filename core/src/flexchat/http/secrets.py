@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..domain.masking import MASK, Mask
 
-# What services quote of a key they refuse: "sk-abc", "sk-ab********wxyz". Shorter than what Mask looks for.
+# The parts services quote of a key they refuse: "sk-abc", "sk-ab********wxyz". Shorter than what Mask looks for.
 _QUOTED_KEY = re.compile(r"\b(?:sk|pk|rk|gsk|xai|org)-[\w*-]*|(?<![\w-])[\w-]*\*{3,}[\w-]*", re.ASCII)
 
 
 def key_mask(secrets: Iterable[str] = ()) -> Callable[[str], str]:
-    """Return a function that takes the secrets out of a text, and what looks like a key or a piece of one."""
+    """Return a function that removes from a text the secrets, and anything that looks like a key or part of one."""
     mask = Mask(secrets)
     return lambda text: _QUOTED_KEY.sub(MASK, mask(text))
 
 
 def header_problem(headers: Mapping[str, str]) -> str | None:
-    """Say which header cannot be sent, and why, without its value; None if all can.
+    """Return which header cannot be sent, and why, without its value; None if all can.
 
     A key copied with a line break or a typographic dash is the usual cause.
     """

@@ -1,4 +1,4 @@
-"""What every service that is reached by HTTP may be told in a config. Light: loads neither httpx nor aiohttp."""
+"""The config keys of every service reached over HTTP. Light: loads neither httpx nor aiohttp."""
 
 from __future__ import annotations
 

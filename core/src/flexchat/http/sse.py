@@ -1,11 +1,11 @@
-"""Server-sent events, by the standard (HTML Living Standard, 9.2.6), byte by byte if need be."""
+"""Server-sent events, by the standard (HTML Living Standard, 9.2.6), byte by byte if necessary."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 MAX_EVENT_BYTES = 8 * 2**20
-"""Longest event that is read. Inline images and long reasoning are one line of several MiB."""
+"""Longest event accepted. Inline images and long reasoning are one line of several MiB."""
 
 
 class SseEvent(NamedTuple):
@@ -16,22 +16,22 @@ class SseEvent(NamedTuple):
 
 
 class SseDecoder:
-    """Turns the bytes of a stream into events, however the network cut them.
+    """Turns the bytes of a stream into events, however the network split them.
 
-    Lines end in LF, CR or CRLF and nowhere else: JSON may hold U+2028 and its like unescaped. ``id`` and
+    Lines end in LF, CR or CRLF and nowhere else: JSON may contain unescaped U+2028 and the like. ``id`` and
     ``retry`` are for a client that reconnects; they are ignored.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._held: list[bytes] = []  # pieces of a line that is not complete, joined only once it is
+        self._held: list[bytes] = []  # pieces of an incomplete line, joined only once it is complete
         self._event_bytes = 0
         self._lines = _Lines()
         self._after_cr = False
         self._at_start = True
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """Return the events that are complete with this chunk. No byte is looked at more than a few times.
+        """Return the events this chunk completes. No byte is looked at more than a few times.
 
         Raises:
             ValueError: An event is longer than allowed.
@@ -55,12 +55,12 @@ class SseDecoder:
         self._check_length()
         events = []
         for block in blocks:
-            # What nearly every block is.
+            # Nearly every block is like this.
             if block.startswith(b"data: ") and b"\n" not in block and not self._lines:
                 events.append(SseEvent(block[6:]))
             elif (block or self._lines) and (event := self._lines.end(block)):
                 events.append(event)
-        # A complete line is read now. Its line feed stays: another behind it ends the event.
+        # A complete line is read now. Its line feed stays: another one after it ends the event.
         at = rest.rfind(b"\n")
         if at > 0:
             self._lines.add(rest[:at])
@@ -71,8 +71,8 @@ class SseDecoder:
     def close(self) -> list[SseEvent]:
         """Return the event the stream ended in, if it lacks only its empty line.
 
-        The standard drops it. Here it is kept: some servers do not end their last line, and one that was cut
-        off must be noticed.
+        The standard drops it. Here it is kept: some servers do not end their last line, and a cut-off one must be
+        noticed.
         """
         text = b"".join(self._held)
         if self._at_start:
@@ -98,7 +98,7 @@ class SseDecoder:
 
 
 class _Lines:
-    """What the lines of one event have said so far; false while there were none."""
+    """The content of one event's lines so far; false before the first line."""
 
     def __init__(self) -> None:
         self._data: list[bytes] = []
@@ -118,7 +118,7 @@ class _Lines:
                 self._name = value.removeprefix(b" ")
 
     def end(self, lines: bytes) -> SseEvent | None:
-        """Return the event that these lines complete, if it has data; the next lines are another's."""
+        """Return the event these lines complete, if it has data; the next lines belong to another event."""
         self.add(lines)
         event = SseEvent(b"\n".join(self._data), self._name.decode("utf-8", "replace")) if self._data else None
         self._data, self._name, self._any = [], b"", False

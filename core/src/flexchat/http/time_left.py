@@ -1,4 +1,4 @@
-"""The time that several requests have together."""
+"""A time limit shared by several requests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 
 class TimeLeft:
-    """What is left of a time for several requests, in seconds."""
+    """The seconds left of a time limit shared by several requests."""
 
     def __init__(self, timeout_s: float | None) -> None:
         self._end = None if timeout_s is None else time.monotonic() + timeout_s
 
     def __call__(self, at_most: float | None = None) -> float | None:
-        """Return it; None for no limit. Never 0, so that it is the request that is too late."""
+        """Return the seconds left; None for no limit. Never 0, so that the request itself times out."""
         left = None if self._end is None else max(self._end - time.monotonic(), 0.001)
         return left if at_most is None else at_most if left is None else min(left, at_most)

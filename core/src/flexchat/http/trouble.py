@@ -14,14 +14,14 @@ from ..errors import ProviderConnectionError, ProviderError, ProviderProtocolErr
 def connection_trouble(
     error: httpx.TransportError, host: str, connect_s: float, *, answered: bool, received: bool, passed_on: bool
 ) -> ProviderError:
-    """Return the ProviderError for a transport's error. Its text may hold what the system or a proxy said.
+    """Return the ProviderError for a transport's error. Its text may include what the system or a proxy said.
 
     Args:
         connect_s: The deadline for connections, for the text.
         answered: Whether an answer had begun.
-        received: Whether some of its body had come.
-        passed_on: Whether the caller has some of it, so that asking again would repeat it. Of an answer that is read
-            whole he has nothing.
+        received: Whether part of its body had arrived.
+        passed_on: Whether the caller has part of it, so that retrying would repeat it. Never so for an answer read
+            as a whole.
     """
     causes = list(_causes(error))
     why = " ".join(str(error).split())[:200]
@@ -62,7 +62,7 @@ def connection_trouble(
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield error and what led to it; aiohttp keeps what the system said beside the chain."""
+    """Yield error and its causes; aiohttp keeps the system's error outside the chain."""
     while error is not None:
         yield error
         for name in ("os_error", "certificate_error"):

@@ -1,4 +1,4 @@
-"""JSON as it goes over the wire: compact, valid UTF-8 whatever the text, no NaN."""
+"""JSON as it goes over the wire: compact, always valid UTF-8, no NaN."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def to_text(value: Any) -> str:
 
 
 def to_bytes(value: Any) -> bytes:
-    """Return value as compact JSON in UTF-8. Halves of surrogate pairs, which have no UTF-8, become U+FFFD.
+    """Return value as compact JSON in UTF-8. Halves of surrogate pairs, which have no UTF-8 form, become U+FFFD.
 
     Raises:
         TypeError, ValueError, RecursionError: It is not JSON data.
@@ -31,12 +31,12 @@ def to_bytes(value: Any) -> bytes:
 
 
 def utf8(text: str) -> bytes:
-    """Return text in UTF-8, halves of surrogate pairs replaced by U+FFFD."""
+    """Return text in UTF-8, with halves of surrogate pairs replaced by U+FFFD."""
     return scrub(text).encode()
 
 
 def finite(value: Any) -> Any:
-    """Return JSON data with null wherever a number is not finite."""
+    """Return JSON data with null in place of every number that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def finite(value: Any) -> Any:
 
 
 def from_bytes(data: bytes) -> Any:
-    """Return the JSON value that data is. Halves of surrogate pairs stay: the other half may be in the next event.
+    """Parse JSON. Halves of surrogate pairs stay: the other half may be in the next event.
 
     Raises:
         ValueError: It is not JSON, is not UTF-8, or is nested too deeply.
@@ -57,7 +57,7 @@ def from_bytes(data: bytes) -> Any:
     except UnicodeDecodeError:
         text = data.decode("utf-8", "surrogatepass")  # some servers write a half as three bytes
     try:
-        # What json.loads does, without its look at types and blanks, which takes as long again for a short text.
+        # What json.loads does, without its checks for types and blanks, which double the time for a short text.
         value, end = _scan(text, 0)
         if end == len(text):
             return value
@@ -66,7 +66,7 @@ def from_bytes(data: bytes) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except ValueError:
-        pass  # said below, or an integer that Python does not read
+        pass  # reported below, or an integer that Python does not read
     try:
         return json.loads(text.removeprefix("\ufeff"), parse_int=_integer)
     except RecursionError:
@@ -74,7 +74,7 @@ def from_bytes(data: bytes) -> Any:
 
 
 def _integer(digits: str) -> int | float:
-    """Return an integer; one of more than 4,300 digits is as infinite as 1e400, and must not cost the answer."""
+    """Return an integer; one of more than 4,300 digits becomes infinite like 1e400, and must not cost the answer."""
     try:
         return int(digits)
     except ValueError:

@@ -214,7 +214,7 @@ class PerTools(Generic[T]):
             more: What else it depends on; passed to ``make``.
 
         Raises:
-            ProviderRequestError: They cannot be said.
+            ProviderRequestError: They cannot be expressed.
         """
         key = (id(tools), *more)
         found = self._made.get(key)

@@ -1,1 +1,1 @@
-"""The JSON Schema of tool parameters: written from a function, limited at registration, checked at each call."""
+"""The JSON Schema of tool parameters: derived from a function, limited at registration, checked at each call."""

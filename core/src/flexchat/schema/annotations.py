@@ -1,4 +1,4 @@
-"""Says a Python annotation in JSON Schema, and reads a JSON value back as what was annotated."""
+"""Converts a Python annotation to JSON Schema, and a JSON value back to the annotated type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .records import Record, record_of
 from .wording import Path, label, quoted
 
 SET_ITEMS = 1_000
-"""Items a set may have; schema.limits asks for a bound wherever items must differ."""
+"""Most items of a set; schema.limits requires a bound wherever items must differ."""
 
 _SAID = "str, int, float, bool, list, dict, Literal, an Enum, a dataclass, or leave the annotation out"
 
@@ -34,8 +34,8 @@ class Form:
 
     Attributes:
         schema: Its JSON Schema.
-        read: (value, path) -> the Python value. Raises ValueError, a sentence for the model, if there is none; the
-            path is how the sentence names the value.
+        read: (value, path) -> the Python value. Raises ValueError, with a sentence for the model, if there is none; the
+            sentence names the value by the path.
     """
 
     schema: dict[str, Any]
@@ -43,7 +43,7 @@ class Form:
 
 
 def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
-    """Return the form of an annotation whose strings are resolved.
+    """Return the form of an annotation with its strings resolved.
 
     Args:
         within: The classes whose fields are being described.
@@ -52,7 +52,7 @@ def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
         UnsayableError: JSON Schema cannot express it.
     """
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:  # may hold a dict, and then has no hash
+    if origin is typing.Annotated:  # may contain a dict, and then has no hash
         return _annotated(form_of(args[0], within), args[1:])
     simple = _SIMPLE.get(annotation) if isinstance(annotation, abc.Hashable) else None
     if simple is not None:
@@ -67,18 +67,18 @@ def form_of(annotation: Any, within: tuple[type, ...] = ()) -> Form:
         return form_of(annotation.__supertype__, within)
     collection = origin or annotation
     if not isinstance(collection, abc.Hashable):
-        raise UnsayableError(f"{_name(annotation)} is no type; use {_SAID}")
+        raise UnsayableError(f"{_name(annotation)} is not a type; use {_SAID}")
     if collection in _COLLECTIONS:
         return _collection(collection, args, within)
     if collection in (dict, abc.Mapping, abc.MutableMapping):
         return _mapping(args, within)
     if isinstance(annotation, type):
         return _class(annotation, within)
-    raise UnsayableError(f"{_name(annotation)} cannot be said in JSON; use {_SAID}")
+    raise UnsayableError(f"{_name(annotation)} cannot be expressed in JSON; use {_SAID}")
 
 
 def or_none(form: Form) -> Form:
-    """Return the form that allows null as well."""
+    """Return the form that also allows null."""
     try:
         form.read(None, ())
     except ValueError:
@@ -102,7 +102,7 @@ def _plain(kind: type, words: str) -> Callable[[Any, Path], Any]:
 def _read_integer(value: Any, path: Path) -> Any:
     if type(value) is int:
         return value
-    if type(value) is float and value.is_integer():  # JSON makes no difference between 5.0 and 5
+    if type(value) is float and value.is_integer():  # JSON does not distinguish 5.0 from 5
         return int(value)
     raise _refusal(path, "an integer", value)
 
@@ -172,7 +172,7 @@ _COLLECTIONS: dict[Any, Callable[[Iterable[Any]], Any]] = {
 
 
 def _annotated(form: Form, extras: tuple[Any, ...]) -> Form:
-    """Add what Annotated carries: a text is the description, a mapping holds further keywords."""
+    """Add what Annotated carries: a text is the description, a mapping contains further keywords."""
     schema = dict(form.schema)
     for extra in extras:
         if isinstance(extra, str):
@@ -190,7 +190,7 @@ def _union(members: list[Form]) -> Form:
         schema = {}
     else:
         schema = {"anyOf": [member.schema for member in members]}
-    # A plain text or number is tried last: every date is a text too, and every enum value.
+    # A plain text or number is tried last: dates and enum values are text, too.
     order = sorted(members, key=lambda member: member.schema in ({"type": "string"}, {"type": "number"}, {}))
 
     def read(value: Any, path: Path) -> Any:
@@ -262,7 +262,7 @@ def _collection(kind: Any, args: tuple[Any, ...], within: tuple[type, ...]) -> F
 
 def _mapping(args: tuple[Any, ...], within: tuple[type, ...]) -> Form:
     if args and args[0] not in (str, Any):
-        raise UnsayableError(f"a dict with keys of {_name(args[0])} cannot be said in JSON; use dict[str, …]")
+        raise UnsayableError(f"a dict with keys of {_name(args[0])} cannot be expressed in JSON; use dict[str, …]")
     inner = form_of(args[1], within) if args else _SIMPLE[Any]
     schema = {"type": "object", "additionalProperties": inner.schema} if inner.schema else {"type": "object"}
 
@@ -276,7 +276,7 @@ def _mapping(args: tuple[Any, ...], within: tuple[type, ...]) -> Form:
 
 def _class(cls: type, within: tuple[type, ...]) -> Form:
     if cls in within:
-        raise UnsayableError(f"{cls.__name__} holds itself; give the inner one as a dict")
+        raise UnsayableError(f"{cls.__name__} contains itself; give the inner one as a dict")
     if issubclass(cls, enum.Enum):
         return _enumeration([member.value for member in cls], cls)
     try:
@@ -285,7 +285,7 @@ def _class(cls: type, within: tuple[type, ...]) -> Form:
         raise UnsayableError(f"an annotation of {cls.__name__} cannot be resolved: {error}") from None
     if record is not None:
         return _record(cls, record, within)
-    raise UnsayableError(f"{_name(cls)} cannot be said in JSON; use {_SAID}")
+    raise UnsayableError(f"{_name(cls)} cannot be expressed in JSON; use {_SAID}")
 
 
 def _record(cls: type, record: Record, within: tuple[type, ...]) -> Form:

@@ -1,4 +1,4 @@
-"""The form an answer must have: what the model is told of it, and how its text is read."""
+"""The form an answer must have: how the model is instructed, and how its text is parsed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class AnswerFormat:
     """What an answer must be.
 
     Attributes:
-        format: What the model's service is told.
+        format: What is sent to the model's service.
 
     Args:
-        key: Where the value stands in the object that services insist on; None if it is that object. A model that
-            writes the value alone is understood.
+        key: The value's key in the object services insist on; None if the value is that object. A model that writes
+            only the value is understood, too.
     """
 
     format: ResponseFormat
@@ -38,7 +38,7 @@ class AnswerFormat:
     _read: Callable[[Mapping[str, Any]], Any] = attrs.field(default=dict, alias="read")
 
     def read(self, text: str) -> Any:
-        """Return what an answer says.
+        """Return an answer's value.
 
         Raises:
             ValueError: It does not have the form; the text is written for the model.
@@ -46,7 +46,7 @@ class AnswerFormat:
         return self.read_data(text)[1]
 
     def read_data(self, text: str) -> tuple[Any, Any]:
-        """Return what an answer says, as JSON data and as read returns it. Raises the same."""
+        """Return an answer's value, as JSON data and as read returns it. Raises the same as read."""
         if not text.strip():
             raise ValueError("it is empty")
         try:
@@ -82,13 +82,13 @@ def answer_format(wanted: Any) -> AnswerFormat:
             ResponseFormat.
 
     Raises:
-        ChatRequestError: It can be no answer's form; the text says why.
+        ChatRequestError: It is not a valid form for an answer; the text says why.
     """
     if isinstance(wanted, AnswerFormat):
         return wanted
     if isinstance(wanted, ResponseFormat | Mapping):
         try:
-            wanted = with_own_tables(wanted)  # the caller may go on changing its schema
+            wanted = with_own_tables(wanted)  # the caller may change its schema later
         except RecursionError:
             raise ChatRequestError("response_format: the schema is nested too deeply") from None
         return _of_format(wanted if isinstance(wanted, ResponseFormat) else _format_of(wanted))
@@ -120,7 +120,7 @@ def _of_format(wanted: ResponseFormat) -> AnswerFormat:
 
 
 def format_problem(wanted: ResponseFormat) -> str | None:
-    """Return why a format cannot be asked for; None if it can."""
+    """Return why a format cannot be requested; None if it can."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", wanted.name):
         return f"the name {wanted.name!r} must be 1 to 64 of A-Z a-z 0-9 _ -"
     if wanted.type == "json_object":
@@ -138,18 +138,18 @@ def _of_class(wanted: Any) -> AnswerFormat:
 
 def _class_form(wanted: Any) -> AnswerFormat:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", getattr(wanted, "__name__", "response"))[:64] or "response"
-    if hasattr(wanted, "model_json_schema") and hasattr(wanted, "model_validate"):  # pydantic's way to say it
+    if hasattr(wanted, "model_json_schema") and hasattr(wanted, "model_validate"):  # pydantic's interface
         form = _of_format(ResponseFormat(name=name, schema=wanted.model_json_schema()))
         return attrs.evolve(form, read=wanted.model_validate)
     try:
         found = form_of(wanted)
     except UnsayableError as error:
-        text = str(error).replace(", or leave the annotation out", "")  # advice for tools
+        text = str(error).replace(", or leave the annotation out", "")  # advice for tools only
         raise ChatRequestError(f"response_format: {text}") from None
     if found.schema.get("type") == "object":
         form = _of_format(ResponseFormat(name=name, schema=found.schema))
         return attrs.evolve(form, read=lambda value: found.read(dict(value), ()))
-    # Services take objects only: anything else travels inside of one.
+    # Services accept only objects: anything else is wrapped in one.
     schema = {"type": "object", "properties": {"result": found.schema}, "required": ["result"]}
     form = _of_format(ResponseFormat(name=name, schema=schema))
     return attrs.evolve(form, key="result", read=lambda value: found.read(value["result"], ("result",)))

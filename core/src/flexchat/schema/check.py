@@ -1,4 +1,4 @@
-"""Checks the arguments of a call against the tool's schema: sentences for the model, or arguments that may be used."""
+"""Checks a call's arguments against the tool's schema: returns sentences for the model, or usable arguments."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .wording import Finding, finding, with_type
 
 MAX_SENTENCES = 20
 
-# A JSON text inside a JSON text inside …: each round reads one level.
+# JSON text inside JSON text inside …: each round reads one level.
 _ROUNDS = 4
 
 
 @attrs.frozen(kw_only=True)
 class CheckedArguments:
-    """What came of checking the arguments of one call.
+    """The result of checking one call's arguments.
 
     Attributes:
-        params: The arguments to use: the same object that was checked, or a copy where texts were read as numbers.
-        findings: What is wrong: missing parameters in the order of the schema, then the others in the order of the
-            call. Empty if the call may go ahead.
+        params: The arguments to use: the object that was checked, or a copy if texts were read as numbers.
+        findings: What is wrong: missing parameters in schema order, then other problems in the order of the call. Empty
+            if the call may proceed.
         notes: What was read differently: ``days: "2" read as 2``.
     """
 
@@ -35,7 +35,7 @@ class CheckedArguments:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, a sentence each, with its hint."""
+        """What is wrong, one sentence each, with its hint."""
         return tuple(map(str, self.findings))
 
 
@@ -57,7 +57,7 @@ class ArgumentChecker:
         self._engine: Any = None
 
     def check(self, params: Mapping[str, Any]) -> CheckedArguments:
-        """Return what may be used and what is wrong. Never raises, whatever params is; leaves it alone."""
+        """Return what may be used and what is wrong. Never raises, whatever params is, and never changes it."""
         if type(params) is not dict and not isinstance(params, Mapping):
             wrong = Finding("the arguments must be an object", f"got {with_type(params)}")
             return CheckedArguments(params={}, findings=(wrong.scrubbed(),))
@@ -70,7 +70,7 @@ class ArgumentChecker:
         if problems:
             return CheckedArguments(params=params, findings=_plain(problems))
         checked = CheckedArguments(params=params) if fast(params) else self._ask(params)
-        if not checked.findings and (strange := not_finite(params)):  # where the schema says nothing of the type
+        if not checked.findings and (strange := not_finite(params)):  # if the schema does not give the type
             return CheckedArguments(params=params, findings=_plain(strange))
         return checked
 

@@ -1,10 +1,10 @@
-"""Reads a text as the number, boolean, array or object it spells, where the schema wants one, null as "not given", and
+"""Reads a text as the number, Boolean, array or object it spells if the schema wants one, null as "not given", and
 3.0 as the integer it is.
 
-Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is no
-integer, " 2x" no number, "null" stays a text, and a number never becomes a text. ``{"days": null}`` is ``{}`` where
-days need not be given and cannot be null: many models write it so, and under a strict schema all must. A value that is
-valid as it stands is not touched.
+Small models write ``{"days": "2"}``. Only lossless readings count: "2" is 2 and "true" is true, but "2.7" is not an
+integer, " 2x" is not a number, "null" stays text, and a number never becomes text. ``{"days": null}`` is ``{}`` if
+days is optional and cannot be null: many models write it that way, and under a strict schema all must. A value that is
+already valid is not touched.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _ABSENT = object()
 
 
 def mended(value: Any, errors: Sequence[Any], engine: SchemaEngine) -> Any:
-    """Return a copy in which the texts that caused errors are read as what they spell; value itself if none are.
+    """Return a copy in which texts that caused errors are read as what they spell; value itself if there are none.
 
-    The copy need not be valid: the caller checks it again, and again mends what a text inside a text holds.
+    The copy need not be valid: the caller checks it again, and mends text inside text in another round.
     """
     done: list[Path] = []
     for error in errors:
@@ -40,7 +40,7 @@ def mended(value: Any, errors: Sequence[Any], engine: SchemaEngine) -> Any:
 
 
 def changes(before: Any, after: Any, path: Path = ()) -> Iterator[str]:
-    """Yield a note for each text that was read as something else: ``days: "2" read as 2``."""
+    """Yield a note for each text read as something else: ``days: "2" read as 2``."""
     if before is after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
@@ -75,7 +75,7 @@ def _reading(error: Any, engine: SchemaEngine) -> Any:
 
 
 def _spelt(text: str) -> Any:
-    """Return the JSON data that a text spells, _NOTHING if it spells none, a text or null."""
+    """Return the JSON data a text spells; _NOTHING if it spells none, or a text or null."""
     try:
         data = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -84,7 +84,7 @@ def _spelt(text: str) -> Any:
         return data
     if data is None or isinstance(data, str) or text != text.strip():
         return _NOTHING
-    # "2.0" is 2: JSON makes no difference, and a function that wants an integer gets one.
+    # "2.0" is 2: JSON does not distinguish them, and a function that wants an integer gets one.
     return int(data) if isinstance(data, float) and data.is_integer() and abs(data) <= 2**53 else data
 
 

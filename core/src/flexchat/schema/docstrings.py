@@ -1,4 +1,4 @@
-"""Reads docstrings: the first paragraph, and what is said of each parameter, in Google, NumPy or Sphinx style."""
+"""Reads docstrings: the first paragraph, and each parameter's description, in Google, NumPy or Sphinx style."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SPHINX_FIELD = re.compile(r":[a-z]+(?:\s[^:]*)?:")
 
 @attrs.frozen
 class Docstring:
-    """What a docstring says.
+    """The content of a docstring.
 
     Attributes:
         summary: The first paragraph, on one line; empty if there is none.
-        parameters: What is said of each parameter, on one line, by its name.
+        parameters: Each parameter's description, on one line, by name.
     """
 
     summary: str
@@ -30,7 +30,7 @@ class Docstring:
 
 
 def read_docstring(text: str) -> Docstring:
-    """Read a docstring whose indentation inspect.cleandoc has removed. Whatever is in no known style is ignored."""
+    """Read a docstring whose indentation inspect.cleandoc has removed. Anything in an unknown style is ignored."""
     lines = text.splitlines()
     parameters: dict[str, str] = {}
     for index, line in enumerate(lines):
@@ -77,7 +77,7 @@ def _read_numpy(lines: list[str], parameters: dict[str, str]) -> None:
 
 
 def _indented(lines: list[str]) -> list[str]:
-    """Return the lines up to the first that is not indented; blank ones count as indented."""
+    """Return the lines before the first unindented one; blank lines count as indented."""
     for index, line in enumerate(lines):
         if line.strip() and not line.startswith((" ", "\t")):
             return lines[:index]

@@ -1,6 +1,6 @@
-"""jsonschema as we use it: fetches nothing, runs patterns in linear time, and gives up on what takes too long.
+"""jsonschema as we use it: fetches nothing, runs patterns in linear time, and gives up if a check takes too long.
 
-Importing this module imports jsonschema (0.1 s); schema.check does so when the first call is not plainly valid.
+Importing this module imports jsonschema (0.1 s); schema.check does so for the first call that is not plainly valid.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .patterns import search
 
 MAX_ERRORS = 1_000
 
-# One step applies one keyword to one value: 3 to 6 µs. Enough for 64 KiB of records, and ends 2^32 of doubled $refs.
+# One step applies one keyword to one value: 3 to 6 µs. Enough for 64 KiB of records, and stops 2^32 of doubled $refs.
 MAX_STEPS = 50_000
 
 _left: contextvars.ContextVar[list[int]] = contextvars.ContextVar("flexchat_schema_steps")
@@ -33,10 +33,10 @@ class TooMuchWorkError(Exception):
 
 
 class SchemaEngine:
-    """A validator for one schema, which schema.limits has accepted."""
+    """A validator for one schema accepted by schema.limits."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        # A $schema left in place would make jsonschema go back from our validator to its own. "required" comes first
+        # A $schema left in place would make jsonschema switch from our validator to its own. "required" comes first
         # so that it is among the errors however many there are.
         plain = {"required": schema.get("required", []), **schema}
         for keyword in ("$schema", "$id"):
@@ -50,13 +50,13 @@ class SchemaEngine:
         _left.set([MAX_STEPS])
 
     def errors(self, value: Any, *, whole: bool = False) -> list[ValidationError]:
-        """Return what is wrong, at most MAX_ERRORS.
+        """Return the errors, at most MAX_ERRORS.
 
         Args:
-            whole: Take 3.0 for no integer. JSON Schema does, and whoever gets the value may want an int.
+            whole: Do not accept 3.0 as an integer. JSON Schema does, but the receiver may need an int.
 
         Raises:
-            TooMuchWorkError: The steps since start() are used up.
+            TooMuchWorkError: The steps allowed by start() are used up.
         """
         validator = self._whole if whole else self._validator
         return [*itertools.islice(validator.iter_errors(value), MAX_ERRORS)]
@@ -66,11 +66,11 @@ class SchemaEngine:
         return bool(self._validator.evolve(schema=schema).is_valid(value))
 
     def is_null_for_absent(self, error: ValidationError) -> bool:
-        """Return whether an error is that a property, which need not be there, is null."""
+        """Return whether an error is that an optional property is null."""
         return isinstance(error, NullForAbsentError)
 
     def is_type(self, value: Any, name: str) -> bool:
-        """Return whether the value is of the JSON Schema type of that name."""
+        """Return whether the value has the JSON Schema type of that name."""
         return bool(self._validator.is_type(value, name))
 
 
@@ -86,7 +86,7 @@ def _counted(keyword: _Keyword) -> _Keyword:
 
 
 def _quadratic(keyword: _Keyword) -> _Keyword:
-    """Count what jsonschema does for the unevaluated… keywords: it looks up each item in a list of them."""
+    """Count jsonschema's work for the unevaluated… keywords: it looks up each item in a list of them."""
 
     def counted(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
         if isinstance(instance, (list, dict)):
@@ -117,16 +117,16 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
 
 
 def _below(validator: Any, value: Any, schema: Any, name: str) -> Iterator[ValidationError]:
-    """Go into a property. jsonschema forgets the name where the schema is just false."""
+    """Go into a property. jsonschema omits the name if the schema is just false."""
     if schema is False:
-        nothing: Any = None  # what jsonschema itself says of a schema that is false
+        nothing: Any = None  # jsonschema's own value for a schema that is false
         yield ValidationError("not allowed", validator=nothing, path=(name,), instance=value, schema=False)
     else:
         yield from validator.descend(value, schema, path=name, schema_path=name)
 
 
 class NullForAbsentError(ValidationError):
-    """A property that need not be there is null, and may not be."""
+    """An optional property is null, which it may not be."""
 
 
 def _properties(validator: Any, properties: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -155,13 +155,13 @@ def _pattern(validator: Any, pattern: Any, instance: Any, schema: Any) -> Iterat
 
 
 def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Find equal items in linear time; jsonschema compares each with each."""
+    """Find equal items in linear time; jsonschema compares all pairs."""
     if wanted and isinstance(instance, list) and len({_hashable(item) for item in instance}) < len(instance):
         yield ValidationError("has equal items")
 
 
 def _hashable(value: Any) -> Any:
-    """Return something that is equal exactly where JSON data is: 1 and 1.0 are, 1 and true are not."""
+    """Return something that is equal exactly if the JSON data is: 1 and 1.0 are, 1 and true are not."""
     if isinstance(value, dict):
         return dict, frozenset((name, _hashable(inner)) for name, inner in value.items())
     if isinstance(value, list):
@@ -170,9 +170,9 @@ def _hashable(value: Any) -> Any:
 
 
 def _multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Divide decimal numbers as they are written: 19.99 is a multiple of 0.01, which binary division denies.
+    """Divide decimal numbers as written: 19.99 is a multiple of 0.01, which binary division denies.
 
-    Where the step is a fraction, so are the values: beyond the range of a float there is none.
+    If the step is a fraction, the values are treated as fractions, too: none lies beyond a float's range.
     """
     if not validator.is_type(instance, "number"):
         return
@@ -190,7 +190,7 @@ def _is_int(checker: Any, value: Any) -> bool:
 
 
 def _same_and_whole(keyword: _Keyword) -> _Keyword:
-    """Make const and enum take 3.0 for wrong where 3 is what they name."""
+    """Make const and enum reject 3.0 if they name 3."""
 
     def checked(validator: Any, expected: Any, instance: Any, schema: Any) -> Any:
         if isinstance(instance, float):
@@ -203,7 +203,7 @@ def _same_and_whole(keyword: _Keyword) -> _Keyword:
 
 
 def _made(base: Any) -> tuple[Any, Any]:
-    """Return a draft's validator, and one that takes 3.0 for no integer."""
+    """Return a draft's validator, and one that does not accept 3.0 as an integer."""
     own: dict[str, _Keyword] = {
         **base.VALIDATORS,
         "required": _required,

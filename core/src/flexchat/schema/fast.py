@@ -1,8 +1,8 @@
-"""Compiles simple tool schemas to functions that answer "valid for sure" or "ask jsonschema".
+"""Compiles simple tool schemas to functions that return "certainly valid" or "ask jsonschema".
 
-Most tool schemas are an object of typed properties. For those a valid call is known to be valid in a microsecond,
-and a program whose model makes no mistakes never imports jsonschema (0.1 s). Whatever is not covered here is a False,
-never an error: jsonschema then decides, and finds the words.
+Most tool schemas are an object of typed properties. For those, a valid call is recognised in a microsecond, and a
+program whose model makes no mistakes never imports jsonschema (0.1 s). Anything not covered here returns False, never
+an error: jsonschema then decides, and words the error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 Check = Callable[[Any], bool]
 
-# By keyword: what only describes, or means nothing without $ref. format is an annotation in Draft 2020-12.
+# Keywords that only describe, or mean nothing without $ref. format is an annotation in Draft 2020-12.
 _SILENT = {
     *("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly"),
     *("contentEncoding", "contentMediaType", "$comment", "$schema", "$id", "$defs", "definitions"),
@@ -23,7 +23,7 @@ _HANDLED = {
 }
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
-    "integer": (int,),  # 3.0 is one too, and is made 3: see coerce.py
+    "integer": (int,),  # 3.0 is one, too, and becomes 3: see coerce.py
     "number": (int, float),
     "boolean": (bool,),
     "null": (type(None),),
@@ -33,7 +33,7 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def compile_fast(schema: Any) -> Check:
-    """Return a function that says True only for values which the schema certainly allows."""
+    """Return a function that returns True only for values the schema certainly allows."""
     if schema is True:
         return _always
     if not isinstance(schema, Mapping) or not (_SILENT | _HANDLED).issuperset(schema):
@@ -50,7 +50,7 @@ def compile_fast(schema: Any) -> Check:
         if check is _always:
             return lambda value: type(value) is only
         return lambda value: type(value) is only and check(value)
-    # Exact types only: a subclass of int or dict is jsonschema's business.
+    # Exact types only: subclasses of int or dict are left to jsonschema.
     return lambda value: by_type.get(type(value), _ask)(value)
 
 
@@ -63,7 +63,7 @@ def _ask(value: Any) -> bool:
 
 
 def _one_of(names: list[str], schema: Mapping[str, Any]) -> Check:
-    """Return a check for enum and const, of texts alone: for other values equality is jsonschema's business."""
+    """Return a check for enum and const, for text only: equality of other values is left to jsonschema."""
     if "string" not in names or not (_SILENT | {"type", "enum", "const"}).issuperset(schema):
         return _ask
     options = schema.get("enum", [schema.get("const")])
@@ -74,7 +74,7 @@ def _one_of(names: list[str], schema: Mapping[str, Any]) -> Check:
 
 
 def _check_of(kind: type, schema: Mapping[str, Any]) -> Check:
-    """Return the check of the keywords that concern values of one Python type."""
+    """Return the check for the keywords that concern one Python type."""
     if kind is str:
         return _within(len, schema, least="minLength", most="maxLength")
     if kind is int or kind is float:
@@ -97,7 +97,7 @@ def _number(schema: Mapping[str, Any]) -> Check:
     infinite = float("inf")
     low, high = schema.get("minimum", -infinite), schema.get("maximum", infinite)
     above, below = schema.get("exclusiveMinimum", -infinite), schema.get("exclusiveMaximum", infinite)
-    # The exclusive bounds are infinite where absent, which also refuses NaN and Infinity.
+    # Missing exclusive bounds are infinite, which also refuses NaN and Infinity.
     return lambda value: bool(low <= value <= high and above < value < below)
 
 

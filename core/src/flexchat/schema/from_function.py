@@ -1,4 +1,4 @@
-"""Describes a Python function to a model, and turns a model's arguments into that function's."""
+"""Describes a Python function to a model, and converts a model's arguments into that function's."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..errors import ToolDefinitionError
 from .annotations import Form, UnsayableError, described, form_of, or_none
 from .docstrings import read_docstring
 
-# By name: the class lives on a floor that this one does not import.
+# By name: the class is in a layer that this one does not import.
 _CONTEXT = "ToolContext"
 
 
 @attrs.frozen(kw_only=True)
 class FunctionDescription:
-    """What a model is told of a function, and how its arguments are read.
+    """How a function is described to a model, and how its arguments are read.
 
     Attributes:
-        name: The function's own.
+        name: The function's own name.
         description: The first paragraph of its docstring.
-        parameters: JSON Schema of what a model may give.
-        context_parameter: The parameter that takes a ToolContext, hidden from the model; None without one.
+        parameters: JSON Schema of the arguments a model may give.
+        context_parameter: The parameter that takes a ToolContext, hidden from the model; None if there is none.
         forms: How each parameter is read; see bind.
     """
 
@@ -41,16 +41,16 @@ class FunctionDescription:
 def describe_function(function: Callable[..., Any], *, description: str | None = None) -> FunctionDescription:
     """Describe a function by its signature, type hints and docstring.
 
-    Said in JSON Schema are str, int, float, bool, None, lists, tuples, sets, dicts with text keys, Literal, Enum,
+    Supported annotations: str, int, float, bool, None, lists, tuples, sets, dicts with text keys, Literal, Enum,
     unions, attrs classes, dataclasses, TypedDict, datetime, date, time and UUID. ``Annotated[T, "text"]`` describes a
     parameter, ``Annotated[T, {"minimum": 1}]`` adds keywords.
 
     Args:
-        description: Used in place of the docstring's first paragraph.
+        description: Used instead of the docstring's first paragraph.
 
     Raises:
-        ToolDefinitionError: No docstring, an annotation that JSON cannot express, or a parameter that cannot be given
-            by name.
+        ToolDefinitionError: No docstring, an annotation that JSON cannot express, or a positional-only parameter or
+            one without a fixed name.
     """
     inner = getattr(function, "func", function)  # of a functools.partial
     name = getattr(inner, "__name__", None) or type(function).__name__
@@ -99,12 +99,12 @@ def describe_function(function: Callable[..., Any], *, description: str | None =
 
 
 def bind(description: FunctionDescription, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keyword arguments for the function: checked JSON data as what the annotations say.
+    """Return the keyword arguments for the function: checked JSON data converted to the annotated types.
 
-    What the function does not know is left out, as is what was not given.
+    Arguments the function does not know, or that were not given, are left out.
 
     Raises:
-        ValueError: A value has the right JSON type but is no date, no UUID, …; the text is for the model.
+        ValueError: A value has the right JSON type but is not a date, a UUID, …; the text is for the model.
     """
     forms = description.forms
     return {name: forms[name].read(value, (name,)) for name, value in params.items() if name in forms}
@@ -121,7 +121,7 @@ def _hints(
 ) -> dict[str, Any]:
     """Return the annotations with their strings resolved.
 
-    Not those of the result and of the context: they are often imported for type checkers only.
+    Not those of the result and of the context: these are often imported for type checkers only.
     """
     given = {
         each: parameter.annotation
@@ -136,7 +136,7 @@ def _hints(
             f"Tool function {name}: an annotation cannot be resolved: {error}; define or import it at module level"
         ) from None
     except (SyntaxError, TypeError) as error:
-        raise ToolDefinitionError(f"Tool function {name}: an annotation is no type: {error}") from None
+        raise ToolDefinitionError(f"Tool function {name}: an annotation is not a type: {error}") from None
 
 
 def _refuse_unnamed(name: str, parameter: inspect.Parameter) -> None:

@@ -1,9 +1,9 @@
-"""Says whether a tool's schema can be used: correct JSON Schema, and small enough that checking a call stays quick.
+"""Checks that a tool's schema can be used: correct JSON Schema, and small enough to keep checking calls quick.
 
-Run once per tool, when it is registered. A plain walk knows the vocabularies of Draft 2020-12 and draft-07; only the
-rare keywords in _UNUSUAL send the schema to the meta-schema, which needs jsonschema (0.1 s to import).
+Runs once per tool, at registration. A plain walk handles the vocabularies of Draft 2020-12 and draft-07; only the
+rare keywords in _UNUSUAL require the meta-schema, which needs jsonschema (0.1 s to import).
 
-The limits are those of the safety design. What they keep out: 22 levels of doubled ``$ref`` (40 s), a ``$ref`` to the
+The limits come from the safety design. They keep out: 22 levels of doubled ``$ref`` (40 s), a ``$ref`` to the
 network, patterns that backtrack (6.4 s at 28 characters).
 """
 
@@ -38,9 +38,9 @@ _OTHER_NAMES = {
 
 
 def schema_problems(schema: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with a tool's parameters, a sentence each with the place and what to do; empty if nothing.
+    """Return the problems of a tool's parameters, one sentence each with the place and what to do.
 
-    The root's type is ToolDefinition's business.
+    The root's type is checked by ToolDefinition.
     """
     plain = schema if type(schema) is dict else dict(schema)
     try:
@@ -59,12 +59,12 @@ def schema_problems(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _too_long(schema: dict[str, Any]) -> str | None:
-    # A character of the repr is at most 6 bytes of JSON: the exact length is needed in doubt only.
+    # A character of the repr is at most 6 bytes of JSON: the exact length is needed only in doubt.
     try:
         if len(repr(schema)) * 6 <= MAX_BYTES:
             return None
     except ValueError:
-        return f"the schema holds an integer of more than {MAX_DIGITS:,} digits; write a shorter one"
+        return f"the schema contains an integer of more than {MAX_DIGITS:,} digits; write a shorter one"
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except (TypeError, ValueError) as error:
@@ -92,7 +92,7 @@ class _Walk:
             self.problems.append(_place(where) + text)
 
     def visit(self, schema: Any, where: Where, depth: int) -> None:
-        """Check a schema and all below it."""
+        """Check a schema and everything in it."""
         if schema is True or schema is False:
             return
         if type(schema) is not dict:
@@ -113,7 +113,7 @@ class _Walk:
 
 
 def _place(where: Where) -> str:
-    """Return how a place in a schema is called: ``property 'address.street': `` or ``at #/anyOf/0: ``."""
+    """Return the name of a place in a schema: ``property 'address.street': `` or ``at #/anyOf/0: ``."""
     steps: list[str] = []
     while where:
         steps.append(str(where[0]))
@@ -127,7 +127,7 @@ def _place(where: Where) -> str:
     return f"at {cut(first + '/'.join(steps), 120)}: "
 
 
-# A rule for each keyword: (walk, schema, keyword, value, where, depth).
+# One rule for each keyword: (walk, schema, keyword, value, where, depth).
 _Rule = Callable[[_Walk, dict[str, Any], str, Any, Where, int], None]
 
 
@@ -160,7 +160,7 @@ def _unique(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where
     _boolean(walk, schema, keyword, value, where, depth)
     most: Any = schema.get("maxItems")
     if value is True and not (_is_number(most) and most <= MAX_UNIQUE):
-        walk.say(where, f"uniqueItems needs maxItems of at most {MAX_UNIQUE} beside it")
+        walk.say(where, f"uniqueItems also needs maxItems, at most {MAX_UNIQUE}")
 
 
 def _number(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
@@ -181,9 +181,7 @@ def _names(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where:
             return
         walk.say(where, f"{keyword} must be a list of names, each of them once (got {quoted(value)})")
     elif value is True or value is False:
-        walk.say(
-            where, f"{keyword} must be a list of names; it stands in the object, beside properties, not in the property"
-        )
+        walk.say(where, f"{keyword} must be a list of names; it belongs next to properties, not in the property")
     else:
         walk.say(where, f"{keyword} must be a list of names (got {quoted(value)})")
 
@@ -245,9 +243,9 @@ def _unevaluated(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, 
 
 
 def _without_unevaluated(walk: _Walk, where: Where) -> None:
-    # For unevaluatedProperties jsonschema runs the patterns by Python's own engine, where ours cannot step in.
+    # For unevaluatedProperties, jsonschema runs the patterns with Python's own engine, which we cannot replace.
     if walk.patterned and walk.unevaluated:
-        walk.say(where, "unevaluatedProperties does not go with patternProperties; use additionalProperties")
+        walk.say(where, "unevaluatedProperties cannot be combined with patternProperties; use additionalProperties")
 
 
 def _enum(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
@@ -288,7 +286,7 @@ def _ref(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: W
 
 def _dialect(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
     if where:
-        walk.say(where, "$schema may stand at the root only; remove it here")
+        walk.say(where, "$schema is allowed only at the root; remove it here")
     elif not isinstance(value, str) or value.rstrip("#") not in DIALECTS:
         walk.say(where, f"$schema {quoted(value)} is not supported; write {DIALECTS[0]} or leave it out")
 
@@ -296,7 +294,7 @@ def _dialect(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, wher
 def _identity(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
     walk.unusual = True
     if where:
-        walk.say(where, f'{keyword} may stand at the root only; remove it and refer by "#/…"')
+        walk.say(where, f'{keyword} is allowed only at the root; remove it and refer by "#/…"')
 
 
 def _refused(walk: _Walk, schema: dict[str, Any], keyword: str, value: Any, where: Where, depth: int) -> None:
@@ -351,7 +349,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _meta_problems(schema: dict[str, Any]) -> list[str]:
-    """Return what the meta-schema says, without its opinion on patterns: those are RE2's business."""
+    """Return the meta-schema's findings, without those on patterns: RE2 decides about these."""
     from jsonschema import Draft7Validator, Draft202012Validator, SchemaError
 
     draft: Any = Draft7Validator if "draft-07" in str(schema.get("$schema")) else Draft202012Validator

@@ -1,7 +1,7 @@
-"""Regular expressions of schemas, run by RE2: its time grows with the length of the text, whatever the pattern.
+"""Regular expressions of schemas, run by RE2: its time is linear in the length of the text, whatever the pattern.
 
 Python's own engine needs 6.4 s for ``^(a+)+$`` on 28 characters. RE2 comes with the extra flexchat-core[regex] and is
-imported when the first pattern is seen.
+imported with the first pattern.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def problem_of(pattern: str) -> str | None:
     try:
         _compiled(pattern)
     except UnicodeEncodeError:
-        return "the pattern holds half of a surrogate pair"
+        return "the pattern contains half of a surrogate pair"
     except re2.error as error:
         reason = error.args[0]
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
@@ -31,9 +31,9 @@ def problem_of(pattern: str) -> str | None:
 
 
 def search(pattern: str, text: str) -> bool:
-    """Return whether the pattern, which problem_of has accepted, is found anywhere in the text.
+    """Return whether a pattern accepted by problem_of is found anywhere in the text.
 
-    As in ECMA-262, ``$`` is only the very end, not the place before a last newline.
+    As in ECMA-262, ``$`` matches only at the very end, not before a last newline.
     """
     try:
         return _compiled(pattern).search(text) is not None
@@ -46,5 +46,5 @@ def _compiled(pattern: str) -> Any:
     import re2
 
     options = re2.Options()
-    options.log_errors = False  # else a refused pattern is also written to stderr
+    options.log_errors = False  # otherwise a refused pattern is also written to stderr
     return re2.compile(pattern, options)

@@ -18,10 +18,10 @@ class Field:
     """One field.
 
     Attributes:
-        name: Of the constructor's argument.
+        name: The name of the constructor's argument.
         annotation: With its strings resolved.
-        description: What the docstring of the class says of it, under Attributes or Args.
-        default: inspect.Parameter.empty if there is none that could be shown.
+        description: Its description in the class docstring, under Attributes or Args.
+        default: inspect.Parameter.empty if there is none that can be shown.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Field:
 
 @attrs.frozen
 class Record:
-    """The fields of a class, and what builds an instance from them by name."""
+    """The fields of a class, and a callable that builds an instance from them by name."""
 
     fields: tuple[Field, ...]
     build: Callable[..., Any]
 
 
 def record_of(cls: type) -> Record | None:
-    """Return the fields of a class; None if it is of no known kind.
+    """Return the fields of a class; None if its kind is unknown.
 
     Raises:
         NameError: An annotation cannot be resolved.
@@ -74,6 +74,6 @@ def record_of(cls: type) -> Record | None:
 
 
 def _is_required(cls: Any, name: str, hint: Any) -> bool:
-    # __required_keys__ does not see Required and NotRequired where annotations are texts.
+    # __required_keys__ does not see Required and NotRequired if annotations are strings.
     origin = typing.get_origin(hint)
     return origin is typing.Required or (name in cls.__required_keys__ and origin is not typing.NotRequired)

@@ -1,4 +1,4 @@
-"""Follows the ``$ref`` of a schema: each leads to a schema of this document, and none costs more than it says."""
+"""Follows the ``$ref`` of a schema: each must lead to a schema in this document, and none may multiply the work."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .wording import quoted
 
 MAX_REFS = 100
 
-# How many schemas may be applied to one and the same value: 22 levels of doubled $refs would be 2^22.
+# How many schemas may be applied to the same value: 22 levels of doubled $refs would be 2^22.
 MAX_WEIGHT = 2_000
 
 Where = tuple[Any, ...]
-"""A place in a schema, a linked list, newest first: ``("days", ("properties", ()))``. Cheap to make at every step."""
+"""A place in a schema: a linked list, newest first: ``("days", ("properties", ()))``. Cheap to make at every step."""
 
 
 class Walk(Protocol):
@@ -28,11 +28,11 @@ class Walk(Protocol):
         """Note a problem."""
 
     def visit(self, schema: Any, where: Where, depth: int) -> None:
-        """Check a schema and all below it."""
+        """Check a schema and everything in it."""
 
 
 def follow_references(root: dict[str, Any], refs: list[tuple[dict[str, Any], Where]], walk: Walk) -> None:
-    """Check what is referred to; a target that is not yet walked is, and may add to refs."""
+    """Check what is referred to; a target not walked yet is walked, which may add to refs."""
     for schema, where in refs:
         if len(refs) > MAX_REFS:
             walk.say((), f"the schema has more than {MAX_REFS} $ref; write some of them out")
@@ -51,7 +51,7 @@ def follow_references(root: dict[str, Any], refs: list[tuple[dict[str, Any], Whe
             continue
         reference = quoted(schema["$ref"])
         if weight == _ENDLESS:
-            walk.say(where, f"$ref {reference} refers to itself without an end; put it into a property")
+            walk.say(where, f"$ref {reference} refers to itself endlessly; put it into a property")
         else:
             walk.say(where, f"$ref {reference} multiplies to {weight} checks of one value; repeat it less")
         return
@@ -87,7 +87,7 @@ def _applied_in_place(root: dict[str, Any], schema: dict[str, Any]) -> Iterator[
 
 
 def resolve(root: dict[str, Any], reference: str) -> tuple[Any, str]:
-    """Return what a JSON pointer leads to, and what is wrong with it or an empty text."""
+    """Return what a JSON pointer leads to, and what is wrong with it, or an empty text."""
     value: Any = root
     for step in urllib.parse.unquote(reference[1:]).split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")

@@ -1,8 +1,8 @@
-"""A JSON Schema in the words of a provider's dialect.
+"""Rewrites a JSON Schema for a provider's dialect.
 
-One walk. A schema is first put in one piece ($ref, allOf, unions that cannot stand: Rewriting.in_one_piece), then each
-of its keywords is treated as the dialect says (rewrite_keywords.py), then what lies inside it is visited. Keywords are
-told from names by where they stand: a property may be called ``title``, ``$ref`` or ``properties``.
+One walk. A schema is first merged into one piece ($ref, allOf, unions that cannot stay: Rewriting._in_one_piece), then
+each of its keywords is treated as the dialect says (rewrite_keywords.py), then its inner schemas are visited. Keywords
+are distinguished from names by position: a property may be called ``title``, ``$ref`` or ``properties``.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from .rewrite_values import give_items, give_root_type, give_type, treat_object,
 from .wording import quoted
 
 MAX_NODES = 5_000
-"""Parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""
+"""Most parts of a rewritten schema. Writing out $refs may multiply a small schema without limit."""
 
 MAX_DEPTH = 64
 MAX_REFERENCES = 32
-"""Schemas that lead to one another, by $ref or allOf, without a property between them."""
+"""Most schemas that lead to one another, by $ref or allOf, without a property between them."""
 
-# Stands where an error is noted already, and gives no cause for another note.
+# A placeholder where an error is already noted; causes no further notes.
 _REFUSED = {"type": "boolean"}
 
 _COMPOSED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 
 
 def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchema:
-    """Return schema as the dialect can say it, and what became of it.
+    """Return schema as the dialect can express it, and notes on what was changed.
 
-    Leaves its input alone, shares what it need not change, and never raises, whatever JSON value it is given. What is
-    already in the dialect's words comes back as it is.
+    Leaves its input alone, shares what it need not change, and never raises, whatever JSON value it gets. A schema
+    that already fits the dialect is returned unchanged.
     """
     if not isinstance(schema, Mapping):
         note = SchemaNote(severity="error", pointer="", keyword="", message="a schema must be an object")
@@ -57,12 +57,12 @@ def rewrite(schema: Mapping[str, Any], dialect: SchemaDialect) -> RewrittenSchem
 
 
 class _TooLargeError(Exception):
-    """The schema is beyond the limits of this module; the text says which."""
+    """The schema exceeds this module's limits; the text says which."""
 
 
 @attrs.define
 class Size:
-    """How much was made of a schema so far; level is that of the object at hand."""
+    """How much of a schema was produced so far; level is that of the current object."""
 
     level: int = 0
     nodes: int = 0
@@ -72,12 +72,12 @@ class Size:
 
 
 class Rewriting:
-    """One schema on its way into one dialect.
+    """The rewriting of one schema for one dialect.
 
     Attributes:
         notes: What was done so far.
         references: The $refs of the schema.
-        size: How much was made so far.
+        size: How much was produced so far.
     """
 
     def __init__(self, root: dict[str, Any], dialect: SchemaDialect) -> None:
@@ -90,9 +90,9 @@ class Rewriting:
         self._root_actions = {**dialect.keywords, **dialect.root}
         self._keeps_references = dialect.keywords.get("$ref", "keep") == "keep"
         self._trail: list[Any] = []  # the schemas being visited, outermost first
-        # Targets of $refs: those inside which we are, and those whose schemas are being put together just now.
+        # Targets of $refs: those we are inside of, and those whose schemas are being merged right now.
         self._open = [id(root)]
-        self._inside_of = 1  # how many of _open were there before the schema at hand
+        self._inside_of = 1  # how many of _open there were before the current schema
         self._chain: list[int] = []
         self._places: dict[int, str] | None = None
 
@@ -111,7 +111,7 @@ class Rewriting:
         return made
 
     def note(self, severity: Severity, keyword: str, message: str, at: object = None) -> None:
-        """Note what was done to a keyword of the schema at hand, or of one inside it."""
+        """Note what was done to a keyword of the current schema, or of one inside it."""
         places = self._places
         if places is None:
             places = self._places = places_of(self._root)
@@ -121,19 +121,19 @@ class Rewriting:
 
     @property
     def is_mute(self) -> bool:
-        """Whether a description of the schema at hand reaches no model."""
+        """Whether the current schema's description does not reach the model."""
         return len(self._trail) == 1 and not self.dialect.root_description
 
     # ---- one schema
 
     def visit(self, schema: Any) -> Any:
-        """Return a schema, and all inside it, in the words of the dialect."""
+        """Return a schema, with everything inside it, rewritten for the dialect."""
         dialect = self.dialect
         if type(schema) is not dict:
             if dialect.boolean_schemas:
                 return schema
             if schema is False:
-                self.note("error", "false", "a schema that nothing fits cannot be said; remove it")
+                self.note("error", "false", "a schema that allows nothing cannot be expressed; remove it")
             schema = {}
         self._count()
         at_root = not self._trail
@@ -153,7 +153,7 @@ class Rewriting:
 
     def _treated(self, draft: Draft, actions: Mapping[str, str], said: list[str], at_root: bool) -> Draft:
         dialect, other = self.dialect, self.dialect.other_keywords
-        if not self._keeps_references:  # those that are needed are gathered in run
+        if not self._keeps_references:  # the needed ones are collected in run
             draft.pop("$defs", None)
             draft.pop("definitions", None)
         if at_root:
@@ -175,7 +175,7 @@ class Rewriting:
             draft = with_single_type(self, draft)
         if draft.get("items") is False and not dialect.boolean_schemas:
             del draft["items"]
-            self.note("warning", "items", "an array without items cannot be said")
+            self.note("warning", "items", "an array without items cannot be expressed")
         kinds = listed(draft.get("type"))
         if "array" in kinds and "items" not in draft and "prefixItems" not in draft:
             give_items(self, draft)
@@ -193,7 +193,7 @@ class Rewriting:
         return or_null(draft) if is_nullable else draft
 
     def _inside(self, draft: Draft) -> None:
-        """Visit what lies inside a schema, properties excepted."""
+        """Visit everything inside a schema except properties."""
         for keyword in [*draft]:
             value = draft[keyword]
             if keyword in SINGLE:
@@ -206,7 +206,7 @@ class Rewriting:
                 draft[keyword] = {name: self.visit(inner) for name, inner in value.items()}
 
     def _forms(self, draft: Draft) -> None:
-        """Visit the forms of a union; what were different ones may be the same in the words of the dialect."""
+        """Visit the forms of a union; different forms may become the same in the dialect."""
         given = draft["anyOf"]
         kept = [form for form in given if form is not False or self.dialect.boolean_schemas]
         made = [self.visit(form) for form in kept or given[:1]]
@@ -224,7 +224,7 @@ class Rewriting:
     # ---- in one piece
 
     def _in_one_piece(self, schema: dict[str, Any], actions: Mapping[str, str], said: list[str]) -> Draft:
-        """Return a copy with its $ref, its allOf and its unions as the dialect can say them."""
+        """Return a copy with its $ref, its allOf and its unions as the dialect can express them."""
         draft, wrong = sound(schema)
         for keyword, text in wrong:
             self.note("error", keyword, text, at=schema)
@@ -247,7 +247,7 @@ class Rewriting:
         for branch in branches:
             target = self._target(branch.get("$ref")) if type(branch) is dict and "$ref" in branch else None
             if self._is_open(target) and self._actions.get("$ref") == "alone":
-                self.note("warning", "allOf", "allOf with a schema that holds this one: only its $ref is sent")
+                self.note("warning", "allOf", "allOf with a schema that contains this one: only its $ref is sent")
                 return self._wrapped(draft, branch["$ref"])
             draft = self._both(draft, branch, said)
         if branches:
@@ -271,20 +271,20 @@ class Rewriting:
         return self._both(draft, target, said, reference=reference)
 
     def _wrapped(self, draft: Draft, reference: str) -> Draft:
-        """Return a $ref to a schema that holds this one, with the annotations beside it."""
+        """Return a $ref to a schema that contains this one, with the annotations next to it."""
         forms = [{"$ref": reference}]
         if draft.pop("nullable", False):
             forms.append({"type": "null"})
         lost = [keyword for keyword in draft if keyword not in ANNOTATIONS]
         if lost:
-            self.note("warning", lost[0], f"{', '.join(lost)} beside a $ref that leads back: left out")
+            self.note("warning", lost[0], f"{', '.join(lost)} next to a $ref that leads back: left out")
         return {"anyOf": forms, **{key: value for key, value in draft.items() if key not in lost}}
 
     def _both(self, draft: Draft, other: Any, said: list[str], *, reference: str = "") -> Draft:
-        """Return a schema that says what both say."""
+        """Return a schema that combines both."""
         if type(other) is not dict:
             if other is False:
-                self.note("error", "false", "a schema that nothing fits cannot be said; remove it")
+                self.note("error", "false", "a schema that allows nothing cannot be expressed; remove it")
             return draft
         self._count()
         if reference and self._is_open(other):
@@ -301,7 +301,7 @@ class Rewriting:
             inner.pop("definitions", None)
         both, lost = merged(draft, inner)
         for keyword in lost:
-            self.note("warning", keyword, f"{keyword} is said twice, and not the same: only the last is sent")
+            self.note("warning", keyword, f"{keyword} is given twice with different values: only the last is sent")
         return both
 
     def _unions(self, draft: Draft, actions: Mapping[str, str], said: list[str]) -> Draft:
@@ -333,7 +333,7 @@ class Rewriting:
             return self._unions(self._both(draft, forms[0] if folded is None else folded[0], said), {}, said)
         draft[keyword] = forms
         if not dialect.union_siblings and (apart := beside(draft, keyword)) is not None:
-            self.note("info", keyword, f"what stands beside {keyword} is sent in each of its forms")
+            self.note("info", keyword, f"the keywords next to {keyword} are sent in each of its forms")
             return apart
         return draft
 
@@ -357,12 +357,12 @@ class Rewriting:
         self.note(
             "warning",
             keyword,
-            f"{keyword} cannot stand at the root: one object with the properties of all its forms is sent",
+            f"{keyword} is impossible at the root: one object with the properties of all its forms is sent",
         )
         return one
 
     def _target(self, reference: Any) -> Any:
-        """Return what a $ref leads to; None, and an error, where that is nothing."""
+        """Return what a $ref leads to; None, with an error noted, if nothing."""
         target, problem = self.references.target(reference)
         if problem:
             self.note("error", "$ref", problem)
@@ -393,6 +393,6 @@ class Rewriting:
 
 def _endless(reference: str, dialect: str) -> str:
     return (
-        f"$ref {quoted(reference)} leads back to itself, which {dialect} cannot say; write out as many levels as are "
+        f"$ref {quoted(reference)} leads back to itself, which {dialect} cannot express; write out as many levels as "
         "needed, or take the value as JSON text in a string"
     )

@@ -14,13 +14,13 @@ from .rewrite_types import ANNOTATIONS, kinds_of, listed
 if TYPE_CHECKING:
     from .rewrite import Rewriting
 
-_LONGEST = 300  # characters of a value that a description is made longer by
+_LONGEST = 300  # most characters of a value added to a description
 _BOUND = {"exclusiveMinimum": ("minimum", 1, max), "exclusiveMaximum": ("maximum", -1, min)}
 
 Severity = Literal["error", "warning", "info"]
 Draft = dict[str, Any]
 ActionOn = Callable[["Rewriting", Draft, str, list[str]], None]
-"""(the rewriting, the schema being made, the keyword, what its description will say besides)"""
+"""(the rewriting, the schema being made, the keyword, additions to its description)"""
 
 
 def drop(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
@@ -30,7 +30,7 @@ def drop(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
 
 
 def tell(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Leave it out and tell it in the description."""
+    """Leave it out and mention it in the description."""
     value = draft.pop(keyword)
     if value is False and keyword in ("uniqueItems", "deprecated", "readOnly", "writeOnly"):
         work.note("info", keyword, f"{keyword} is left out")
@@ -38,15 +38,15 @@ def tell(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
     told = in_words(keyword, value)
     if told and not work.is_mute:
         said.append(told)
-        _note_told(work, keyword, f"the service takes no {keyword}: it is told in the description")
+        _note_told(work, keyword, f"the service does not accept {keyword}: it is mentioned in the description")
     else:
         why = "here" if work.is_mute else "and it is too long for the description"
         severity: Severity = "info" if keyword in ANNOTATIONS else "warning"
-        work.note(severity, keyword, f"the service takes no {keyword} {why}: it is left out")
+        work.note(severity, keyword, f"the service does not accept {keyword} {why}: it is left out")
 
 
 def _note_told(work: Rewriting, keyword: str, text: str) -> None:
-    """Note that a keyword is told instead of sent: a loss where the service would have held the model to it."""
+    """Note that a keyword is mentioned instead of sent: a loss if the service would have enforced it."""
     loses = work.dialect.enforces and keyword not in ANNOTATIONS
     work.note("warning" if loses else "info", keyword, text)
 
@@ -54,11 +54,11 @@ def _note_told(work: Rewriting, keyword: str, text: str) -> None:
 def refuse(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
     """Refuse the schema."""
     del draft[keyword]
-    work.note("error", keyword, f"the service takes no {keyword}; remove it, and say it in the description")
+    work.note("error", keyword, f"the service does not accept {keyword}; remove it, and put it into the description")
 
 
 def const_as_enum(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Say a constant as an enum of one value, with its type."""
+    """Send a constant as an enum of one value, with its type."""
     value = draft.pop(keyword)
     draft["enum"] = [value]
     draft.setdefault("type", kinds_of([value])[0])
@@ -66,17 +66,17 @@ def const_as_enum(work: Rewriting, draft: Draft, keyword: str, said: list[str]) 
 
 
 def one_of_as_any_of(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Let any form be taken where exactly one should."""
+    """Allow any form where exactly one is required."""
     forms = draft.pop(keyword)
     if "anyOf" in draft:
-        work.note("warning", keyword, "oneOf beside anyOf cannot be said: it is left out")
+        work.note("warning", keyword, "oneOf next to anyOf cannot be expressed: it is left out")
         return
     draft["anyOf"] = forms
     work.note("info", keyword, "oneOf is sent as anyOf")
 
 
 def prefix_as_items(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Let each item have any of the forms, as many as there are."""
+    """Allow each item any of the forms, with the same number of items."""
     forms = draft.pop(keyword)
     rest = draft.pop("items", None)
     if type(rest) is dict or rest is True:
@@ -91,11 +91,11 @@ def prefix_as_items(work: Rewriting, draft: Draft, keyword: str, said: list[str]
         return
     if told := in_words("items in this order", [_kind(form) for form in forms]):
         said.append(told)
-    work.note("warning", keyword, "prefixItems are sent as items of any of their forms: their order is only told")
+    work.note("warning", keyword, "prefixItems are sent as items of any of their forms: their order is only mentioned")
 
 
 def bound(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Say an exclusive bound as an inclusive one: exactly for integers, else as near as it goes."""
+    """Send an exclusive bound as an inclusive one: exact for integers, otherwise as close as possible."""
     value = draft.pop(keyword)
     inclusive, step, tighter = _BOUND[keyword]
     whole = listed(draft.get("type")) in (["integer"], ["integer", "null"]) and math.isfinite(value)
@@ -104,12 +104,12 @@ def bound(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
         work.note("info", keyword, f"{keyword} is sent as {inclusive}")
     else:
         said.append(f"{keyword}: {value}")
-        _note_told(work, keyword, f"the service takes no {keyword}: {inclusive} is sent, the rest told")
+        _note_told(work, keyword, f"the service does not accept {keyword}: {inclusive} is sent, the rest mentioned")
     draft[inclusive] = tighter(draft[inclusive], value) if inclusive in draft else value
 
 
 def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Send an enum of strings; of another tell the values and keep their types."""
+    """Send an enum of strings; for any other, mention the values and keep their types."""
     values = draft[keyword]
     rest = [value for value in values if value is not None]
     if len(rest) < len(values) and rest:
@@ -132,13 +132,13 @@ def strings(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> Non
         draft["type"] = kinds[0] if len(kinds) == 1 else kinds
     if told := in_words("allowed values", rest):
         said.append(told)
-        _note_told(work, keyword, "the service takes enums of strings only: the values are told in the description")
+        _note_told(work, keyword, "the service accepts only enums of strings: the values are listed in the description")
     else:
-        work.note("warning", keyword, "the service takes enums of strings only, and these are too many to tell")
+        work.note("warning", keyword, "the service accepts only enums of strings, and these are too many to list")
 
 
 def format_if_listed(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Send a format the service knows for this type, tell another."""
+    """Send a format the service knows for this type; mention any other."""
     formats = work.dialect.formats
     kinds = listed(draft.get("type")) or ["string"]
     if not all(draft[keyword] in formats[kind] for kind in kinds if kind in formats):
@@ -146,13 +146,13 @@ def format_if_listed(work: Rewriting, draft: Draft, keyword: str, said: list[str
 
 
 def plain_pattern(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Send a pattern without look-around, tell another."""
+    """Send a pattern without look-around; mention any other."""
     if re.search(r"\(\?<?[=!]", draft[keyword]):
         tell(work, draft, keyword, said)
 
 
 def open_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Say nothing of further properties, but tell their form."""
+    """Leave out further properties, but mention their form."""
     value = draft.pop(keyword)
     if value is False:
         work.note("info", keyword, f"{keyword} is left out")
@@ -162,20 +162,20 @@ def open_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) ->
     if told:
         said.append(told)
     if not draft.get("properties"):
-        text = "a map is sent as an object and told in the description; a list of {key, value} is surer"
+        text = "a map is sent as an object and mentioned in the description; a list of {key, value} is safer"
         work.note("warning", keyword, text)
     elif told:
-        _note_told(work, keyword, f"{keyword} is told in the description")
+        _note_told(work, keyword, f"{keyword} is mentioned in the description")
 
 
 def close_object(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Leave it to treat_object where there is an object; elsewhere it says nothing."""
+    """Leave it to treat_object for an object; elsewhere it has no meaning."""
     if "object" not in listed(draft.get("type")) and "properties" not in draft:
         drop(work, draft, keyword, said)
 
 
 def leave(work: Rewriting, draft: Draft, keyword: str, said: list[str]) -> None:
-    """Leave it to another step: what concerns more than one keyword."""
+    """Leave it to another step: it concerns more than one keyword."""
 
 
 ACTIONS: Mapping[str, ActionOn] = {
@@ -199,11 +199,11 @@ ACTIONS: Mapping[str, ActionOn] = {
 }
 
 FIRST = frozenset(("as enum", "as anyOf", "as items", "as bound"))
-"""Actions that make other keywords, on which there may be further actions."""
+"""Actions that produce other keywords, which may have actions of their own."""
 
 
 def in_words(keyword: str, value: Any) -> str:
-    """Return what a description says of a keyword: "minimum: 1"; empty if that is too long."""
+    """Return a keyword as a description mentions it: "minimum: 1"; empty if that is too long."""
     if isinstance(value, list) and all(not isinstance(each, (list, dict)) for each in value):
         text = ", ".join(map(_text, value))
     else:

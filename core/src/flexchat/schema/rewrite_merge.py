@@ -1,5 +1,5 @@
-"""Several schemas as one: the conjunction of allOf, the union of objects. Pure, and shallow: what has to be merged
-further down is left there as an allOf."""
+"""Merges several schemas into one: the conjunction of allOf, the union of objects. Pure, and shallow: anything to be
+merged further down is left there as an allOf."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _SCHEMAS = ("items", "additionalProperties", "propertyNames", "unevaluatedItems"
 
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a schema that fits what fits both, and the keywords of which only the second is left.
+    """Return a schema that allows what both allow, and the keywords of which only the second remains.
 
-    Of annotations the first counts.
+    For annotations, the first counts.
     """
     both, lost = dict(one), []
     for keyword, theirs in other.items():
@@ -40,7 +40,7 @@ def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def _both(keyword: str, ours: Any, theirs: Any) -> Any:
-    """Return the value that says what both say; None if there is none."""
+    """Return the value that combines both; None if there is none."""
     kinds = type(ours), type(theirs)
     if keyword in _TIGHTER and not {*kinds} - {int, float, bool}:
         return _TIGHTER[keyword](ours, theirs)
@@ -60,7 +60,7 @@ def _both(keyword: str, ours: Any, theirs: Any) -> Any:
 
 
 def distinct(forms: Sequence[Any]) -> list[Any]:
-    """Return the forms that differ. Python's == would take 1 and true for one."""
+    """Return the distinct forms. Python's == would treat 1 and true as equal."""
     return [*{repr(form): form for form in reversed(forms)}.values()][::-1]
 
 
@@ -75,9 +75,9 @@ def _common_types(ours: list[str], theirs: list[str]) -> Any:
 
 
 def one_object(base: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], str]:
-    """Return an object with the properties of all branches, and in words which of them go together.
+    """Return an object with the properties of all branches, and a text saying which of them go together.
 
-    Weaker than the union: required is what all branches require.
+    Weaker than the union: only what all branches require is required.
     """
     forms: dict[str, list[Any]] = {}
     for branch in branches:
@@ -103,7 +103,7 @@ def one_object(base: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -
 
 
 def beside(schema: Mapping[str, Any], keyword: str) -> dict[str, Any] | None:
-    """Return a union with the constraints that stand beside it moved into its branches; None if there are none."""
+    """Return a union with the constraints next to it moved into its branches; None if there are none."""
     rest = {k: v for k, v in schema.items() if k != keyword and k not in ANNOTATIONS and k not in ("nullable", "$defs")}
     rest.pop("definitions", None)
     if not rest:
@@ -113,7 +113,7 @@ def beside(schema: Mapping[str, Any], keyword: str) -> dict[str, Any] | None:
 
 
 def one_enum(branches: Sequence[Any]) -> tuple[dict[str, Any], list[str]] | None:
-    """Return a union of single values as an enum, and what was said of each value; None if it is not one."""
+    """Return a union of single values as an enum, and each value's description; None if it is not such a union."""
     values: list[Any] = []
     said = []
     for branch in branches:

@@ -1,4 +1,4 @@
-"""The $refs of a schema: what they lead to, whether that leads back, and what it is called in $defs."""
+"""The $refs of a schema: what they lead to, whether that leads back, and its name in $defs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class References:
     """The $refs of one schema.
 
     Attributes:
-        waiting: Names and schemas that $defs must hold and that are not rewritten yet.
+        waiting: Names and schemas that $defs must contain and that are not rewritten yet.
     """
 
     def __init__(self, root: dict[str, Any]) -> None:
@@ -24,7 +24,7 @@ class References:
         self._recursive: dict[int, bool] = {}
 
     def target(self, reference: Any) -> tuple[Any, str]:
-        """Return what a $ref leads to, and what is wrong with it or an empty text."""
+        """Return what a $ref leads to, and what is wrong with it, or an empty text."""
         if type(reference) is not str or (reference != "#" and not reference.startswith("#/")):
             text = f'$ref {quoted(reference)} leaves the schema; copy its target into $defs and write "#/$defs/…"'
             return None, text
@@ -46,7 +46,7 @@ class References:
         return f"#/$defs/{name}"
 
     def must_lead_back(self, schema: dict[str, Any]) -> bool:
-        """Return whether a value of this schema must hold one of a schema that holds itself."""
+        """Return whether a value of this schema must contain one of a schema that contains itself."""
         target, problem = self.target(schema["$ref"]) if "$ref" in schema else (None, "")
         if type(target) is dict and not problem:
             return self._leads_back(target) or self.must_lead_back(target)
@@ -70,7 +70,7 @@ class References:
 
 
 def places(root: dict[str, Any]) -> dict[int, str]:
-    """Return the JSON pointer of every object in a schema, by its identity."""
+    """Return the JSON pointer of every object in a schema, by the object's identity."""
     found: dict[int, str] = {}
     waiting: list[tuple[Any, str]] = [(root, "")]
     while waiting:

@@ -1,4 +1,4 @@
-"""What a keyword's value must look like, and which schemas lie inside a schema."""
+"""What a keyword's value must look like, and which schemas are inside a schema."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ _SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(TABLES, (_is_table, "an object with a schema for each name")),
     **dict.fromkeys(LISTS, (_is_list, "a list of at least one schema")),
     **dict.fromkeys(("nullable", "uniqueItems"), (lambda value: type(value) is bool, "true or false")),
-    "required": (_is_names, "a list of names beside properties"),
+    "required": (_is_names, "a list of names next to properties"),
     "enum": (_is_values, "a list of at least one value"),
 }
 
 
 def sound(schema: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Return a copy of a schema without what cannot be read, and what is wrong with that: keyword and sentence.
+    """Return a copy of a schema without its invalid parts, and their problems: keyword and sentence.
 
-    Types come back in lower case, each once, draft-07's list of items as prefixItems.
+    Types are returned in lower case, each once, and draft-07's list of items as prefixItems.
     """
     draft = dict(schema)
     wrong: list[tuple[str, str]] = []
@@ -106,7 +106,7 @@ def inner_schemas(schema: Any, *, required_only: bool = False) -> Iterator[dict[
     """Yield the schemas directly inside a schema.
 
     Args:
-        required_only: Of properties only those that are required, and no definitions.
+        required_only: Only required properties, and no definitions.
     """
     for keyword, value in schema.items():
         if keyword in LISTS and type(value) is list:

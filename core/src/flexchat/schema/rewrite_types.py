@@ -1,4 +1,4 @@
-"""Types in a schema: which there are, which are meant, and how "or null" is said."""
+"""Types in a schema: which exist, which are meant, and how "or null" is expressed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANNOTATIONS = frozenset(
         "format", "contentEncoding", "contentMediaType", "propertyOrdering",
     )
 )  # fmt: skip
-"""Keywords that no value is checked against."""
+"""Keywords that do not constrain values."""
 
 _OF_TYPE = {
     "object": (
@@ -41,13 +41,13 @@ def listed(types: Any) -> list[str]:
 
 
 def kinds_of(values: Iterable[Any]) -> list[str]:
-    """Return the types the values have; "number" where some are whole and others not."""
+    """Return the values' types; "number" if some are whole and others are not."""
     kinds = [*dict.fromkeys(_KINDS.get(type(value), "string") for value in values)]
     return [kind for kind in kinds if not (kind == "integer" and "number" in kinds)]
 
 
 def meant_types(schema: Mapping[str, Any]) -> list[str]:
-    """Return the types a schema without a type must mean, by its other keywords; empty if it may be any value."""
+    """Return the types implied by the other keywords of a schema without a type; empty if it may be any value."""
     if values := schema.get("enum"):
         return kinds_of(values)
     if "const" in schema:
@@ -56,7 +56,7 @@ def meant_types(schema: Mapping[str, Any]) -> list[str]:
 
 
 def is_null(schema: Any) -> bool:
-    """Return whether only null fits a schema that says so plainly."""
+    """Return whether a schema plainly allows only null."""
     if type(schema) is not dict:
         return False
     values = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -65,7 +65,7 @@ def is_null(schema: Any) -> bool:
 
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that fits null as well; the same one if it does already."""
+    """Return a schema that also allows null; the same one if it already does."""
     kinds = listed(schema.get("type"))
     if kinds and "const" not in schema and "anyOf" not in schema:
         if "null" in kinds and None in schema.get("enum", (None,)):

@@ -1,4 +1,4 @@
-"""Types, arrays and objects as a dialect wants them: what concerns more than one keyword of a schema."""
+"""Types, arrays and objects as a dialect wants them: anything that concerns more than one keyword of a schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def give_root_type(work: Rewriting, draft: Draft) -> None:
-    """Make the root an object, which the arguments of a tool are."""
+    """Make the root an object, because a tool's arguments are one."""
     kind = draft.get("type")
     if kind == "object":
         return
@@ -29,7 +29,7 @@ def give_root_type(work: Rewriting, draft: Draft) -> None:
 
 
 def with_single_type(work: Rewriting, draft: Draft) -> Draft:
-    """Return a schema of several types as nullable, or as anyOf of one type each."""
+    """Return a schema with several types as nullable, or as an anyOf of single types."""
     kinds = [kind for kind in draft["type"] if kind != "null"]
     work.note("info", "type", "several types are sent as nullable or anyOf")
     if len(kinds) < len(draft["type"]) and kinds:
@@ -41,33 +41,33 @@ def with_single_type(work: Rewriting, draft: Draft) -> Draft:
 
 
 def give_type(work: Rewriting, draft: Draft) -> None:
-    """Add the type that is meant, where a dialect takes no schema without one."""
+    """Add the implied type if a dialect requires one."""
     kinds = meant_types(draft)
     if kinds:
         draft["type"] = kinds[0] if len(kinds) == 1 else kinds
         work.note("info", "type", f"type {quoted(draft['type'])} is added")
     elif work.dialect.untyped == "string":
         draft["type"] = "string"
-        work.note("warning", "type", "a value of any type cannot be said: a string is asked for; give it a type")
+        work.note("warning", "type", "a value of any type cannot be expressed: a string is requested; give it a type")
     else:
-        work.note("error", "type", 'a value of any type cannot be said; give it a type: ["string", "number"]')
+        work.note("error", "type", 'a value of any type cannot be expressed; give it a type: ["string", "number"]')
 
 
 def give_items(work: Rewriting, draft: Draft) -> None:
-    """Say something of the items of an array that says nothing."""
+    """Describe the items of an array that does not."""
     how = work.dialect.bare_array
     if how == "any":
         draft["items"] = {}
         work.note("info", "items", "items: {} is added")
     elif how == "string":
         draft["items"] = {"type": "string"}
-        work.note("warning", "items", "items of any type cannot be said: strings are asked for; add items")
+        work.note("warning", "items", "items of any type cannot be expressed: strings are requested; add items")
     elif how == "refuse":
-        work.note("error", "items", 'an array must say what it holds; add items: {"type": "string"} or another')
+        work.note("error", "items", 'an array must say what it contains; add items: {"type": "string"} or another')
 
 
 def treat_object(work: Rewriting, draft: Draft, *, at_root: bool) -> None:
-    """Visit the properties of an object, and settle which are required."""
+    """Visit the properties of an object, and decide which are required."""
     dialect = work.dialect
     if dialect.keywords.get("additionalProperties") == "close":
         _close(work, draft, at_root=at_root)
@@ -80,7 +80,7 @@ def treat_object(work: Rewriting, draft: Draft, *, at_root: bool) -> None:
     required = draft.get("required", [])
     must = [name for name in required if name in given] if dialect.known_required else [*required]
     if len(must) < len(required):
-        work.note("warning", "required", "a name that no property has cannot be required: left out")
+        work.note("warning", "required", "a required name that no property has is left out")
     if dialect.recursion == "optional":
         for name in [*must]:
             if type(given.get(name)) is dict and work.references.must_lead_back(given[name]):
@@ -118,25 +118,25 @@ def _visited(work: Rewriting, given: Mapping[str, Any], required: list[str]) -> 
             continue
         known = len(work.notes)
         made[name] = work.visit(inner)
-        if inner is True:  # has no place of its own
+        if inner is True:  # has no identity to note a place by
             step = name.replace("~", "~0").replace("/", "~1")
             work.notes[known:] = [attrs.evolve(n, pointer=f"{n.pointer}/properties/{step}") for n in work.notes[known:]]
         if dialect.all_required and name not in required:
             made[name] = or_null(made[name])
-            work.note("info", "required", "is sent as required; null stands for leaving it out", at=inner)
+            work.note("info", "required", "is sent as required; null means leaving it out", at=inner)
     size.level -= 1
     return made
 
 
 def _close(work: Rewriting, draft: Draft, *, at_root: bool) -> None:
-    """Allow no further properties."""
+    """Forbid further properties."""
     further = draft.get("additionalProperties")
     patterns = draft.pop("patternProperties", None)
     is_empty = not draft.get("properties")
-    # The root alone may be empty by saying nothing: a tool without parameters.
+    # Only the root may omit properties: a tool without parameters.
     is_map = is_empty and further is not False and not (at_root and further is None)
     if patterns or (further and further is not True) or is_map:
-        text = "an object with properties of any name cannot be said; name them, or take a list of {key, value}"
+        text = "an object with properties of any name cannot be expressed; name them, or take a list of {key, value}"
         work.note("error", "additionalProperties", text)
     elif further is None:
         work.note("info", "additionalProperties", "additionalProperties: false is added")

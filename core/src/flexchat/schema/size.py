@@ -1,6 +1,6 @@
-"""Limits on the arguments of one call, so that checking them cannot become the attack.
+"""Limits on the arguments of one call, so that checking them cannot become an attack.
 
-The numbers are those of the safety design: 64 KiB as JSON, 32 levels, 10,000 items in one array.
+The numbers come from the safety design: 64 KiB as JSON, 32 levels, 10,000 items in one array.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ MAX_BYTES = 64 * 1024
 MAX_DEPTH = 32
 MAX_ITEMS = 10_000
 MAX_DIGITS = 4_300
-"""Longest integer that Python writes as text, and so the longest one that is JSON."""
+"""Longest integer that Python writes as text, and so the longest one in JSON."""
 
 _LONG = 10**300  # more than any float, and far fewer digits than MAX_DIGITS
 _TOO_LONG = 10**MAX_DIGITS
 
 
 def is_small(params: Mapping[str, Any]) -> bool:
-    """Return True if the arguments are certainly within the limits and hold no NaN or Infinity.
+    """Return True if the arguments are certainly within the limits and contain no NaN or Infinity.
 
-    Made for the common call, a few short scalars, and cheap: anything else is a False that size_problems looks into.
+    Cheap, and made for the common call of a few short scalars: for anything else it returns False, and size_problems
+    decides.
     """
-    # 16 values of 512 characters with names of 256, at most 4 bytes a character, stay below 64 KiB.
+    # 16 values of 512 characters with names of 256, at most 4 bytes per character, stay below 64 KiB.
     if len(params) > 16:
         return False
     for name, value in params.items():
@@ -48,7 +49,7 @@ def is_small(params: Mapping[str, Any]) -> bool:
 
 
 def size_problems(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what makes the arguments too large or no JSON at all; empty if they may be checked further."""
+    """Return what makes the arguments too large or invalid JSON; empty if they may be checked further."""
     at_least = 0
     strange: list[str] = []
     for path, value in _walk(params):
@@ -69,7 +70,7 @@ def size_problems(params: Mapping[str, Any]) -> tuple[str, ...]:
             strange.append(f"{label(path)} must be an integer of at most {MAX_DIGITS:,} digits")
     if strange:
         return tuple(strange[:-21:-1])  # the walk goes backwards
-    # ASCII, as escapes, is never shorter than UTF-8: the exact length is needed in doubt only.
+    # ASCII, with escapes, is never shorter than UTF-8: the exact length is needed only in doubt.
     text = json.dumps(dict(params))
     if len(text) > MAX_BYTES:
         text = json.dumps(dict(params), ensure_ascii=False)
@@ -77,12 +78,12 @@ def size_problems(params: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def has_whole_floats(params: Mapping[str, Any]) -> bool:
-    """Return whether there is a float among the arguments that is an integer to JSON Schema: 3.0."""
+    """Return whether the arguments contain a float that JSON Schema counts as an integer: 3.0."""
     return any(isinstance(value, float) and value.is_integer() for _, value in _walk(params))
 
 
 def not_finite(params: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for each NaN and Infinity: Python reads and writes them, JSON has none."""
+    """Return a sentence for each NaN and Infinity: Python reads and writes them, but JSON does not have them."""
     found = [(path, value) for path, value in _walk(params) if isinstance(value, float) and value - value != 0.0]
     return tuple(f"{label(path)} must be a finite number (got {quoted(value)})" for path, value in found[:-21:-1])
 
@@ -92,7 +93,7 @@ def _too_long() -> str:
 
 
 def _walk(params: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """Yield every value with its path, the whole first."""
+    """Yield every value with its path, outermost first."""
     waiting: list[tuple[Path, Any]] = [((), dict(params))]
     while waiting:
         path, value = waiting.pop()

@@ -1,7 +1,7 @@
 """Turns what jsonschema found into sentences that a model can act on.
 
-The text is the specification's where it has one (requirements TC-37 to TC-40, C1); what was got and what may have been
-meant is the hint. Neither grows with the value it speaks of: values are cut to 80 characters.
+The text is the specification's if it has one (requirements TC-37 to TC-40, C1); the hint gives the value received and
+what may have been meant. Neither grows with the value: values are cut to 80 characters.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Finding:
     """What is wrong with one value.
 
     Attributes:
-        text: In the specification's words, where it has any.
-        hint: What was got, what may have been meant, what is allowed; may be empty.
-        name: What the hint speaks of.
+        text: In the specification's words, if it has any.
+        hint: The value received, what may have been meant, what is allowed; may be empty.
+        name: The value the hint is about.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Finding:
 
 
 def label(path: Sequence[str | int]) -> str:
-    """Return how a value is called: ``address.street``, ``items[2].qty``."""
+    """Return the name of a value: ``address.street``, ``items[2].qty``."""
     if not path:
         return "the arguments"
     text = ""
@@ -88,7 +88,7 @@ def quoted(value: Any) -> str:
     """Return a value as JSON text, cut to 80 characters."""
     try:
         return cut(json.dumps(value, ensure_ascii=False))
-    except (TypeError, ValueError):  # no JSON data, or an integer too long to be written
+    except (TypeError, ValueError):  # not JSON data, or an integer too long to write
         return f"a value of type {type(value).__name__}"
 
 
@@ -103,7 +103,7 @@ def sentence(error: Any) -> str:
 
 
 def finding(error: Any) -> Finding:
-    """Return what a jsonschema.ValidationError says."""
+    """Return a jsonschema.ValidationError as a Finding."""
     keyword, expected, value = error.validator, error.validator_value, error.instance
     path = tuple(error.absolute_path)
     name = label(path)
@@ -154,10 +154,10 @@ def _demand(error: Any, name: str) -> str:
 
 
 def branches(error: Any) -> list[list[Any]]:
-    """Return the errors below an anyOf or oneOf, a list for each alternative."""
+    """Return the errors below an anyOf or oneOf, one list for each alternative."""
     found: dict[Any, list[Any]] = {}
     for inner in error.context or ():
-        # jsonschema gives no path to an alternative that is just false.
+        # jsonschema gives no path for an alternative that is just false.
         alternative = inner.relative_schema_path[0] if inner.relative_schema_path else id(inner)
         found.setdefault(alternative, []).append(inner)
     return [*found.values()]
@@ -178,7 +178,7 @@ def _union(error: Any, name: str, value: Any) -> Finding:
     if all(_is_about_whole(found[0], "const", "enum") for found in of_type):
         values = [v for found in of_type for v in _options_of(found[0])]
         return Finding(f"{name} must be one of: {_options(values)}", f"{got}{_nearest(value, values)}", name)
-    # Alternatives told apart by a constant, {"kind": "circle", …}: speak of the one that was meant.
+    # Alternatives distinguished by a constant, {"kind": "circle", …}: report the one that was meant.
     meant = [found for found in of_type if not any(e.validator in ("const", "enum") for e in found)]
     chosen = of_type if len(of_type) == 1 else meant
     if len(chosen) == 1:
@@ -188,7 +188,7 @@ def _union(error: Any, name: str, value: Any) -> Finding:
 
 
 def joined(findings: Sequence[Finding]) -> Finding:
-    """Return several findings as one, whose hint says of each value what it says."""
+    """Return several findings as one, whose hint covers each value."""
     if len(findings) == 1:
         return findings[0]
     hints = [f"{found.name}: {found.hint}" if found.name else found.hint for found in findings if found.hint]
@@ -214,7 +214,7 @@ def _any_of_types(types: str | Iterable[str]) -> str:
 
 
 def with_type(value: Any) -> str:
-    """Return a value with the name of its type, where that does not show."""
+    """Return a value with the name of its type, if that is not obvious."""
     for kind, words in ((str, "the string "), (list, "the array "), (dict, "the object ")):
         if isinstance(value, kind):
             return words + quoted(value)
@@ -222,7 +222,7 @@ def with_type(value: Any) -> str:
 
 
 def _options(values: Sequence[Any]) -> str:
-    """Return the values as the specification lists them: texts bare, joined by a comma; a long list is cut."""
+    """Return the values as the specification lists them: texts unquoted, joined by commas; a long list is cut."""
     words = [v if isinstance(v, str) else quoted(v) for v in values]
     text = ", ".join(words)
     return text if len(text) <= 2_000 else f"{text[:2_000].rpartition(', ')[0]} … ({len(words)} in all)"
@@ -249,7 +249,7 @@ def _unknown(name: str, path: Path, schema: Mapping[str, Any]) -> Finding:
 
 
 def _close(name: str, known: Sequence[str]) -> str | None:
-    """Return the known name that is most like this one; case, ``_`` and ``-`` do not count."""
+    """Return the known name most similar to this one, ignoring case, ``_`` and ``-``."""
     folded = {_folded(each): each for each in known[:100] if len(each) <= 100}
     close = closest(_folded(name), folded, cutoff=0.7) if len(name) <= 100 else []
     return folded[close[0]] if close else None
