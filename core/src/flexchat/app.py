@@ -331,6 +331,8 @@ class FlexChat:
         make = getattr(store, "ledger", None)
         if make is not None and not self.tools.effects.is_fixed:
             self.tools.effects.ledger = make()
+        if self._engine.keeper is not None:
+            self._engine.keeper.close()
         self.conversations, self._engine.keeper = self._conversations(store), self._keeper(store)
 
     async def explain(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Explanation:
@@ -518,6 +520,8 @@ class FlexChat:
         Turns started with ``start`` are ended first.
         """
         await self._end_started()
+        if self._engine.keeper is not None:
+            self._engine.keeper.close()
         held, self._parts = self._parts.holds, attrs.evolve(self._parts, holds=())
         async with contextlib.AsyncExitStack() as closing:
             for each in held:
@@ -532,7 +536,8 @@ class FlexChat:
         return Conversations(store, ledger=effects.ledger if is_apart else None)
 
     def _keeper(self, store: ConversationStore) -> Keeper:
-        return Keeper(store, lease_s=self.tools.effects.lease_s)
+        effects = self.tools.effects
+        return Keeper(store, lease_s=effects.lease_s, keep_s=effects.keep_s)
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()

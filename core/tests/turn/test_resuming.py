@@ -6,6 +6,7 @@ the process had is not in it.
 
 import contextlib
 import sqlite3
+import threading
 
 import pytest
 from flexchat import (
@@ -374,6 +375,38 @@ async def test_the_steps_are_the_trace_of_the_turn(tmp_path):
 
     await chat.conversations.delete("c")
     assert await chat.turns() == []
+    await chat.conversations.store.aclose()
+
+
+async def test_steps_are_deleted_long_after_the_end_of_their_turn(tmp_path):
+    """The conversation keeps the turn; one that waits to be resumed keeps its steps."""
+    chat = chat_of(tmp_path / "c.db", ScriptedProvider([says("x")], repeat=True), tools={"effects": {"keep_days": 1}})
+    store = chat.conversations.store
+    await chat.respond("old", **C)
+    await store.database.write(lambda database: database.execute("UPDATE journal_turns SET ended_at = '2020-01-01'"))
+    again = chat_of(tmp_path / "c.db", ScriptedProvider([says("x")], repeat=True), tools={"effects": {"keep_days": 1}})
+    new = await again.respond("new", **C)
+
+    assert [turn.id for turn in await again.turns()] == [new.id]
+    assert len(await again.conversations.turns("c")) == 2
+    for each in (store, again.conversations.store):
+        await each.aclose()
+
+
+async def test_the_thread_that_keeps_the_lease_ends_with_the_chat(tmp_path):
+    """A server that reads its configuration again and again does not collect threads."""
+
+    def threads():
+        return [t for t in threading.enumerate() if t.name == "flexchat lease"]
+
+    before = len(threads())
+    chat = chat_of(tmp_path / "c.db", ScriptedProvider([says("x")]))
+    await chat.respond("x", **C)
+    assert len(threads()) == before + 1
+    await chat.aclose()
+    for thread in threads():
+        thread.join(5)
+    assert len(threads()) == before
     await chat.conversations.store.aclose()
 
 

@@ -51,7 +51,7 @@ class Effects:
         self.ledger = ledger or MemoryLedger()
         self.lease_s = lease_s
         self.is_fixed = is_fixed
-        self._keep_s = keep_s
+        self.keep_s = keep_s
         self._begin()
 
     def _begin(self) -> None:
@@ -219,6 +219,6 @@ class Effects:
     async def _forget(self) -> None:
         self._forget_at = time.monotonic() + _DAY_S
         try:
-            await self.ledger.forget(older_than_s=self._keep_s)
+            await self.ledger.forget(older_than_s=self.keep_s)
         except StorageError as error:
             log.warning("old effects could not be forgotten: %s", error)

@@ -217,7 +217,8 @@ def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: b
 
 def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
     try:
-        return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":")), entry.at
+        # What a document store put into its metadata may be more than JSON says: it must not cost the turn.
+        return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
     except (TypeError, ValueError, RecursionError) as error:
         raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
 

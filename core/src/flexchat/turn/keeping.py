@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
+import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -15,15 +17,22 @@ from ..domain import ChatRequest, ConversationTurn, Message, Turn, TurnInfo
 from ..domain.journal import JournaledTurn
 from ..domain.message_json import request_from_dict
 from ..domain.text import storable
-from ..errors import UnknownConversationError
+from ..errors import StorageError, UnknownConversationError
 from ..plugin.contracts import ConversationStore, TurnJournal
 from ..plugin.foreign import contained
 from .active import ActiveTurn
 from .journal import Journal
 from .lease import Lease
 
+log = logging.getLogger(__name__)
+
 LEASE_S = 30.0
 """How long a process that has stopped counts as alive."""
+
+KEEP_S = 30 * 24 * 3600.0
+"""How long the steps of a turn are kept after its end."""
+
+_DAY_S = 24 * 3600.0
 
 MESSAGE_CHARS = 80
 """Of a turn's message, in lists."""
@@ -58,8 +67,9 @@ class Keeper:
     each other.
     """
 
-    def __init__(self, store: ConversationStore, *, lease_s: float = LEASE_S) -> None:
+    def __init__(self, store: ConversationStore, *, lease_s: float = LEASE_S, keep_s: float = KEEP_S) -> None:
         self.store = store
+        self._keep_s, self._forget_at = keep_s, 0.0
         self.journal: TurnJournal | None = getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
         self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
@@ -129,6 +139,17 @@ class Keeper:
                 turns = journal.before(await self._turns(conversation, tenant))
                 journal.begin(request, turns)
                 yield Place(_continued(request, turns), keep)
+            await self._forget()
+
+    async def _forget(self) -> None:
+        """Delete the steps of turns that ended long ago: once a day, after a turn."""
+        if self.journal is None or time.monotonic() < self._forget_at:
+            return
+        self._forget_at = time.monotonic() + _DAY_S
+        try:
+            await self.journal.forget(older_than_s=self._keep_s)
+        except StorageError as error:
+            log.warning("the steps of old turns could not be deleted: %s", error)
 
     async def continued(self, request: ChatRequest, conversation: str, tenant: str) -> ChatRequest:
         """Return the request with what was said before in its history.

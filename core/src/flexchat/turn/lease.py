@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import secrets
 import threading
 import time
@@ -21,20 +22,27 @@ class Lease:
     Args:
         renew: Renews it once, blocking, for so many seconds; called with the owner's id and the seconds.
         seconds: How long it lasts; it is renewed three times as often.
-
-    Attributes:
-        owner: A new id, 32 hexadecimal digits.
     """
 
     def __init__(self, renew: Callable[[str, float], None], seconds: float) -> None:
-        self.owner = secrets.token_hex(16)
         self.seconds = seconds
         self._renew = renew
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process, self._owner = os.getpid(), secrets.token_hex(16)
         self._lock = threading.Lock()
         self._held = 0
         self._next = 0.0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+
+    @property
+    def owner(self) -> str:
+        """The id of this process's use of the store: 32 hexadecimal digits, new after a fork."""
+        if self._process != os.getpid():
+            self._begin()  # a fork is a process of its own, without our thread
+        return self._owner
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
