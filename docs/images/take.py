@@ -1,4 +1,4 @@
-"""Takes the pictures of the README anew: starts the page, uses it, and photographs it with Chromium.
+"""Takes the pictures of the README again: starts the page, uses it, and photographs it with Chromium.
 
     python docs/images/take.py http://127.0.0.1:18080/v1 MODEL
 

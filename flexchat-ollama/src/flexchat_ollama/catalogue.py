@@ -25,7 +25,7 @@ class Catalogue:
         self._asking: dict[str, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
     async def facts_of(self, model: str, left: TimeLeft) -> ModelFacts:
-        """Return what the server tells of a model, for which it is asked once. No answer is no failure.
+        """Return what the server tells of a model, for which it is asked once. No answer is not a failure.
 
         Raises:
             ProviderError: There is no connection, so that there is no use in asking for more.

@@ -51,7 +51,7 @@ def read_text(terminal: Terminal) -> str:
     Its encoding is what its first bytes say, else UTF-8, else what Python takes standard input to be in.
 
     Raises:
-        UsageError: It is no text, or too long.
+        UsageError: It is not text, or is too long.
         StreamError: It cannot be read.
     """
     buffer: Any = getattr(sys.stdin, "buffer", None)

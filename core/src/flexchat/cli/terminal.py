@@ -49,7 +49,7 @@ class Terminal:
         self._stdout: TextIO | None = sys.stdout  # None: closed by the caller
         self._stderr: TextIO | None = sys.stderr
         for stream in (self._stdout, self._stderr):
-            with contextlib.suppress(AttributeError, ValueError):  # a stream that is no file takes any text
+            with contextlib.suppress(AttributeError, ValueError):  # a stream that is not a file takes any text
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
 
     @contextlib.contextmanager
@@ -130,7 +130,7 @@ class Terminal:
     def status(self, text: str) -> None:
         """Show how far something is, in a line on standard error that the next one replaces; empty: no line.
 
-        Where standard error is no terminal, nothing is shown; nor where a line of the answer is being written there.
+        Shows nothing if standard error is not a terminal, or while a line of the answer is being written there.
         """
         if self._stderr is None or not self.shows_status() or (text and self._line_open and _is_terminal(self._stdout)):
             return

@@ -27,7 +27,7 @@ _PHASES = {
 
 
 class Waiting:
-    """Shows the status of one turn, with the seconds once they are some; nothing where standard error is no terminal.
+    """Shows the status of one turn, with the seconds once they are some; nothing if standard error is not a terminal.
 
     Use it as a context manager; ``show`` takes the turn's events.
     """

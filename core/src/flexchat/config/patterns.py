@@ -31,7 +31,7 @@ _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
 
 class PatternError(ValueError):
-    """It is no regular expression; the text says where it ends to be one."""
+    """It is not a regular expression; the text says where it stops being one."""
 
 
 class Pattern:

@@ -94,7 +94,7 @@ class ReadConfig:
         return self._notes.told(self.document)
 
     def tables(self, *place: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-        """Yield the tables of a table or a list, each with its place; what is no table is passed over."""
+        """Yield the tables of a table or a list, each with its place; anything that is not a table is skipped."""
         value: Any = self.document.data
         for key in place:
             try:

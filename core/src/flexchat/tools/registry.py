@@ -37,7 +37,7 @@ class ToolRegistry:
 
         Raises:
             DuplicateToolError: A tool of that name is there already; it stays.
-            ToolDefinitionError: Its parameters are no usable JSON Schema, or beyond the limits of schema.limits.
+            ToolDefinitionError: Its parameters are not a usable JSON Schema, or exceed the limits of schema.limits.
         """
         if tool.name in self._tools:
             raise DuplicateToolError(tool.name)

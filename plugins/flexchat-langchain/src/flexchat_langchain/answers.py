@@ -108,7 +108,7 @@ def assistant_message(
 def sound(answer: AIMessage) -> AIMessage:
     """Return an answer whose calls are what LangChain's class promises: it does not check what is assigned later.
 
-    A call whose arguments are no object becomes one that could not be read.
+    A call whose arguments are not an object becomes one that could not be read.
     """
     calls = [_with_text_id(call) for call in answer.tool_calls]
     good = [call for call in calls if isinstance(call.get("args"), dict) and isinstance(call.get("name"), str)]

@@ -69,7 +69,7 @@ def _is_json(value: Any) -> bool:
 
 
 def text_of(content: Any) -> str:
-    """Return what can be read of a message's content: its texts, and what is no text as JSON."""
+    """Return what can be read of a message's content: its texts, and anything else as JSON."""
     if isinstance(content, str):
         return content
     return "".join(_read(block) for block in (content if isinstance(content, Iterable) else ()))

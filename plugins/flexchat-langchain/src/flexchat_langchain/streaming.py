@@ -44,7 +44,7 @@ class ChunkDraft:
     def __init__(self, origin: str) -> None:
         self._origin = origin
         self._sent: dict[int, int] = {}
-        self._thinks: bool | None = None  # whether thoughts came first; what came behind the text is no part
+        self._thinks: bool | None = None  # whether thoughts came first; what came after the text is not part
         self.answer: AIMessage | None = None
         self.warnings: list[str] = []
         self._begun: set[object] = set()

@@ -64,7 +64,7 @@ def _renderer() -> MarkdownIt:
     from markdown_it import MarkdownIt
     from markdown_it.common.utils import escapeHtml
 
-    # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" is no stack overflow.
+    # maxNesting bounds blocks in blocks and marks in marks: a text of nothing but ">" does not overflow the stack.
     renderer = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
     renderer.enable(["table", "strikethrough"]).disable(["html_block", "html_inline"])
     renderer.validateLink = lambda url: url.strip().lower().startswith(_SCHEMES)  # type: ignore[method-assign]

@@ -41,7 +41,7 @@ class Passage:
 def read_passages(prompt: str) -> tuple[Passage, ...]:
     """Return the passages of a prompt, in their order; none if it carries none.
 
-    A heading counts only with a collection or a source, so that a prompt's own headings are no passages.
+    A heading counts only with a collection or a source, so that a prompt's own headings are not taken for passages.
     """
     prompt = prompt[:_MOST_CHARACTERS]
     heads: list[re.Match[str]] = []

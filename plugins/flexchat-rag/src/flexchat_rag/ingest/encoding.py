@@ -74,7 +74,7 @@ def decoding_of(path: Path, wanted: str | None = None, label: str | None = None)
         label: The encoding the file names itself, as a page's meta element does.
 
     Raises:
-        UnreadableFileError: It is no text.
+        UnreadableFileError: It is not text.
     """
     with path.open("rb") as file:
         head = file.read(_SAMPLE)
@@ -166,7 +166,7 @@ def lines_of(path: Path, reading: Reading) -> Iterator[str | Trouble]:
     r"""Yield the lines of a text file with their "\n", of at most LONGEST_LINE characters each, and troubles last.
 
     Raises:
-        UnreadableFileError: It is no text.
+        UnreadableFileError: It is not text.
     """
     with TextFile(path, reading) as file:
         while line := file.readline(LONGEST_LINE):

@@ -95,5 +95,5 @@ def _match(terms: Sequence[str], collections: Sequence[int] | None) -> str:
 
 
 def _any_of(terms: Sequence[str] | map[str]) -> str:
-    # In quotation marks a word is no operator; a term has none itself.
+    # In quotation marks a word is not an operator; a term contains none itself.
     return " OR ".join(f'"{term}"' for term in terms)

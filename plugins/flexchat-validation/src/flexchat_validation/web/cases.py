@@ -61,5 +61,5 @@ def told(problems: Iterable[Problem], serving: Any) -> list[dict[str, Any]]:
 
 
 def _from_the_folder(problem: Problem, folder: str) -> Problem:
-    """Return a problem without the configuration's folder, which is no business of a client's."""
+    """Return a problem without the configuration's folder, which is none of a client's business."""
     return attrs.evolve(problem, source=problem.source.replace(folder, ""), text=problem.text.replace(folder, ""))
