@@ -39,7 +39,7 @@ class OllamaConfig(HttpSettings):
     )
     api_key: str | None = secret_key("Key of Ollama's cloud, or of what guards a server; a local server needs none.")
     num_ctx: int | None = key(
-        "Tokens the model reads and writes at most; absent: what the model can, up to max_num_ctx.",
+        "Tokens the model reads and writes at most; default: what the model can, up to max_num_ctx.",
         default=None,
         validator=_tokens,
     )
@@ -50,7 +50,7 @@ class OllamaConfig(HttpSettings):
         validator=_keep_alive,
     )
     think: bool | Literal["low", "medium", "high", "max"] | None = key(
-        "Whether, or how much, models think that can and that are not told otherwise; absent: they do.", default=None
+        "Whether, or how much, models think, unless a request sets it; default: those that can, do.", default=None
     )
     truncate: bool = key(
         "Whether the server may leave out messages that do not fit; false: what is too long is an error.", default=True

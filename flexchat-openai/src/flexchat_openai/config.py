@@ -29,12 +29,12 @@ class OpenAIConfig(HttpSettings):
     system_role: Literal["system", "developer"] = key("Role of instructions.", default="system")
     stream_usage: bool = key("Ask for token counts in streams; some old servers refuse that.", default=True)
     parallel_tool_calls: bool | None = key(
-        "Whether one answer may hold several calls; absent: the server's default.", default=None
+        "Whether one answer may hold several calls; default: the server's default.", default=None
     )
     think_tags: bool = key(
         "Text between <think> and </think> at the start of an answer is reasoning; for local models.", default=False
     )
     tools_with_format: bool | None = key(
-        "Whether tools and a response_format go in one request; absent: at OpenAI and Azure.",
+        "Whether tools and a response_format go in one request; default: only at OpenAI and Azure.",
         default=None,
     )

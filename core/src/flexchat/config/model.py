@@ -56,14 +56,14 @@ class StoreEntry:
     description: str | None = key("What is in it, for people and for the model that chooses.", default=None)
     collection: str | None = key("The only collection used. Default: all of them.", default=None)
     match_threshold: float | None = key(
-        "Distance below which a hit is a match; what a collection says goes before it. Absent: what suits the "
+        "Distance below which a hit is a match; what a collection says goes before it. Default: what suits the "
         "embedding model, else 0.25.",
         min=0,
         max=2,
         default=None,
     )
     partial_threshold: float | None = key(
-        "Distance below which a hit is a partial match; what a collection says goes before it. Absent: what suits the "
+        "Distance below which a hit is a partial match; what a collection says goes before it. Default: what suits the "
         "embedding model, else 0.5.",
         min=0,
         max=2,

@@ -240,7 +240,7 @@ def read_config(
     Args:
         source: A .toml or .json file, one that is read already, or the same as a mapping. Of what read_config has
             returned before, a copy without what was added since; no file is read then, and nothing replaced.
-        environ: Where ${NAME} is looked up. Absent: the process's environment for a file; for a mapping nothing is
+        environ: Where ${NAME} is looked up. Default: the process's environment for a file; for a mapping nothing is
             replaced.
         tools: Names of tools that are given in code.
 

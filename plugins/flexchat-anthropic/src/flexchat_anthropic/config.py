@@ -35,7 +35,7 @@ class AnthropicConfig(HttpSettings):
     )
     betas: tuple[str, ...] = key("Sent as anthropic-beta.", default=())
     max_tokens: int | None = key(
-        "Longest answer where a rule says none, thinking included; absent: the model's own limit.",
+        "Longest answer where a rule says none, thinking included; default: the model's own limit.",
         default=None,
         validator=_positive,
     )

@@ -17,7 +17,7 @@ class BuiltinSettings:
     """The implementation table of a builtin tool.
 
     Attributes:
-        handler: Name of a handler of kind "builtin". Absent: the tool's own handler key, else its name.
+        handler: Name of a handler of kind "builtin". Default: the tool's own handler key, else its name.
     """
 
     handler: str | None = None

@@ -72,6 +72,6 @@ class WrapperConfig:
     retry: Retry = setting("How often to ask again.", factory=Retry)  # noqa: RUF009  an attrs field
     health_check_endpoint: str = setting("Path of the health check.", default="/health", validator=_path)
     embedding_model: str | None = setting(
-        "Id of the wrapper's model for collections that are made; absent: the first it has loaded.", default=None
+        "Id of the wrapper's model for collections that are made; default: the first it has loaded.", default=None
     )
     rerank_on_server: bool = setting("Let the wrapper's cross-encoder read the best hits again.", default=False)

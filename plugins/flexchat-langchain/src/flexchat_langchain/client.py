@@ -101,7 +101,7 @@ class LangChainClient:
         executor: Who has the tools and runs them.
         chat_model: The model.
         prompt: System prompt of conversations that have none.
-        max_iterations: Answers that may ask for tools, for one message; absent: what the executor's configuration says.
+        max_iterations: Answers that may ask for tools, for one message; default: as the executor's configuration says.
 
     Attributes:
         tools: Registry and limits of its tools.
@@ -136,7 +136,7 @@ class LangChainClient:
         Args:
             message: What the user says, or a whole conversation.
             history: What was said before it: ``messages`` of the last answer. Calls in it that have no result get one.
-            tools: Names of the tools offered; absent: all, none: an empty list.
+            tools: Names of the tools offered; default: all, none: an empty list.
 
         Raises:
             UnknownNameError: There is no tool of one of the names.

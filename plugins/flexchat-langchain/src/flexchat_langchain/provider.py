@@ -44,7 +44,7 @@ class LangChainProvider:
 
     Args:
         config: As an llms entry has it.
-        make: Makes the model of a name; absent: the class and the settings of the config do.
+        make: Makes the model of a name; default: the class and the settings of the config do.
 
     Raises:
         ValueError: There is no such class, it is no chat model, or a setting of it is misspelt.

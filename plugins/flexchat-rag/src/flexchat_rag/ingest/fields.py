@@ -51,7 +51,7 @@ class FieldMapping:
 
     Attributes:
         text_fields: Names, as a list or tuple.
-        text_separator: Stands between text fields; absent: an empty line, or a line's end where all fields are text.
+        text_separator: Stands between text fields; default: an empty line, or a line's end where all fields are text.
         metadata_fields: None for all others that hold something.
 
     Raises:
