@@ -397,16 +397,15 @@ async def test_the_thread_that_keeps_the_lease_ends_with_the_chat(tmp_path):
     """A server that reads its configuration again and again does not collect threads."""
 
     def threads():
-        return [t for t in threading.enumerate() if t.name == "flexchat lease"]
+        return {thread for thread in threading.enumerate() if thread.name == "flexchat lease"}
 
-    before = len(threads())
+    before = threads()
     chat = chat_of(tmp_path / "c.db", ScriptedProvider([says("x")]))
     await chat.respond("x", **C)
-    assert len(threads()) == before + 1
+    (thread,) = threads() - before
     await chat.aclose()
-    for thread in threads():
-        thread.join(5)
-    assert len(threads()) == before
+    thread.join(5)
+    assert not thread.is_alive()
     await chat.conversations.store.aclose()
 
 
