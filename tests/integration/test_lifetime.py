@@ -24,7 +24,7 @@ CONFIG = {
 }
 
 
-@tool
+@tool(effect="read")
 async def steps(n: int) -> str:
     """Take some steps of the event loop."""
     for _ in range(n):
@@ -32,9 +32,9 @@ async def steps(n: int) -> str:
     return "done"
 
 
-@tool
+@tool(effect="read")
 def blocking() -> str:
-    """Block for a moment."""
+    """Block for a moment. Changes nothing: the late answer of a tool that does is recorded behind the turn's back."""
     time.sleep(0.0005)
     return "done"
 
