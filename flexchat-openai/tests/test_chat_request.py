@@ -274,7 +274,7 @@ def test_media_are_sent_in_the_forms_chat_completions_knows() -> None:
         {"type": "input_audio", "input_audio": {"data": "YQ==", "format": "mp3"}},
         {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,cA=="}},
     ]
-    with pytest.raises(ProviderRequestError, match="no video"):
+    with pytest.raises(ProviderRequestError, match="not accept video"):
         sent(UserMessage(content="", media=(MediaPart(kind="video", mime_type="video/mp4", data=b"v"),)))
 
 

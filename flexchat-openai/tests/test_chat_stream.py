@@ -513,7 +513,7 @@ def test_an_end_that_speaks_of_calls_without_any_is_not_an_empty_answer() -> Non
     with pytest.raises(ProviderProtocolError, match="tool_calls"):
         whole({"content": None, "tool_calls": None}, "tool_calls")
 
-    assert "has none" in whole({"content": "Hi"}, "tool_calls").warnings[0]
+    assert "has no calls" in whole({"content": "Hi"}, "tool_calls").warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -800,7 +800,7 @@ def test_a_server_that_does_not_stream_is_understood() -> None:
 
 def test_sound_is_left_out_with_a_warning() -> None:
     """What we cannot hand on is said."""
-    assert "sound" in streamed({"audio": {"data": "x"}}, finish="stop").warnings[0]
+    assert "audio" in streamed({"audio": {"data": "x"}}, finish="stop").warnings[0]
 
 
 texts = st.text(min_size=1, max_size=8)

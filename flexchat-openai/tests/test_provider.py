@@ -198,7 +198,7 @@ async def test_what_was_left_out_is_a_warning_of_the_result() -> None:
     last = [event async for event in pieces.stream_chat(MESSAGES, "gpt-5-mini", options)][-1]
 
     assert isinstance(last, AnswerEnd)
-    assert result.warnings == last.result.warnings == ("gpt-5-mini takes no temperature: left out",)
+    assert result.warnings == last.result.warnings == ("gpt-5-mini does not accept temperature: left out",)
 
 
 async def test_the_limits_name_depends_on_the_host() -> None:

@@ -117,7 +117,7 @@ def test_all_options_are_sent_under_their_names() -> None:
         "input": [{"role": "user", "content": "hi"}],
         "tools": [*tools],
     }
-    assert warnings == ("the Responses API takes no stop and no seed: left out",)
+    assert warnings == ("the Responses API does not accept stop or seed: left out",)
     assert body(options=ChatOptions(tools=tools), parallel_tool_calls=False)["parallel_tool_calls"] is False
     assert "tool_choice" not in body(options=ChatOptions(tool_choice="none"))
 
@@ -305,7 +305,7 @@ def test_media_are_sent_in_the_forms_the_api_knows() -> None:
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,cA=="},
         {"type": "input_file", "file_url": "https://i.example/a.pdf"},
     ]
-    with pytest.raises(ProviderRequestError, match="no audio"):
+    with pytest.raises(ProviderRequestError, match="not accept audio"):
         sent(UserMessage(content="", media=(MediaPart(kind="audio", mime_type="audio/wav", data=b"v"),)))
 
 

@@ -106,7 +106,7 @@ def test_a_format_that_cannot_be_held_to_is_a_warning() -> None:
     raw, warnings = ChatRequestWriter("https://h.example").body((), "m", options, stream=False)
 
     assert json.loads(raw)["response_format"]["json_schema"]["schema"] == MAP
-    assert "strictly" in warnings[0]
+    assert "strict form" in warnings[0]
 
 
 def test_any_json_object_has_no_schema() -> None:

@@ -35,7 +35,7 @@ from .chat_calls import FUNCTION_CALL, CallDraft, CallTable
 from .chat_request import SCOPE
 from .think_tags import ThinkTags
 
-# What compatible servers say for OpenAI's own words.
+# Compatible servers' synonyms for OpenAI's finish reasons.
 _FINISH = {
     "function_call": "tool_calls",
     "tool_call": "tool_calls",
@@ -48,24 +48,24 @@ _FINISH = {
     "stop_sequence": "stop",
     "safety": "content_filter",
     "guardrail_intervened": "content_filter",
-    # Gemini's layer, which says more behind a colon ("function_call_filter: MALFORMED_FUNCTION_CALL"); Groq's error.
+    # Gemini's layer, which adds more after a colon ("function_call_filter: MALFORMED_FUNCTION_CALL"); Groq's error.
     "function_call_filter": "malformed_tool_call",
     "tool_use_failed": "malformed_tool_call",
 }
 _TOOL_USE_FAILED = "tool_use_failed"
-# These say more than "there are calls".
+# These take precedence over "tool_calls".
 _STRONGER = ("length", "content_filter", "refusal", "malformed_tool_call")
-# What the parts of a content are called that say a text.
+# The types of content parts that hold text.
 _KINDS = {"text": ("text", "output_text"), "refusal": ("refusal",)}
-# Read one, not both: vLLM sends the same text in either.
+# Read one, not both: vLLM sends the same text in each.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class AnswerDraft:
-    """An answer on its way. Parts stand in the order in which they began.
+    """An answer being read. Parts are in the order in which they began.
 
     Attributes:
-        raw_finish: The service's word for why the answer ends; None if none came that can be read.
+        raw_finish: The service's finish reason; None if no readable one came.
     """
 
     def __init__(self, origin: str, *, think_tags: bool = False) -> None:
@@ -89,17 +89,17 @@ class AnswerDraft:
 
     @property
     def is_over(self) -> bool:
-        """Whether the service has said that the answer ends, if only in a word that cannot be read."""
+        """Whether the service has ended the answer, even with an unreadable finish reason."""
         return self._is_over or self.raw_finish is not None
 
     def take(self, delta: Mapping[str, Any], where: str = "message", *, whole: bool = False) -> Iterator[ChatEvent]:
-        """Take a message or a piece of one, and yield what it adds.
+        """Take a message or a piece of one and yield what it adds.
 
         Args:
             where: Its place in the answer, for errors.
 
         Raises:
-            WrongShape: Something of a wrong type stands where text or calls may stand.
+            WrongShape: A value has the wrong type where text or calls are expected.
         """
         field = self._reasoning_field
         for name in _REASONING_FIELDS if field is None else (field,):
@@ -131,14 +131,14 @@ class AnswerDraft:
         if isinstance(found := delta.get("annotations"), list):
             self._citations.extend(a for a in found if isinstance(a, dict))
         if delta.get("audio"):
-            self.warn("the answer contains sound, which is left out")
+            self.warn("the answer contains audio, which is left out")
 
     def add_text(self, text: str) -> TextDelta:
-        """Take more text: what take does for the usual delta where no tags are looked for."""
+        """Take more text: a shortcut for take with a plain delta, without a search for tags."""
         return self._add_text(text)
 
     def take_frame(self, frame: Mapping[str, Any]) -> None:
-        """Take what stands around the choices."""
+        """Take the fields around the choices."""
         self.model = self.model or known_text(frame.get("model"))
         self.response_id = self.response_id or known_text(frame.get("id"))
         usage = frame.get("usage")
@@ -147,12 +147,12 @@ class AnswerDraft:
         self.take_usage(usage)
 
     def take_usage(self, usage: object) -> None:
-        """Take a usage table, if it is one; a later one replaces it."""
+        """Take a usage table and ignore anything else; a later one replaces it."""
         if usage and isinstance(usage, dict):
             self._usage = usage
 
     def take_finish(self, finish: object) -> None:
-        """Take the word for why the answer ends; one that cannot be read still says that it ends."""
+        """Take the finish reason; an unreadable one still ends the answer."""
         if finish is not None and finish != "":
             self._is_over = True
             self.raw_finish = known_text(finish) or self.raw_finish
@@ -163,15 +163,15 @@ class AnswerDraft:
             self._warnings.append(text)
 
     def fail(self, why: object) -> None:
-        """End the answer because the service could not use the tool call in it."""
+        """End the answer because the service could not use its tool call."""
         self.take_finish(_TOOL_USE_FAILED)
         self.warn(f"the tool call the model wrote could not be used: {why}")
 
     def end(self) -> Iterator[ChatEvent]:
-        """Yield what is left of the text and the calls and, last, AnswerEnd with the result.
+        """Yield the rest of the text and the calls and, last, AnswerEnd with the result.
 
         Raises:
-            WrongShape: A call has no name, or is several in one; or the answer says that it calls, and does not.
+            WrongShape: A call has no name or is several in one, or the finish reason is tool_calls without any calls.
         """
         if self._think_tags is not None:
             for kind, text in self._think_tags.end():
@@ -182,8 +182,8 @@ class AnswerDraft:
         finish = self._finish_reason()
         if finish == "tool_calls" and not self._calls.calls:
             if not self._text:
-                raise WrongShape("tool_calls", "the calls that the finish reason speaks of", None)
-            self.warn("the answer ends as one with tool calls, and has none")
+                raise WrongShape("tool_calls", "the calls that the finish reason announces", None)
+            self.warn("the finish reason is tool_calls, but the answer has no calls")
         calls = [self._call(draft, finish, draft is self._calls.calls[-1]) for draft in self._calls.calls]
         for at, (draft, call) in enumerate(zip(self._calls.calls, calls, strict=True)):
             if call.arguments is None:
@@ -237,7 +237,7 @@ class AnswerDraft:
         self._refusal.append(text)
 
     def _add_details(self, details: object) -> None:
-        """Take OpenRouter's reasoning_details, which go back as they came; pieces of one text are joined."""
+        """Take OpenRouter's reasoning_details, which go back unchanged; pieces of one text are joined."""
         for detail in details if isinstance(details, list) else ():
             if not isinstance(detail, dict):
                 continue
@@ -262,7 +262,7 @@ class AnswerDraft:
                 raise WrongShape(f"{where}[{at}]", "an object", part)
             kind = part.get("type")
             for key in ("text", "refusal"):
-                # A part of a kind that nobody here knows may keep what it likes under these names.
+                # A part of an unknown kind may hold anything under these names.
                 if key in part and (isinstance(part[key], str) or kind in _KINDS[key] or not isinstance(kind, str)):
                     said = text_in(part, key, f"{where}[{at}]", needed=True)
                     if said and key == "text":
@@ -286,7 +286,7 @@ class AnswerDraft:
             if text:
                 yield ToolCallDelta(draft.position, text)
         elif draft.name and draft.pieces:
-            # Only now is the name sure to be whole.
+            # Only now is the name certain to be complete.
             yield from self._announce(draft)
 
     def _warn_of_thought(self, path: str, found: object) -> None:
@@ -316,7 +316,7 @@ class AnswerDraft:
         call = ToolCall.from_text(draft.name, text, **rest)
         if text.strip() == "null":  # Groq, for a tool without parameters
             return attrs.evolve(call, arguments={}, error=None)
-        # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
+        # The last call of an answer that was cut off may have lost all its arguments without a trace.
         is_cut = finish == "length" or not self.is_over
         if is_cut and (call.arguments is None or (is_last and not text.strip())):
             return ToolCall.from_text(draft.name, text, truncated=True, id=call.id, **rest)
@@ -337,7 +337,7 @@ class AnswerDraft:
 
 
 def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
-    """Return a usage table as Usage; anything that is not a count is left out. None for no table."""
+    """Return a usage table as Usage, without anything that is not a count; None if there is no table."""
     if not raw:
         return None
     return Usage(
@@ -351,7 +351,7 @@ def usage_of(raw: Mapping[str, Any] | None) -> Usage | None:
 
 
 def _cached(raw: Mapping[str, Any]) -> int | None:
-    """Return the cached tokens, where OpenAI tells them, else where DeepSeek and Moonshot did."""
+    """Return the cached tokens from OpenAI's field or, failing that, from DeepSeek's or Moonshot's."""
     places = (
         (raw.get("prompt_tokens_details"), "cached_tokens"),
         (raw, "prompt_cache_hit_tokens"),
@@ -361,7 +361,7 @@ def _cached(raw: Mapping[str, Any]) -> int | None:
 
 
 def _thoughts(part: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts of a part that is thought: ``thinking`` (Mistral: a list), or ``summary`` (Databricks)."""
+    """Yield the texts of a reasoning part: ``thinking`` (Mistral: a list), or ``summary`` (Databricks)."""
     found = part.get("thinking") or part.get("summary")
     for item in found if isinstance(found, list) else [{"text": found}]:
         text = item.get("text") if isinstance(item, dict) else None
@@ -370,13 +370,13 @@ def _thoughts(part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_malformed_call(body: object) -> bool:
-    """Say whether an error is really an answer: Groq refuses, as an error, a call its model wrote badly."""
+    """Return whether an error is really an answer: Groq reports its model's malformed call as an error."""
     error = body.get("error") if isinstance(body, dict) else None
     return isinstance(error, dict) and error.get("code") == _TOOL_USE_FAILED
 
 
 def unwrapped(answer: object) -> dict[str, Any]:
-    """Return a whole answer, also one in a list, as Gemini's layer wraps its errors; an empty one for anything else."""
+    """Return a whole answer, unwrapped from a list if needed (errors of Gemini's layer); otherwise an empty one."""
     if isinstance(answer, list) and answer:
         answer = answer[0]
     return answer if isinstance(answer, dict) else {}

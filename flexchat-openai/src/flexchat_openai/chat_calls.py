@@ -1,4 +1,4 @@
-"""Puts tool calls together from the fragments of a stream, for every known way of sending them wrong.
+"""Assembles tool calls from the fragments of a stream, including every known way of sending them wrong.
 
 Regular: the key is ``index``; id and name come once, in the first fragment; arguments are concatenated.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from flexchat.provider import WrongShape, finite, known_text, number_in, object_in, text_in, to_text
 
 FUNCTION_CALL = "function_call"
-"""The type, of ours, of a call in the form that was there before ``tool_calls``: one a message, without an id."""
+"""Our type for a call in the form that preceded ``tool_calls``: one per message, without an id."""
 
 _OTHER_TYPES = ("custom", FUNCTION_CALL)
 _KNOWN = frozenset(("id", "type", "function", "custom", "index"))
@@ -21,11 +21,11 @@ class CallDraft:
     """A call being written.
 
     Attributes:
-        index: Where it stands among the calls, where the server numbers them.
-        is_named: Whether a name has come, if only an empty one.
+        index: Its place among the calls, if the server numbers them.
+        is_named: Whether a name has come, even an empty one.
         is_whole: Whether its arguments came as an object: nothing can follow.
-        pieces: Of the arguments, none of them empty.
-        extra: What came beside the call, and goes back with it.
+        pieces: Pieces of the arguments, none of them empty.
+        extra: What came with the call and goes back with it.
     """
 
     __slots__ = ("announced", "extra", "id", "index", "is_named", "is_whole", "name", "pieces", "position")
@@ -42,7 +42,7 @@ class CallDraft:
 
     @property
     def arguments(self) -> str:
-        """Return what has been written of the arguments."""
+        """Return the arguments written so far."""
         return "".join(self.pieces)
 
     def is_complete(self) -> bool:
@@ -59,22 +59,22 @@ class CallDraft:
         return self.arguments.lstrip().startswith("{") and not self.is_complete()
 
     def goes_on_with(self, text: str) -> bool:
-        """Whether a piece of arguments, sent as another call's, may be one of this call's: it begins no object."""
+        """Whether a piece of arguments sent as another call's may belong to this call: it does not begin an object."""
         begins_object = text.lstrip().startswith("{")
         return bool(text.strip()) and not begins_object and self.is_open()
 
     def add_name(self, name: str) -> None:
-        """Take a name or a piece of one. Some servers repeat it, or what they have of it, in every fragment."""
+        """Take a name or a piece of one. Some servers repeat it, whole or in part, in every fragment."""
         if name.startswith(self.name):
             self.name = name
         else:
             self.name += name
 
     def check_single(self, path: str) -> None:
-        """Check, at the end, that this is one call, if its arguments cannot be read as one object.
+        """Check at the end that this is a single call, if its arguments cannot be read as one object.
 
         Raises:
-            WrongShape: Its arguments are those of several calls.
+            WrongShape: Its arguments belong to several calls.
         """
         text = self.arguments.lstrip()
         if not text.startswith("{"):
@@ -102,11 +102,11 @@ class CallTable:
 
         Args:
             path: Its place in the answer.
-            position: Index the call's part would have, if the fragment begins a call.
+            position: Index of the call's part, if the fragment begins a call.
             whole: The element is a whole call, not a fragment.
 
         Raises:
-            WrongShape: It cannot be read, or it cannot be told which call it belongs to.
+            WrongShape: It cannot be read, or it is unclear which call it belongs to.
         """
         name, arguments = _said(fragment, path)
         text = arguments if isinstance(arguments, str) else arguments_text(arguments)
@@ -121,7 +121,7 @@ class CallTable:
         if index is not None:
             call.index = index
             self._by_index[index] = call
-        # The same id for a second call of one answer would make its results ambiguous: that call gets our own.
+        # An id used for two calls of one answer would make the results ambiguous: the second call gets our own.
         if call_id and call.id is None and call_id not in self._by_id:
             call.id = call_id
         if call_id:
@@ -131,12 +131,12 @@ class CallTable:
             call.add_name(name)
         if text:
             if call.is_whole or (call.pieces and not isinstance(arguments, str)):
-                raise WrongShape(f"{path}.function.arguments", "nothing behind a whole object", arguments)
+                raise WrongShape(f"{path}.function.arguments", "nothing after a complete object", arguments)
             call.pieces.append(text)
             call.is_whole = not isinstance(arguments, str)
         if fragment.get("type") in _OTHER_TYPES:
             call.extra["type"] = fragment["type"]
-        # Gemini's layer refuses the next request if what came beside a call does not come back.
+        # Gemini's layer refuses the next request unless everything that came with a call goes back.
         if len(fragment) > 3:
             call.extra.update({k: v for k, v in fragment.items() if k not in _KNOWN and v is not None})
         return call, text
@@ -144,7 +144,7 @@ class CallTable:
     def _known(
         self, index: int | None, call_id: str | None, name: str | None, text: str, path: str
     ) -> CallDraft | None:
-        """Return the call a fragment goes on with; None if it begins one."""
+        """Return the call that a fragment continues; None if it begins a new one."""
         call = self._by_index.get(index) if index is not None else None
         if call is not None and (not call_id or not call.id or call_id == call.id):
             return self._same(call, call_id, name, text, path)
@@ -163,27 +163,27 @@ class CallTable:
         return None
 
     def _same(self, call: CallDraft, call_id: str | None, name: str | None, text: str, path: str) -> CallDraft | None:
-        """Return the call whose place a fragment names, or None: some servers put a second one into the same place."""
+        """Return the call whose place a fragment names; None for a second call that a server puts in the same place."""
         if name and not (name.startswith(call.name) and not text) and call.is_complete():
             return None
         if name and call_id and not call.name.startswith(name) and not name.startswith(call.name):
-            raise WrongShape(f"{path}.function.name", f"the name of the call that has begun ({call.name})", name)
+            raise WrongShape(f"{path}.function.name", f"the name of the open call ({call.name})", name)
         return call
 
     def _unnamed(
         self, call: CallDraft | None, index: int | None, call_id: str | None, text: str, path: str
     ) -> CallDraft | None:
-        """Return the call to which arguments belong that come without a name, under a number or an id of their own."""
+        """Return the call that arguments without a name belong to; they may have their own number or id."""
         last = call or (self.calls[-1] if self.calls else None)
         if last is None:
             return None
         if call is None and index is None and not call_id:
-            # One that has numbers may be followed by a fragment that lacks its own, as long as only it is open.
+            # A numbered call may be continued by a fragment without a number if it is the only open one.
             if last.index is None or all(other.is_complete() for other in self.calls[:-1]):
                 return last
         elif last.goes_on_with(text) or (not last.pieces and (call is not None or last.index is None or index is None)):
             return last
-        raise WrongShape(f"{path}.index", "the number of a call that has begun", index)
+        raise WrongShape(f"{path}.index", "the number of an open call", index)
 
 
 _decoder = json.JSONDecoder()
@@ -196,7 +196,7 @@ def _id(value: object) -> str | None:
 
 
 def _said(fragment: dict[str, Any], path: str) -> tuple[str | None, str | dict[str, Any]]:
-    """Return the name in a fragment, None for none, and its arguments: text, or the object some gateways send."""
+    """Return a fragment's name (None if missing) and its arguments: text, or the object some gateways send."""
     custom = object_in(fragment, "custom", path)
     if custom is not None:  # a tool whose input is free text
         place = f"{path}.custom"
@@ -216,10 +216,10 @@ def _name(function: dict[str, Any], place: str) -> str | None:
 
 
 def arguments_text(arguments: object) -> str:
-    """Return arguments that came as JSON data, not as text, as text; none as an empty one."""
+    """Return arguments that came as JSON data instead of text as text; an empty text for None."""
     if arguments is None:
         return ""
     try:
         return to_text(finite(arguments))
     except RecursionError:
-        return "[]"  # no object, and so not run
+        return "[]"  # not an object, and so not run

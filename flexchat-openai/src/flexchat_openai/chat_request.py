@@ -1,4 +1,4 @@
-"""Our messages and options as the body of a Chat Completions request."""
+"""Converts our messages and options to the body of a Chat Completions request."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from .tool_choice import shown_tools, tool_choice, tool_name
 from .traits import ModelTraits, traits_of
 
 SCOPE = "openai.chat"
-"""Who may get back what this API received: see ProviderData."""
+"""Scope of what this API received and may get back: see ProviderData."""
 
 
 class _FunctionName(str):
-    """What a result says of its call where a call has no id."""
+    """Refers a result to its call when the call has no id."""
 
 
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -51,7 +51,7 @@ class ChatRequestWriter:
 
     Args:
         origin: scheme://host[:port] of the server.
-        extra: Merged into every body; the others as in OpenAIConfig.
+        extra: Merged into every body. The other arguments are those of OpenAIConfig.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ChatRequestWriter:
         """Return the body of a request.
 
         Raises:
-            ProviderRequestError: Something in it cannot be said in this API.
+            ProviderRequestError: This API cannot express something in it.
         """
         fields, warnings = self._fields(model, options, stream)
         spliced = {}
@@ -89,7 +89,7 @@ class ChatRequestWriter:
         return Body.of(fields, spliced, warnings)
 
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
-        """Return the elements of the array the conversation goes into."""
+        """Return the elements of the conversation's array."""
         return self._history.pieces(_with_one_instruction(messages))
 
     def _fields(self, model: str, options: ChatOptions, stream: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -122,7 +122,7 @@ class ChatRequestWriter:
             if effort is not None:
                 fields["reasoning_effort"] = effort
             if options.reasoning.summary:
-                warnings.append("Chat Completions cannot be asked for a summary of the reasoning")
+                warnings.append("Chat Completions does not offer reasoning summaries")
         if options.response_format is not None:
             fields["response_format"], lost = _response_format(options.response_format)
             warnings += lost
@@ -134,7 +134,7 @@ class ChatRequestWriter:
         return fields, tuple(warnings)
 
     def _limit_name(self, traits: ModelTraits | None) -> str:
-        """Return the limit's name: OpenAI's new one, without which models that reason take none, or the old one."""
+        """Return the limit's field: OpenAI's new one, the only one reasoning models accept, or the old one."""
         if self._max_tokens_field != "auto":
             return self._max_tokens_field
         is_new = self._is_openai or (traits is not None and traits.efforts)
@@ -157,7 +157,7 @@ class ChatRequestWriter:
 
 
 def _with_one_instruction(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return messages with the instructions at their start as one: some servers take no more."""
+    """Return messages with their leading instructions merged: some servers accept only one."""
     start, instructions = leading_instructions(messages)
     if start < 2:
         return messages
@@ -189,7 +189,7 @@ def _assistant(message: AssistantMessage, ids: Ids) -> Said:
     elif items:
         said["tool_calls"] = items
     elif not said["content"]:
-        return None  # servers refuse a message that says nothing
+        return None  # servers refuse an empty message
     return said
 
 
@@ -232,7 +232,7 @@ def _media(part: MediaPart) -> dict[str, Any]:
         return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO[part.mime_type]}}
     if part.kind == "document" and part.data is not None:
         return {"type": "file", "file": {"filename": part.name or "document", "file_data": url}}
-    form = "by address" if part.data is None else "inline"
+    form = "by URL" if part.data is None else "inline"
     raise ProviderRequestError(
-        f"Chat Completions takes no {part.kind} of type {part.mime_type} {form}", kind="unsupported_feature"
+        f"Chat Completions does not accept {part.kind} of type {part.mime_type} {form}", kind="unsupported_feature"
     )

@@ -1,4 +1,4 @@
-"""A streamed answer of Chat Completions."""
+"""Reads a streamed Chat Completions answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEVERAL = "the service sent several answers; only the first is used"
 
 
 class ChatStream:
-    """Reads one answer, streamed or whole: an Answer of the kit.
+    """Reads one answer, streamed or whole; see the kit's Answer.
 
     Args:
         think_tags: Text between <think> and </think> at its start is reasoning.
@@ -37,15 +37,15 @@ class ChatStream:
         self._first = FirstAnswer()
 
     def end(self) -> Iterable[ChatEvent]:
-        """Return what is left when the stream has ended."""
+        """Return the remaining events once the stream has ended."""
         if not self._has_begun:
-            raise Unreadable("ended its stream before it had said anything: is base_url right?")
+            raise Unreadable("ended its stream before sending anything: is base_url right?")
         if not self.is_over and not self._draft.is_over:
-            raise Unreadable("ended its stream in the middle: neither a finish reason nor [DONE] came", cut_off=True)
+            raise Unreadable("ended its stream early: neither a finish reason nor [DONE] came", cut_off=True)
         return self._draft.end()
 
     def take(self, chunk: dict[str, Any], name: str = "") -> Iterable[ChatEvent]:
-        """Return what an event adds."""
+        """Return the events that a chunk adds."""
         if chunk.get("error") or name == "error" or chunk.get("object") == "error":
             raise Reported(chunk)
         draft = self._draft
@@ -64,7 +64,7 @@ class ChatStream:
                 draft.warn(_SEVERAL)
                 continue
             delta, finish = object_in(choice, "delta", where), choice.get("finish_reason")
-            if finish and choice.get("error"):  # OpenRouter, when the model's host fails on the way
+            if finish and choice.get("error"):  # OpenRouter, when the model's host fails midway
                 raise Reported(choice)
             if "usage" in choice:  # Moonshot
                 draft.take_usage(choice["usage"])
@@ -86,9 +86,9 @@ class ChatStream:
         choices = list(objects_of(list_in(answer, "choices"), "choices"))
         where, choice = _first(choices)
         message, draft = object_in(choice, "message", where, needed=True), self._draft
-        # Gemini's layer leaves out the message of an answer whose limit was used up by thoughts.
+        # Gemini's layer leaves out the message when thoughts used up the limit.
         if message is None and (not choice.get("finish_reason") or "text" in choice):
-            raise Unreadable("sent JSON that is not a chat completion: is base_url right? It often ends in /v1")
+            raise Unreadable("sent JSON that is not a chat completion: is base_url right? It often ends with /v1")
         if choice.get("error"):  # OpenRouter, when the model's host fails
             raise Reported(choice)
         if len(choices) > 1:
@@ -99,7 +99,7 @@ class ChatStream:
         yield from draft.end()
 
     def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
-        """Return the end of the answer that an error is in truth; None for an error."""
+        """Return the end of the answer if the error is really an answer; None for a real error."""
         if not is_malformed_call(body):
             return None
         self._draft.fail(error)
@@ -107,7 +107,7 @@ class ChatStream:
 
 
 def _only_text(chunk: dict[str, Any]) -> str | None:
-    """Return the text of an event that brings nothing else, as nearly every one does; None for any other."""
+    """Return the text of a chunk that holds only text, as nearly all do; None for any other."""
     choices = chunk.get("choices")
     if type(choices) is not list or len(choices) != 1 or type(choice := choices[0]) is not dict:
         return None
@@ -121,10 +121,10 @@ def _only_text(chunk: dict[str, Any]) -> str | None:
 
 
 def _first(choices: list[tuple[str, dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
-    """Return the first answer of a whole body, wherever it stands, with its place; an empty one for none.
+    """Return the first answer of a whole body with its path, wherever it is; an empty one if there is none.
 
     Raises:
-        WrongShape: There are several, and they do not say which is the first.
+        WrongShape: There are several, and it is unclear which comes first.
     """
     for where, choice in choices:
         if len(choices) == 1 or known_number(choice.get("index")) == 0:

@@ -1,4 +1,4 @@
-"""Tool definitions in the words of Chat Completions."""
+"""Converts tool definitions to the Chat Completions format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .schemas import sent_schema
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the ``tools`` array of a request. Strict only where a tool asks for that, by absence otherwise.
+    """Return the ``tools`` array of a request. ``strict`` is sent only for tools that ask for it.
 
     Source: OpenAI tool format of the specification.
     """

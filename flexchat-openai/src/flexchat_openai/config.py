@@ -1,4 +1,4 @@
-"""What an llms entry with ``provider = "openai"`` may say."""
+"""Settings of an llms entry with ``provider = "openai"``."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from flexchat.provider import HttpSettings, key, secret_key, web_address
 class OpenAIConfig(HttpSettings):
     """OpenAI, or a server that speaks its API. Times are in seconds."""
 
-    api_key: str | None = secret_key("Key; may be absent for a server of your own.")
+    api_key: str | None = secret_key("API key; your own server may not need one.")
     base_url: str = key(
-        "Address up to and without /chat/completions.", default="https://api.openai.com/v1", validator=web_address
+        "URL up to, but not including, /chat/completions.", default="https://api.openai.com/v1", validator=web_address
     )
     api: Literal["auto", "chat", "responses"] = key(
-        "Chat Completions or Responses; auto: by model at api.openai.com, chat elsewhere.", default="auto"
+        "Chat Completions or Responses; auto: depends on the model at api.openai.com, chat elsewhere.", default="auto"
     )
     organization: str | None = key("Sent as OpenAI-Organization.", default=None)
     project: str | None = key("Sent as OpenAI-Project.", default=None)
     max_tokens_field: Literal["auto", "max_tokens", "max_completion_tokens"] = key(
-        "How the limit is called; auto: max_completion_tokens at api.openai.com and for its models that reason, "
+        "Field for the token limit; auto: max_completion_tokens at api.openai.com and for OpenAI's reasoning models, "
         "max_tokens elsewhere.",
         default="auto",
     )
-    system_role: Literal["system", "developer"] = key("Role of instructions.", default="system")
-    stream_usage: bool = key("Ask for token counts in streams; some old servers refuse that.", default=True)
+    system_role: Literal["system", "developer"] = key("Role for instructions.", default="system")
+    stream_usage: bool = key("Request token counts in streams; some old servers refuse this.", default=True)
     parallel_tool_calls: bool | None = key(
-        "Whether one answer may hold several calls; default: the server's default.", default=None
+        "Whether one answer may contain several tool calls; default: the server's.", default=None
     )
     think_tags: bool = key(
-        "Text between <think> and </think> at the start of an answer is reasoning; for local models.", default=False
+        "Text between <think> and </think> at the start of an answer is reasoning; for local models.",
+        default=False,
     )
     tools_with_format: bool | None = key(
-        "Whether tools and a response_format go in one request; default: only at OpenAI and Azure.",
+        "Whether to send tools and a response_format in one request; default: only to OpenAI and Azure.",
         default=None,
     )

@@ -1,4 +1,4 @@
-"""What a server would answer in each of the two APIs, so that FlexChat's kit can try the provider without one.
+"""Simulated answers in both APIs, so that FlexChat's kit can test the provider without a server.
 
 Used by tests/test_conformance.py and by ``flexchat plugins verify openai``.
 """
@@ -36,7 +36,7 @@ class _OpenAI(ProviderConformance):
     api: ClassVar[Any] = "chat"
 
     def make_provider(self, transport: Any) -> ChatProvider:
-        """Return the provider over the kit's transport."""
+        """Return the provider on the kit's transport."""
         config = OpenAIConfig(api_key=self.key, base_url="https://kit.example/v1", api=self.api)
         return OpenAIProvider(config, transport=transport)
 
@@ -54,7 +54,7 @@ class _OpenAI(ProviderConformance):
         return list(body["input"])
 
     def embed_reply(self, vectors: Sequence[Sequence[float]]) -> Any:
-        """Return vectors, the last one first: their index says where they belong."""
+        """Return vectors in reverse order: their index gives their place."""
         data = [{"object": "embedding", "index": i, "embedding": list(vector)} for i, vector in enumerate(vectors)]
         return {"object": "list", "model": "kit-model", "data": data[::-1], "usage": {"prompt_tokens": 1}}
 
@@ -66,13 +66,13 @@ class ChatCompletionsConformance(_OpenAI):
     tool_formats: ClassVar = {"openai": encode_chat_tools}
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
-        """Return an answer that says text."""
+        """Return an answer with text."""
         return self._answer({"content": text}, finish)
 
     def tool_reply(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
     ) -> Any:
-        """Return an answer that asks for tools."""
+        """Return an answer with tool calls."""
         items = [
             {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
             for n, (name, arguments) in enumerate(calls)
@@ -80,11 +80,11 @@ class ChatCompletionsConformance(_OpenAI):
         return self._answer({"content": text or None, "tool_calls": items}, finish)
 
     def opaque_reply(self, token: str) -> Any:
-        """Return an answer with reasoning, which goes back to the server that gave it."""
+        """Return an answer with reasoning, which goes back to the same server."""
         return self._answer({"content": "Hi", "reasoning_content": token}, "stop")
 
     def as_stream(self, reply: Any) -> Iterator[str]:
-        """Yield chunks, the counts in one of their own, and the end."""
+        """Yield chunks, a separate one for the token counts, and the end."""
         message = reply["choices"][0]["message"]
         text = message.get("content") or ""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
@@ -128,13 +128,13 @@ class ResponsesConformance(_OpenAI):
     tool_formats: ClassVar = {"openai.responses": encode_responses_tools}
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
-        """Return an answer that says text."""
+        """Return an answer with text."""
         return self._answer([_message(text)], finish)
 
     def tool_reply(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
     ) -> Any:
-        """Return an answer that asks for tools."""
+        """Return an answer with tool calls."""
         items = [_message(text)] if text else []
         for n, (name, arguments) in enumerate(calls):
             call = {"call_id": f"call_{n}", "name": name, "arguments": json.dumps(arguments)}

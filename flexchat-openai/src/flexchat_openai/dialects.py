@@ -1,11 +1,11 @@
-"""What OpenAI takes of JSON Schema: data.
+"""The JSON Schema that OpenAI accepts, as data.
 
-LOOSE: the service reads the whole schema and enforces nothing of it. Of the root it wants type "object" and no union
-(400 "must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"), of an object
-properties and of an array items.
+LOOSE: the service reads the whole schema and enforces none of it. The root must have type "object" and no union
+(400 "must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"), an object
+needs properties and an array needs items.
 
-STRICT: the service holds the model to the schema, and refuses what it cannot hold it to; the documentation's "Supported
-schemas" of structured outputs lists both, and the limits.
+STRICT: the service enforces the schema and refuses what it cannot enforce. The documentation of structured outputs
+("Supported schemas") lists both, and the limits.
 """
 
 from flexchat.provider import SchemaDialect

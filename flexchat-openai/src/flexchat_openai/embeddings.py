@@ -1,4 +1,4 @@
-"""Texts as vectors: what ``POST /embeddings`` takes and gives."""
+"""Embeddings: the requests and answers of ``POST /embeddings``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCHES = Batches(most_texts=2048, most_tokens=300_000)
 
 
 def embeddings_fields(texts: Sequence[str], model: str, dimensions: int | None) -> dict[str, Any]:
-    """Return the fields of one request. ``float`` is said because some servers know nothing else."""
+    """Return the fields of one request. ``float`` is explicit because some servers support nothing else."""
     fields: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
     return fields if dimensions is None else {**fields, "dimensions": dimensions}
 
@@ -35,7 +35,7 @@ def read_embeddings(answer: Any) -> Embeddings:
     """Read one answer.
 
     Raises:
-        WrongShape: Something in it is not a vector, or does not say where it belongs.
+        WrongShape: An item is not a vector, or its place is unclear.
     """
     answer = answer if isinstance(answer, dict) else {"data": answer}  # some servers send the list alone
     vectors = _in_order([*objects_of(list_in(answer, "data"), "data")])
@@ -45,21 +45,21 @@ def read_embeddings(answer: Any) -> Embeddings:
 
 
 def _in_order(items: list[tuple[str, dict[str, Any]]]) -> list[Sequence[float]]:
-    """Return the vectors by their index, or as they stand where a server gives none, or the same one to all.
+    """Return the vectors by index, or in their order if a server gives no index or the same one to all.
 
     Raises:
-        WrongShape: Something is not a vector, or does not say where it belongs.
+        WrongShape: An item is not a vector, or its place is unclear.
     """
     if len({str(item.get("index")) for _, item in items}) > 1:
         numbers = {number_in(item, "index", path): (path, item) for path, item in items}
         if None in numbers or len(numbers) < len(items):
-            raise WrongShape("data[].index", "a number of its own for each embedding", [])
+            raise WrongShape("data[].index", "a different number for each embedding", [])
         items = [numbers[number] for number in sorted(numbers, key=lambda number: number or 0)]
     return [_vector(path, item.get("embedding")) for path, item in items]
 
 
 def _vector(path: str, value: object) -> Sequence[float]:
-    """Return a list of numbers, or the little-endian floats that a text is in base64."""
+    """Return a list of numbers, or the little-endian floats in a base64 text."""
     found = value
     if isinstance(found, str):
         try:

@@ -1,6 +1,6 @@
-"""What a server's refusal means: the words of OpenAI and of the servers that speak its API.
+"""Maps a server's refusal to an error: OpenAI's and those of servers that speak its API.
 
-The order is code, type, text, status: services disagree on the status of the same trouble.
+The order is code, type, text, status: services use different statuses for the same problem.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _KEY_TEXTS = ("incorrect api key", "invalid api key", "api key not valid", "inva
 _OVERLOAD_CODES = ("server_error", "server_is_overloaded", "service_unavailable", "overloaded_error", "internal_error")
 _INCLUDE = "(the model does not reason: set extra_body = { include = [] } for this LLM in the config)"
 _NO_API = "{host} has no {path} here: is base_url right?"
-_NO_RESPONSES = ' api = "chat" asks for Chat Completions instead'
+_NO_RESPONSES = ' api = "chat" uses Chat Completions instead'
 
 _ROWS = (
     Row("too_long", status=(413,)),
@@ -66,17 +66,17 @@ _ROWS = (
     Row("key", status=(401,)),
     Row("key", codes=_KEY_CODES),
     Row("key", status=_REQUEST, says=_KEY_TEXTS),
-    # Too large for the rate that is allowed: waiting changes nothing.
+    # Too large for the allowed rate: waiting does not help.
     Row("rate", status=(429,), says=("request too large",), retryable=False),
     Row("rate", status=(None,), codes=_RATE_CODES),
     Row("no_api", status=(404,), is_json=False, path="/responses", text=_NO_API + _NO_RESPONSES),
-    Row("no_api", status=(404,), is_json=False, text=_NO_API + " It often ends in /v1"),
+    Row("no_api", status=(404,), is_json=False, text=_NO_API + " It often ends with /v1"),
     Row("no_model", status=(404,), says=("model",)),
     Row(
         "not_found",
         status=(404,),
         path="/responses",
-        text="{host} finds nothing here (is base_url right?" + _NO_RESPONSES + "): {text}",
+        text="{host} found nothing at this URL (is base_url right?" + _NO_RESPONSES + "): {text}",
     ),
     Row("overloaded", status=(None,), codes=_OVERLOAD_CODES),
     Row(
@@ -99,7 +99,7 @@ _ROWS = (
 
 
 def _read(body: object) -> Report:
-    """Read a body in any of the forms servers use; OpenRouter and Azure say more in tables of their own."""
+    """Read a body in any form that servers use; OpenRouter and Azure add details in their own tables."""
     report = read_report(body)
     if isinstance(body, list) and body:
         body = body[0]

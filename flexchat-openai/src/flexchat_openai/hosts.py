@@ -1,4 +1,4 @@
-"""What is known of a server by its address alone."""
+"""What a server's address alone reveals."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from flexchat.provider import short_id, utf8
 OPENAI_HOST = "api.openai.com"
 
 COMBINING_HOSTS = (OPENAI_HOST, ".openai.azure.com")
-"""Where tools and a response_format go in one request. Elsewhere the tools are often lost: llama.cpp and vLLM hold the
-whole answer to the format's grammar, in which no call can be written (tried with llama.cpp), Groq answers 400."""
+"""Hosts that accept tools and a response_format in one request. Elsewhere the tools are often lost: llama.cpp and vLLM
+force the whole answer into the format's grammar, which allows no calls (tried with llama.cpp); Groq answers 400."""
 
 
 def is_openai(origin: str) -> bool:
-    """Say whether this is OpenAI itself."""
+    """Return whether this is OpenAI itself."""
     return origin.partition("://")[2] == OPENAI_HOST
 
 
 def own_id_at(origin: str) -> Callable[[str], str]:
-    """Return what makes an id of ours into one this server takes: Mistral takes nine letters and digits."""
+    """Return the function that converts our ids for this server: Mistral takes nine letters and digits."""
     return _nine_letters if origin.endswith("mistral.ai") else short_id
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from flexchat.provider import ModelInfo
 
-# Where servers say how much a model can read: OpenRouter and Together, vLLM, Groq, Mistral.
+# The fields for a model's context length: OpenRouter and Together, vLLM, Groq, Mistral.
 _LENGTHS = ("context_length", "max_model_len", "context_window", "max_context_length")
 # Mistral's words.
 _MISTRAL = {"completion_chat": "chat", "function_calling": "tools", "vision": "vision", "reasoning": "reasoning"}
 
 
 def read_models(body: object) -> tuple[ModelInfo, ...]:
-    """Read a ``GET /models`` answer. OpenAI tells a name and no more; nothing is guessed from names.
+    """Read a ``GET /models`` answer. OpenAI gives only a name; nothing is guessed from it.
 
     Raises:
         ValueError: It is not a list of models.
@@ -35,7 +35,7 @@ def _model(item: dict[str, Any]) -> ModelInfo:
 
 
 def _capabilities(item: dict[str, Any]) -> set[str]:
-    """Return what a model can do, where the server tells all of it: what is missing then means "no"."""
+    """Return what a model can do if the server lists everything: whatever is missing means "no"."""
     if item.get("type") == "embedding":  # Together
         return {"embedding"}
     told = item.get("capabilities")

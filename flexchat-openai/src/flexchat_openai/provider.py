@@ -1,4 +1,4 @@
-"""One entry in ``llms``: which API is asked, and what it is sent."""
+"""The provider for one ``llms`` entry: it chooses the API and sends the requests."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class _Api:
 
 
 class OpenAIProvider:
-    """One llms entry. Holds connections, which open with the first request.
+    """Provider for one llms entry. Its connections open with the first request.
 
     Attributes:
         endpoint: scheme://host[:port] of the server.
 
     Args:
-        transport: None for real connections; httpx.MockTransport and its like in tests.
+        transport: None for real connections; in tests, for example httpx.MockTransport.
     """
 
     name = "openai"
@@ -84,15 +84,15 @@ class OpenAIProvider:
             self._which = "chat"
 
     def tool_format(self, model: str) -> str:
-        """Return the tool format of the API this model is asked in."""
+        """Return the tool format of the API used for this model."""
         return self._api(model).tool_format
 
     def combines_tools_and_format(self, model: str) -> bool:
-        """Return whether this server takes both; see ToolsOrFormatProvider."""
+        """Return whether this server accepts both; see ToolsOrFormatProvider."""
         return self._combines
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange; see ChatProvider."""
+        """Return the answer to one request; see ChatProvider."""
         api = self._api(model)
         return await self._service.answer(
             api.path,
@@ -105,7 +105,7 @@ class OpenAIProvider:
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; see StreamingProvider."""
+        """Yield the answer as it arrives; see StreamingProvider."""
         api = self._api(model)
         return self._service.pieces(
             api.path,
@@ -124,7 +124,7 @@ class OpenAIProvider:
         dimensions: int | None = None,
         timeout_s: float | None = None,
     ) -> Embeddings:
-        """Return one vector for each text; see EmbeddingProvider. OpenAI's models know no purposes."""
+        """Return one vector for each text; see EmbeddingProvider. OpenAI's models ignore ``purpose``."""
 
         async def ask(batch: Sequence[str], left_s: float | None) -> Embeddings:
             fields = embeddings_fields(batch, model, dimensions)
@@ -141,12 +141,12 @@ class OpenAIProvider:
         )
 
     async def list_models(self) -> Sequence[ModelInfo]:
-        """Return what the server offers, as far as it tells; see ChatProvider."""
+        """Return the models the server lists; see ChatProvider."""
         return await self._service.get("/models", read_models, what="a list of models")
 
     @functools.cached_property
     def _responses(self) -> _Api:
-        from .responses_request import ResponsesRequestWriter  # most servers are asked in the other API only
+        from .responses_request import ResponsesRequestWriter  # most servers only need the other API
         from .responses_stream import ResponsesStream
 
         writer = ResponsesRequestWriter(

@@ -1,4 +1,4 @@
-"""How much a model shall think, in words it knows, and what it takes beside that."""
+"""How much a model should think, in values it supports, and which other options it then accepts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 def effort_for(reasoning: Reasoning, model: str, traits: ModelTraits | None, api: str) -> tuple[str | None, list[str]]:
-    """Return the effort to send, None for none, and what could not be honoured.
+    """Return the effort to send (None for none) and warnings about what could not be honoured.
 
-    A model that is not known is sent what was asked for.
+    An unknown model gets the requested effort.
 
     Args:
-        api: "chat" or "responses". Chat Completions refuses "max" on every model of OpenAI's.
+        api: "chat" or "responses". Chat Completions refuses "max" for every OpenAI model.
     """
     warnings = []
     if reasoning.budget_tokens is not None:
-        warnings.append("OpenAI's APIs count no reasoning tokens beforehand: budget_tokens is left out; set an effort")
+        warnings.append("OpenAI's APIs have no reasoning budget: budget_tokens is left out; set an effort")
     effort = reasoning.effort
     if effort is None or traits is None:
         return effort, warnings
@@ -34,14 +34,14 @@ def effort_for(reasoning: Reasoning, model: str, traits: ModelTraits | None, api
         warnings.append(f"{model} does not reason: the reasoning effort is left out")
         return None, warnings
     nearest = _nearest(effort, known)
-    warnings.append(f"{model} knows no reasoning effort '{effort}' here: '{nearest}' is sent")
+    warnings.append(f"{model} does not support reasoning effort '{effort}' here: '{nearest}' is sent")
     return nearest, warnings
 
 
 def drop_refused(fields: dict[str, Any], model: str, traits: ModelTraits, effort: object, api: str) -> list[str]:
-    """Take out of a body what the model refuses; return what could not be honoured.
+    """Remove what the model refuses from a body; return warnings about what could not be honoured.
 
-    A temperature or top_p of 1 is what a model does anyway: no loss. Chat Completions takes that temperature.
+    A temperature or top_p of 1 is the default, so nothing is lost. Chat Completions accepts that temperature.
     """
     refused = [] if traits.accepts_stop else ["stop"]
     if traits.sampling_refused(effort):
@@ -49,10 +49,10 @@ def drop_refused(fields: dict[str, Any], model: str, traits: ModelTraits, effort
     if api == "chat" and fields.get("temperature") == 1:
         refused = [name for name in refused if name != "temperature"]
     dropped = [name for name in refused if fields.pop(name, 1) != 1]
-    return [f"{model} takes no {' and no '.join(dropped)}: left out"] if dropped else []
+    return [f"{model} does not accept {' or '.join(dropped)}: left out"] if dropped else []
 
 
 def _nearest(effort: str, known: Sequence[str]) -> str:
-    """Return the known effort that is nearest, of two the higher: "none" is not less thinking but no thinking."""
+    """Return the nearest known effort, the higher of two: "none" is not less thinking but no thinking."""
     wanted = _EFFORTS.index(effort)
     return min(known, key=lambda e: (abs(_EFFORTS.index(e) - wanted), -_EFFORTS.index(e)))

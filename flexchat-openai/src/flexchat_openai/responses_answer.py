@@ -48,7 +48,7 @@ _INCOMPLETE = {"max_output_tokens": "length", "max_tokens": "length", "length": 
 
 
 class ResponseDraft:
-    """An answer on its way: its items in the order in which they began."""
+    """An answer being read: its items in the order in which they began."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -65,7 +65,7 @@ class ResponseDraft:
         return not self._items
 
     def take_frame(self, response: Mapping[str, Any]) -> None:
-        """Take what stands around the items."""
+        """Take the fields around the items."""
         self.model = known_text(response.get("model")) or self.model
         self.response_id = known_text(response.get("id")) or self.response_id
 
@@ -75,14 +75,14 @@ class ResponseDraft:
         yield from self._announce(self._items[-1])
 
     def complete(self, item: dict[str, Any], index: int | None) -> Iterator[ChatEvent]:
-        """Take an item as it is in the end, and yield what of it has not been passed on."""
+        """Take an item in its final form and yield what has not been passed on yet."""
         draft = self._found(kind_of(item), index, item.get("id"))
         if draft is None or draft.is_done:
             draft = self._open(item, index)
         yield from self._finish(draft, item)
 
     def add_rest(self, kind: str, key: str, event: Mapping[str, Any], index: int | None) -> Iterator[ChatEvent]:
-        """Take the whole of what add takes the pieces of, where there were none."""
+        """Take a value whole if add has taken no pieces of it."""
         draft = self._found(_OWNERS[kind], index, event.get("item_id"))
         if draft is not None and not (draft.refusal if kind == "refusal" else draft.pieces):
             yield from self.add(kind, key, event, index)
@@ -92,10 +92,10 @@ class ResponseDraft:
 
         Args:
             kind: "text", "refusal", "arguments", "summary" or "thought".
-            key: Where the event says it.
+            key: The event's key for the piece.
 
         Raises:
-            WrongShape: It is not text, or it cannot be told which item it belongs to.
+            WrongShape: It is not text, or it is unclear which item it belongs to.
         """
         piece = event.get(key)
         if not isinstance(piece, str) and _OWNERS[kind] == "reasoning":
@@ -123,10 +123,10 @@ class ResponseDraft:
                 yield ToolCallDelta(draft.position, piece)
 
     def end(self, response: Mapping[str, Any]) -> Iterator[ChatEvent]:
-        """Take the finished response; yield what is left and, last, AnswerEnd with the result.
+        """Take the finished response; yield the rest and, last, AnswerEnd with the result.
 
         Raises:
-            WrongShape: Something of a wrong type stands where text or calls may stand.
+            WrongShape: A value has the wrong type where text or calls are expected.
         """
         self.take_frame(response)
         streamed = [*self._items]
@@ -139,11 +139,11 @@ class ResponseDraft:
             elif not known.is_done:
                 yield from self._finish(known, item)
         for draft in self._items:
-            if not draft.is_done:  # a server that says neither that an item is done nor what it has said in all
+            if not draft.is_done:  # a server that neither marks an item as done nor sends its full text
                 yield from self._finish(draft, draft.item)
         finish, raw = self._finish_reason(response)
         last = next((draft for draft in reversed(self._items) if draft.kind == "function_call"), None)
-        # "incomplete" without a reason, or no word at all: see ToolCall.if_whole.
+        # "incomplete" without a reason, or no status at all: see ToolCall.if_whole.
         is_unclear = raw == "incomplete" or not isinstance(response.get("status"), str | None)
         parts: list[tuple[int, AssistantPart]] = []
         used: set[object] = set()
@@ -178,8 +178,8 @@ class ResponseDraft:
     def _found(self, kind: str, index: int | None, item_id: object) -> ItemDraft | None:
         """Return the item an event is about.
 
-        By its number, by its id (llama.cpp has no numbers), or else the one of its kind that is open: some servers give
-        an item another id in each event.
+        Found by number, by id (llama.cpp has no numbers) or, failing that, as the open item of its kind: some servers
+        change an item's id with each event.
         """
         mine = [draft for draft in self._items if draft.kind == kind]
         if index is not None and (placed := [draft for draft in mine if draft.index == index]):
@@ -226,7 +226,7 @@ class ResponseDraft:
                 yield ToolCallDelta(draft.position, text)
 
     def _think(self, draft: ItemDraft, kind: str, event: Mapping[str, Any], piece: str) -> Iterator[ChatEvent]:
-        """Pass on a thought or its summary, whichever comes first: the other says the same."""
+        """Pass on a thought or its summary, whichever comes first: the other repeats it."""
         part = kind, event.get("summary_index" if kind == "summary" else "content_index")
         if isinstance(draft.thought_part, tuple) and draft.thought_part[0] != kind:
             return
@@ -241,14 +241,14 @@ class ResponseDraft:
             self._warnings.append(text)
 
     def _place_refusal(self, draft: ItemDraft) -> None:
-        """Give a refusal a part of its own where its item has text too."""
+        """Give a refusal its own part if its item also has text."""
         if draft.refusal_position < 0:
             has_text = bool(draft.pieces or (draft.is_done and text_of(draft.item)))
             draft.refusal_position = self._parts if has_text else draft.position
             self._parts += has_text
 
     def _made(self, draft: ItemDraft, used: set[object], *, is_cut: bool) -> list[tuple[int, AssistantPart]]:
-        """Return the parts an item makes, with their positions."""
+        """Return an item's parts with their positions."""
         item = draft.item
         data: dict[str, Any] = {"item": item, "after": draft.after} if draft.after else {"item": item}
         ours = ProviderData(scope=SCOPE, origin=self._origin, data=data)
@@ -271,7 +271,7 @@ class ResponseDraft:
         return [(draft.position, OpaquePart(kind=draft.kind or "item", provider_data=ours))]
 
     def _finish_reason(self, response: Mapping[str, Any]) -> tuple[str, str]:
-        """Return our word and the server's: there is no finish reason in this API."""
+        """Return our finish reason and the server's word: this API has no finish reasons."""
         status, details = response.get("status"), response.get("incomplete_details")
         raw = status if isinstance(status, str) and status else "completed"
         reason = None
@@ -300,12 +300,12 @@ _OWNERS = {
 
 def _call(draft: ItemDraft, ours: ProviderData, used: set[object], is_cut: bool) -> ToolCall:
     name, call_id = name_of(draft.item), known_text(draft.item.get("call_id")) or id_of(draft.item)
-    # The same id for a second call of one answer would make its results ambiguous: that call gets our own.
+    # An id used for two calls of one answer would make the results ambiguous: the second call gets our own.
     wire_id = call_id if call_id not in used else None
     used.add(wire_id)
     rest: dict[str, Any] = {"wire_id": wire_id, "provider_data": ours}
     call = ToolCall.from_text(name, draft.text, **rest)
-    # A call at the end of an answer that was cut off may have lost all its arguments without a trace.
+    # The last call of an answer that was cut off may have lost all its arguments without a trace.
     if draft.item.get("status") == "incomplete" or (is_cut and (call.arguments is None or not draft.text.strip())):
         return ToolCall.from_text(name, draft.text, truncated=True, id=call.id, **rest)
     return call
@@ -316,7 +316,7 @@ def _rest(said: str, whole: str) -> str:
 
 
 def usage_of(raw: object) -> Usage | None:
-    """Return a usage table as Usage; anything that is not a count is left out. None for no table."""
+    """Return a usage table as Usage, without anything that is not a count; None if there is no table."""
     if not raw or not isinstance(raw, dict):
         return None
     return Usage(

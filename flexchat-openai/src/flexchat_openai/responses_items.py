@@ -1,4 +1,4 @@
-"""What an output item of the Responses API says, when it is whole and while it is on its way."""
+"""Reads an output item of the Responses API, whole or streamed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from flexchat.provider import WrongShape, known_text, list_in, objects_of, text_
 from .chat_calls import arguments_text
 
 SCOPE = "openai.responses"
-"""Who may get back what this API received: see ProviderData."""
+"""Scope of what this API received and may get back: see ProviderData."""
 
 
 def kind_of(item: Mapping[str, Any]) -> str:
-    """Return an item's type; some servers leave out that of a message. One nobody can read is told by its keys."""
+    """Return an item's type; some servers omit it for messages. An unreadable type is inferred from the keys."""
     kind = item.get("type")
     if isinstance(kind, str):
         return kind
@@ -29,7 +29,7 @@ def text_of(item: Mapping[str, Any]) -> str:
     """Return the text of a message item.
 
     Raises:
-        WrongShape: Something else stands where text may stand.
+        WrongShape: A value is not text where text is expected.
     """
     content = item.get("content")
     if isinstance(content, str):
@@ -38,12 +38,12 @@ def text_of(item: Mapping[str, Any]) -> str:
 
 
 def refusal_of(item: Mapping[str, Any]) -> str:
-    """Return the words for "no" of a message item. Raises as text_of."""
+    """Return the refusal text of a message item. Raises like text_of."""
     return "" if isinstance(item.get("content"), str) else "".join(_said(item, "refusal", ("refusal",)))
 
 
 def thought_of(item: Mapping[str, Any]) -> str:
-    """Return what a reasoning item tells of the thought: its summary, else the thought itself."""
+    """Return a reasoning item's text: its summary or, if there is none, the thought itself."""
     return "\n\n".join([*_thoughts(item.get("summary"))] or [*_thoughts(item.get("content"))])
 
 
@@ -59,13 +59,13 @@ def annotations_of(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 
 
 def arguments_of(item: Mapping[str, Any]) -> str:
-    """Return the arguments of a call as text. Raises as text_of."""
+    """Return the arguments of a call as text. Raises like text_of."""
     arguments = item.get("arguments")
     return arguments_text(arguments) if isinstance(arguments, dict) else text_in(item, "arguments", "item")
 
 
 def name_of(item: Mapping[str, Any]) -> str:
-    """Return the name of the tool that a call asks for. Raises as text_of, also where there is none."""
+    """Return the name of the tool a call asks for. Raises like text_of, also if it is missing."""
     name = item.get("name")
     if not isinstance(name, str):
         raise WrongShape("item.name", "text", name)
@@ -73,13 +73,13 @@ def name_of(item: Mapping[str, Any]) -> str:
 
 
 def id_of(item: Mapping[str, Any]) -> str | None:
-    """Return an item's id, if it is one."""
+    """Return an item's id if it is valid."""
     item_id = item.get("id")
     return item_id if isinstance(item_id, str) and item_id else None
 
 
 def _said(item: Mapping[str, Any], key: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    """Yield what the parts of a message say under a key. A part whose type cannot be read is told by its key."""
+    """Yield what a message's parts hold under a key. A part with an unreadable type is recognized by its key."""
     for path, part in objects_of(list_in(item, "content", "item", needed=True), "item.content"):
         kind = part.get("type")
         if kind in kinds or (key in part and not isinstance(kind, str)):
@@ -93,13 +93,13 @@ def _thoughts(parts: object) -> Iterator[str]:
 
 
 class ItemDraft:
-    """One output item on its way.
+    """One output item being read.
 
     Attributes:
         item: As the server last described it.
-        index: Its place in the answer, where the server numbers them.
-        after: Id of the reasoning it came of.
-        pieces: What has been passed on of its text, its thought or its arguments.
+        index: Its place in the answer, if the server numbers the items.
+        after: Id of the reasoning that led to it.
+        pieces: The pieces of its text, thought or arguments that have been passed on.
         position: Index of its part.
     """
 
@@ -126,7 +126,7 @@ class ItemDraft:
         return "".join(self.pieces)
 
     def with_pieces(self, item: dict[str, Any]) -> dict[str, Any]:
-        """Return an item as it is in the end, with what its pieces said where it does not say that itself."""
+        """Return the item's final form, completed from its pieces where it lacks their content."""
         text = self.text
         if self.kind == "function_call":
             return item if arguments_of(item) or not text else {**item, "arguments": text}

@@ -1,7 +1,7 @@
-"""Our messages and options as the body of a request of the Responses API.
+"""Converts our messages and options to the body of a Responses API request.
 
-Without state on the server: every request brings all items. What the server once said goes back to it as it said it,
-because a reasoning item is refused without the item that followed it, and that item, by its id, without the reasoning.
+The server keeps no state: every request carries all items. What the server sent goes back to it unchanged, because it
+refuses a reasoning item without the item that followed it, and that item, by its id, without the reasoning.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _ENCRYPTED = "reasoning.encrypted_content"
 
 @attrs.frozen(kw_only=True)
 class _Item:
-    """An input item on its way.
+    """An input item being written.
 
     Attributes:
-        after: Id of the reasoning it came of; None if there was none, or the item is not the server's own.
-        follows: Whether it is what a reasoning item before it must be followed by.
+        after: Id of the reasoning that led to it; None if there was none or the item is not the server's own.
+        follows: Whether it is the item that must follow the reasoning item before it.
     """
 
     item: Mapping[str, Any]
@@ -64,7 +64,7 @@ class ResponsesRequestWriter:
 
     Args:
         origin: scheme://host[:port] of the server.
-        extra: Merged into every body; the others as in OpenAIConfig.
+        extra: Merged into every body. The other arguments are those of OpenAIConfig.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class ResponsesRequestWriter:
         self._system_role = system_role
         self._parallel_tool_calls = parallel_tool_calls
         self._extra = dict(extra or {})
-        # Where nothing is stored, OpenAI knows no reasoning item by its id alone.
+        # If nothing is stored, OpenAI cannot find a reasoning item by its id alone.
         self._needs_content = self._is_openai and self._extra.get("store") is not True
 
     def body(self, messages: Sequence[Message], model: str, options: ChatOptions, *, stream: bool) -> Body:
         """Return the body of a request.
 
         Raises:
-            ProviderRequestError: Something in it cannot be said in this API.
+            ProviderRequestError: This API cannot express something in it.
         """
         start, instructions = leading_instructions(messages)
         fields, warnings = self._fields(instructions, model, options, stream)
@@ -101,7 +101,7 @@ class ResponsesRequestWriter:
         return Body.of(fields, spliced, warnings)
 
     def messages(self, messages: Sequence[Message]) -> list[bytes]:
-        """Return the elements of the array the conversation goes into."""
+        """Return the elements of the conversation's array."""
         return self._history.pieces(messages[leading_instructions(messages)[0] :])
 
     def _fields(
@@ -131,7 +131,7 @@ class ResponsesRequestWriter:
                 fields["parallel_tool_calls"] = parallel
         missing = [name for name in ("stop", "seed") if getattr(options, name) not in ((), None)]
         if missing:
-            warnings.append(f"the Responses API takes no {' and no '.join(missing)}: left out")
+            warnings.append(f"the Responses API does not accept {' or '.join(missing)}: left out")
         if options.reasoning is not None:
             effort, lost = effort_for(options.reasoning, model, traits, "responses")
             warnings += lost
@@ -175,7 +175,7 @@ class ResponsesRequestWriter:
         return _consistent(items)
 
     def _item(self, part: AssistantPart, ids: Ids, has_begun: bool) -> _Item | None:
-        """Return a part as an item: the server's own where it comes from it unchanged; None if it is not sent."""
+        """Return a part as an item: the server's own if it came from there unchanged; None if it is not sent."""
         data = ids.ours(part.provider_data)
         own, after = _table(data.get("item")), data.get("after")
         match part:
@@ -194,7 +194,7 @@ class ResponsesRequestWriter:
                 return None  # the item has gone back with its text
             case TextPart() | RefusalPart() if part.text:
                 content = [{"type": "output_text", "text": part.text}]
-                # llama.cpp knows it by its type only, and takes no plain text.
+                # llama.cpp recognizes it only by its type and does not accept plain text.
                 return _Item(item={"type": "message", "role": "assistant", "content": content}, follows=False)
         return None
 
@@ -203,7 +203,7 @@ class ResponsesRequestWriter:
 
 
 def _consistent(items: Sequence[_Item]) -> list[Mapping[str, Any]]:
-    """Leave out reasoning that is not followed by what followed it, and the ids of items whose reasoning is missing.
+    """Drop reasoning that lost the item after it, and the ids of items that lost their reasoning.
 
     Source: 400 "Item 'rs_…' of type 'reasoning' was provided without its required following item.", and its reverse.
     """
@@ -252,5 +252,5 @@ def _media(part: MediaPart) -> dict[str, Any]:
     if part.kind == "document" and url is not None:
         return {"type": "input_file", "file_url": url}
     raise ProviderRequestError(
-        f"the Responses API takes no {part.kind} of type {part.mime_type}", kind="unsupported_feature"
+        f"the Responses API does not accept {part.kind} of type {part.mime_type}", kind="unsupported_feature"
     )

@@ -1,4 +1,4 @@
-"""A streamed answer of the Responses API."""
+"""Reads a streamed answer of the Responses API."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PIECES = {
     "response.reasoning_summary_text.delta": "summary",
     "response.reasoning_text.delta": "thought",
 }
-# What some servers send without any pieces before it.
+# Some servers send these without any pieces before them.
 _WHOLES = {event.removesuffix("delta") + "done": kind for event, kind in _PIECES.items()}
 _FIELDS = {"refusal": "refusal", "arguments": "arguments"}
 _ENDS = ("response.completed", "response.incomplete", "response.done")
 _ITEMS = ("response.output_item.added", "response.output_item.done")
-# Where an event whose type cannot be read may say something.
+# The keys that may hold content in an event with an unreadable type.
 _SAYS = frozenset(("delta", "text", "refusal", "arguments", "item", "response"))
 _SPOKEN = frozenset(("message", "code", "type"))
 _UNFINISHED = ("queued", "in_progress", "cancelled")
 
 
 class ResponsesStream:
-    """Reads one answer, streamed or whole: an Answer of the kit. Only an event that says so ends a stream."""
+    """Reads one answer, streamed or whole; see the kit's Answer. Only an explicit event ends a stream."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -65,12 +65,12 @@ class ResponsesStream:
             raise WrongShape("type", "text", chunk.get("type"))
 
     def end(self) -> Iterable[ChatEvent]:
-        """Return nothing: what ends a stream has been taken."""
+        """Return nothing: the event that ends a stream has been taken."""
         if self._has_ended:
             return ()
         if not self._has_begun:
-            raise Unreadable('sent no response: is base_url right? api = "chat" asks for Chat Completions instead')
-        raise Unreadable("ended its stream in the middle of the answer", cut_off=True)
+            raise Unreadable('sent no response: is base_url right? api = "chat" uses Chat Completions instead')
+        raise Unreadable("ended its stream before the answer was complete", cut_off=True)
 
     def whole(self, answer: Any) -> Iterator[ChatEvent]:
         """Yield the events of a whole answer."""
@@ -79,12 +79,12 @@ class ResponsesStream:
             raise Reported(_report(answer))
         if answer.get("output") is None:
             raise Unreadable(
-                'sent JSON that is not a response: is base_url right? api = "chat" asks for Chat Completions instead'
+                'sent JSON that is not a response: is base_url right? api = "chat" uses Chat Completions instead'
             )
         yield from self._at_end(answer, is_last_event=False)
 
     def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
-        """Return the end of the answer that an error is in truth; None for an error."""
+        """Return the end of the answer if the error is really an answer; None for a real error."""
         if not is_malformed_call(body):
             return None
         draft = AnswerDraft(self._origin)
@@ -96,14 +96,14 @@ class ResponsesStream:
         if _has_failed(response):
             raise Reported(_report(response))
         if self._draft.is_empty and response.get("output") is None:
-            raise Unreadable("ended its stream before it had said anything")
+            raise Unreadable("ended its stream before sending anything")
         if status in _UNFINISHED and not is_last_event:
             raise Unreadable(f"sent a response that is not finished ({status}): background mode cannot be used")
         yield from self._draft.end(response)
 
 
 def _has_failed(response: Mapping[str, Any]) -> bool:
-    """Say whether a response reports an error. One that ends well and has something odd there reports none."""
+    """Return whether a response reports an error. One that ends well does not, whatever its error field holds."""
     status, error = response.get("status"), response.get("error")
     if status == "failed" or not error:
         return status == "failed"
@@ -111,7 +111,7 @@ def _has_failed(response: Mapping[str, Any]) -> bool:
 
 
 def _report(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what an error says in the form of an HTTP error's body; the ``error`` event has no table of its own."""
+    """Return an error in the form of an HTTP error's body; the ``error`` event lacks the inner table."""
     if body.get("error"):
         return body
     return {"error": {key: body.get(key) for key in ("message", "code", "param")}}

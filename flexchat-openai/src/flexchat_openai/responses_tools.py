@@ -1,4 +1,4 @@
-"""Tool definitions in the words of the Responses API."""
+"""Converts tool definitions to the Responses API format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .schemas import sent_schema
 
 
 def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the ``tools`` array of a request. ``strict`` is always said: its absence means "try it" here."""
+    """Return the ``tools`` array of a request. ``strict`` is always sent: here, omitting it means "try it"."""
     return [_function(tool) for tool in tools]
 
 

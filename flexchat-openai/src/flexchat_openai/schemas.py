@@ -1,4 +1,4 @@
-"""JSON Schemas on their way to a service: as they are, or in the strict form it can hold a model to."""
+"""Prepares JSON Schemas for a service: unchanged, or in the strict form that it can enforce."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .dialects import LOOSE, STRICT
 
 
 def sent_schema(schema: Mapping[str, Any], strict: bool | None) -> tuple[Mapping[str, Any], bool]:
-    """Return the schema to send, and whether the service is to hold the model to it.
+    """Return the schema to send and whether the service should enforce it.
 
     Args:
-        strict: True: where it can be said strictly at all, though some of its meaning be lost. None: where it loses
-            nothing by that.
+        strict: True: if a strict form exists at all, even if some meaning is lost. None: only if nothing is lost.
+
     """
     if strict is False and schema.get("type") == "object" and _is_plain(schema):
         return schema, False
-    from flexchat.provider import rewrite  # every command loads this module, few need that one
+    from flexchat.provider import rewrite  # every command loads this module; few need that one
 
     if strict or (strict is None and _is_closed(schema)):
         rewritten = rewrite(schema, STRICT)
         loses = any(note.severity == "warning" for note in rewritten.notes)
         if rewritten.schema is not None and (strict or not loses):
             return rewritten.schema, True
-    # What no dialect can say is sent as it is: the service may know better, and says what it cannot use.
+    # What no dialect can express is sent unchanged: the service may accept it, and reports what it cannot use.
     return rewrite(schema, LOOSE).schema or schema, False
 
 
@@ -36,7 +36,7 @@ _OBJECT = frozenset(("type", "description", "properties", "required", "additiona
 
 
 def _is_plain(schema: Any, levels: int = 4) -> bool:
-    """Say whether a schema is one of the many that LOOSE leaves as they are; rewriting takes ten times as long."""
+    """Return whether LOOSE leaves a schema unchanged, as it does most; rewriting takes ten times as long."""
     if type(schema) is not dict or not levels:
         return False
     match schema.get("type"):
@@ -56,20 +56,20 @@ def _is_plain(schema: Any, levels: int = 4) -> bool:
 
 
 def format_fields(form: ResponseFormat) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the fields of a json_schema format, and what could not be honoured."""
+    """Return the fields of a json_schema format and warnings about what could not be honoured."""
     schema, strict = sent_schema(form.schema or {"type": "object"}, form.strict)
     warnings: tuple[str, ...] = ()
     if form.strict and not strict:
-        warnings = ("the answer's schema cannot be said strictly: the service is not held to it",)
+        warnings = ("the response schema has no strict form: the service does not enforce it",)
     return {"name": form.name, "schema": schema, "strict": strict}, warnings
 
 
 def _is_closed(schema: Any) -> bool:
-    """Say whether every object in a schema lists all its properties as required and takes no others.
+    """Return whether every object in a schema requires all its properties and allows no others.
 
-    Only such a schema means the same when it is said strictly: of others the model would be made to write null for
-    what it may leave out. What merely looks like an object schema (a property that is called "properties") may be
-    taken for an open one, never the other way round.
+    Only such a schema keeps its meaning in strict form: with others the model would have to write null for optional
+    properties. What merely looks like an object schema (a property named "properties") may be mistaken for an open
+    one, but never the other way round.
     """
     if isinstance(schema, list | tuple):
         return all(map(_is_closed, schema))

@@ -1,4 +1,4 @@
-"""Parts thoughts from text where a model writes them into it: ``<think>…</think>`` at the start of its answer."""
+"""Separates thoughts that a model writes into its text: ``<think>…</think>`` at the start of its answer."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ _BEGIN, _END = "<think>", "</think>"
 class ThinkTags:
     """Takes an answer's text piece by piece, however it is cut.
 
-    Blanks around the tags belong to neither. A thought that never ends is all of the answer.
-
+    Whitespace around the tags belongs to neither. A thought that never ends takes up the whole answer.
     """
 
     def __init__(self) -> None:
@@ -56,7 +55,7 @@ class ThinkTags:
 
 
 def _beginning_of_end(text: str) -> int:
-    """Return how many characters at the end of a text may be the beginning of the end tag."""
+    """Return how many characters at the end of a text may be the start of the end tag."""
     for length in range(min(len(text), len(_END) - 1), 0, -1):
         if _END.startswith(text[-length:]):
             return length

@@ -1,4 +1,4 @@
-"""Which of the offered tools a model may or must call, in the words of both APIs."""
+"""Which of the offered tools a model may or must call, in the terms of both APIs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def tool_name(tool: Mapping[str, Any]) -> Any:
 def shown_tools(options: ChatOptions, is_openai: bool) -> tuple[str, ...] | None:
     """Return the names of the tools that are sent; None for all.
 
-    OpenAI is told beside all of them which it may call, which keeps its cache of the prompt. Other servers refuse or
-    ignore that (OpenRouter, xAI), and are shown no others.
+    OpenAI gets all of them and a list of those it may call, which preserves its prompt cache. Other servers refuse or
+    ignore that list (OpenRouter, xAI) and get only the allowed tools.
 
     Raises:
         ProviderRequestError: None of the allowed tools is offered.
@@ -38,7 +38,7 @@ def tool_choice(options: ChatOptions, is_openai: bool, *, flat: bool) -> str | d
     """Return the value of ``tool_choice``.
 
     Args:
-        flat: A tool is named as the Responses API does it: without a table ``function``.
+        flat: Name a tool as the Responses API does: without a ``function`` table.
     """
     mode, allowed = options.tool_choice, options.allowed_tools
     if not allowed or mode == "none":

@@ -1,4 +1,4 @@
-"""What a model accepts, as far as that is known: data, kept in model_traits.toml."""
+"""What a model is known to accept: data from model_traits.toml."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class ModelTraits:
-    """What is known of the models whose name begins with prefix.
+    """What is known about the models whose name starts with prefix.
 
     Attributes:
         reasons: Whether they reason unless told otherwise.
-        efforts: The reasoning efforts they know; empty if they never reason.
+        efforts: The reasoning efforts they support; empty if they never reason.
         accepts_stop: Whether they take stop sequences.
-        api: Which of OpenAI's two APIs takes all that they can do.
+        api: Which of OpenAI's two APIs supports everything they can do.
     """
 
     prefix: str
@@ -26,7 +26,7 @@ class ModelTraits:
     api: Literal["chat", "responses"] = "responses"
 
     def sampling_refused(self, effort: object) -> bool:
-        """Say whether temperature and top_p would be refused: they are while the model reasons."""
+        """Return whether temperature and top_p would be refused, as they are while the model reasons."""
         if effort is None or not self.efforts:
             return self.reasons
         return not (effort == "none" and "none" in self.efforts)
@@ -34,10 +34,10 @@ class ModelTraits:
 
 @functools.lru_cache(maxsize=256)
 def traits_of(model: str) -> ModelTraits | None:
-    """Return what is known of a model; None for one that is not in the table, which is sent what the user set.
+    """Return what is known about a model; None for one that is not in the table, which gets what the user set.
 
-    The first prefix wins that is the whole name or is followed by "-": gpt-5 does not speak for gpt-5.6. A model that
-    was tuned from another ("ft:gpt-4.1-mini:…") is like that.
+    The first prefix that is the whole name or is followed by "-" wins: gpt-5 does not cover gpt-5.6. A model tuned
+    from another ("ft:gpt-4.1-mini:…") counts as that one.
     """
     name = model.removeprefix("ft:").partition(":")[0]
     for traits in _table():
