@@ -1,4 +1,4 @@
-"""What an llms entry with ``provider = "gemini"`` may say."""
+"""Settings of an llms entry with ``provider = "gemini"``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GeminiConfig(HttpSettings):
         default="https://generativelanguage.googleapis.com",
         validator=[web_address, _no_query],
     )
-    api_version: str = key("v1beta, v1, v1beta1; left out where base_url ends with one.", default="v1beta")
+    api_version: str = key("v1beta, v1 or v1beta1; left out if base_url ends with one.", default="v1beta")
     path: str = key(
         "Between version and models; for Vertex AI projects/P/locations/L/publishers/google.",
         default="",

@@ -44,7 +44,7 @@ class GeminiConformance(ProviderConformance):
         return GeminiProvider(GeminiConfig(api_key=self.key), transport=transport)
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
-        """Return an answer that says text."""
+        """Return an answer with text."""
         return self._answer([{"text": text}], finish)
 
     def tool_reply(

@@ -33,7 +33,7 @@ from flexchat.provider import (
 )
 
 SCOPE = "gemini"
-"""Who may get back what this dialect received: see ProviderData."""
+"""Scope of what this dialect received and may get back: see ProviderData."""
 
 SIGNATURE = "thoughtSignature"
 NO_SIGNATURE = "skip_thought_signature_validator"

@@ -1,4 +1,4 @@
-"""Registers the provider ``gemini``. Light: httpx and aiohttp load when a provider is made."""
+"""Registers the provider ``gemini``. Imports little: httpx and aiohttp load when a provider is created."""
 
 from __future__ import annotations
 

@@ -43,10 +43,10 @@ _MOST_PAGES = 100
 
 
 class GeminiProvider:
-    """One llms entry. Holds connections, which open with the first request.
+    """Provider for one llms entry. Its connections open with the first request.
 
     Args:
-        transport: None for real connections; httpx.MockTransport and its like in tests.
+        transport: None for real connections; in tests, for example httpx.MockTransport.
 
     Attributes:
         endpoint: scheme://host[:port] of the service.
@@ -89,7 +89,7 @@ class GeminiProvider:
         return traits_of(model).combines
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange; see ChatProvider."""
+        """Return the answer to one request; see ChatProvider."""
         return await self._service.answer(
             self._path(model, "generateContent"),
             self._request(messages, model, options),
@@ -101,7 +101,7 @@ class GeminiProvider:
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; see StreamingProvider."""
+        """Yield the answer as it arrives; see StreamingProvider."""
         return self._service.pieces(
             self._path(model, "streamGenerateContent?alt=sse"),
             self._request(messages, model, options),

@@ -60,7 +60,7 @@ class RequestWriter:
         """Return the body of a request.
 
         Raises:
-            ProviderRequestError: Something in it cannot be said in this dialect.
+            ProviderRequestError: This dialect cannot express something in it.
         """
         traits = traits_of(model)
         warnings: list[str] = []

@@ -1,4 +1,4 @@
-"""What a model accepts, as far as that is known: data, kept in model_traits.toml."""
+"""What a model is known to accept: data from model_traits.toml."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class ChatAnswer:
         yield from self.end()
 
     def refused(self, body: object, error: ProviderError) -> Iterable[ChatEvent] | None:
-        """Return the end of the answer that an error is in truth; None for an error."""
+        """Return the end of the answer if the error is really an answer; None for a real error."""
         why = malformed_call(body)
         if why is None:
             return None

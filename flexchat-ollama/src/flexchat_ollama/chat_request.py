@@ -33,7 +33,7 @@ from .models import ModelFacts
 from .thinking import think_value
 
 SCOPE = "ollama"
-"""Who may get back what this dialect received: see ProviderData."""
+"""Scope of what this dialect received and may get back: see ProviderData."""
 
 
 class _CallId(str):
@@ -60,7 +60,7 @@ class ChatRequestWriter:
         """Return the request, and how many tokens it lets the model read; None if that is the server's choice.
 
         Raises:
-            ProviderRequestError: Something in it cannot be said in this dialect.
+            ProviderRequestError: This dialect cannot express something in it.
         """
         warnings: list[str] = []
         spliced = {"messages": self._history.array([*_in_call_order(messages)])}

@@ -30,7 +30,7 @@ def encode_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
 
 
 def _parameters(tool: ToolDefinition) -> dict[str, Any]:
-    from flexchat.provider import rewrite  # every command loads this module, few need that one
+    from flexchat.provider import rewrite  # every command loads this module; few need that one
 
     made = rewrite(tool.parameters, TOOLS)
     if made.schema is None:

@@ -1,4 +1,4 @@
-"""What an llms entry with ``provider = "ollama"`` may say."""
+"""Settings of an llms entry with ``provider = "ollama"``."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ class OllamaConfig(HttpSettings):
     """An Ollama server, or Ollama's cloud. Times are in seconds."""
 
     base_url: str = key(
-        "Address of the server, also as OLLAMA_HOST takes it: host, host:port, :port.",
+        "Address of the server, in any form OLLAMA_HOST accepts: host, host:port, :port.",
         default="http://127.0.0.1:11434",
         converter=server_address,
         validator=web_address,
     )
-    api_key: str | None = secret_key("Key of Ollama's cloud, or of what guards a server; a local server needs none.")
+    api_key: str | None = secret_key("API key for Ollama's cloud or a protected server; a local server needs none.")
     num_ctx: int | None = key(
-        "Tokens the model reads and writes at most; default: what the model can, up to max_num_ctx.",
+        "Most tokens the model reads and writes; default: the model's own limit, up to max_num_ctx.",
         default=None,
         validator=_tokens,
     )
-    max_num_ctx: int = key("Upper limit of num_ctx where that is absent.", default=16384, validator=_tokens)
+    max_num_ctx: int = key("Upper limit of num_ctx if num_ctx is not set.", default=16384, validator=_tokens)
     keep_alive: float | str | None = key(
         'How long the model stays loaded: seconds, or a duration such as "5m"; 0 unloads it, -1 keeps it.',
         default=None,
         validator=_keep_alive,
     )
     think: bool | Literal["low", "medium", "high", "max"] | None = key(
-        "Whether, or how much, models think, unless a request sets it; default: those that can, do.", default=None
+        "Whether or how much models think, unless a request sets it; default: those that can, do.", default=None
     )
     truncate: bool = key(
-        "Whether the server may leave out messages that do not fit; false: what is too long is an error.", default=True
+        "Whether the server may leave out messages that do not fit; false: that is an error.", default=True
     )
     read_text_calls: bool = key(
         "Whether tool calls that a small model writes as text are read as calls.", default=False
     )
     check_models: bool = key(
-        "Whether the server is asked once, for each model, what it can do and how much it reads.", default=True
+        "Whether to ask the server once per model what it can do and how much it reads.", default=True
     )
     # A model is loaded before its first answer, which takes minutes; and while it writes a tool call nothing is sent.
     timeout_s: float = key("For a whole answer.", default=600.0, validator=_seconds)

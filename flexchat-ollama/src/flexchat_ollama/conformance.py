@@ -29,7 +29,7 @@ class OllamaConformance(ProviderConformance):
         return OllamaProvider(OllamaConfig(base_url="http://h.example", api_key=self.key), transport=transport)
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
-        """Return an answer that says text."""
+        """Return an answer with text."""
         return self._reply({"role": "assistant", "content": text}, finish)
 
     def tool_reply(

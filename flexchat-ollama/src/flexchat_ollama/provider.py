@@ -42,13 +42,13 @@ LINES = attrs.evolve(NDJSON, more_follows=lambda line: line.get("done") is False
 
 
 class OllamaProvider:
-    """One llms entry. Holds connections, which open with the first request.
+    """Provider for one llms entry. Its connections open with the first request.
 
     Attributes:
         endpoint: scheme://host[:port] of the server.
 
     Args:
-        transport: None for real connections; httpx.MockTransport and its like in tests.
+        transport: None for real connections; in tests, for example httpx.MockTransport.
     """
 
     name = "ollama"
@@ -80,7 +80,7 @@ class OllamaProvider:
         return False
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange; see ChatProvider."""
+        """Return the answer to one request; see ChatProvider."""
         answer = ChatAnswer(self.endpoint, mask=self._service.mask)
         write = self._write(messages, model, options, answer, stream=False)
         return await self._service.answer(_CHAT, write, answer, model=model, timeout_s=options.timeout_s)
@@ -88,7 +88,7 @@ class OllamaProvider:
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; see StreamingProvider."""
+        """Yield the answer as it arrives; see StreamingProvider."""
         answer = ChatAnswer(self.endpoint, mask=self._service.mask)
         write = self._write(messages, model, options, answer, stream=True)
         return self._service.pieces(_CHAT, write, answer, model=model, timeout_s=options.timeout_s)

@@ -1,4 +1,4 @@
-"""What an llms entry with ``provider = "anthropic"`` may say."""
+"""Settings of an llms entry with ``provider = "anthropic"``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AnthropicConfig(HttpSettings):
     )
     betas: tuple[str, ...] = key("Sent as anthropic-beta.", default=())
     max_tokens: int | None = key(
-        "Longest answer where a rule says none, thinking included; default: the model's own limit.",
+        "Longest answer if a rule sets none, thinking included; default: the model's own limit.",
         default=None,
         validator=_positive,
     )

@@ -41,13 +41,13 @@ class AnthropicConformance(ProviderConformance):
         return AnthropicProvider(config, transport=transport)
 
     def text_reply(self, text: str, *, finish: str = "stop") -> Any:
-        """Return an answer that says text."""
+        """Return an answer with text."""
         return self._answer([{"type": "text", "text": text}] if text else [], finish)
 
     def tool_reply(
         self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, text: str = "", finish: str = "tool_calls"
     ) -> Any:
-        """Return an answer that asks for tools."""
+        """Return an answer with tool calls."""
         blocks: list[Any] = [{"type": "text", "text": text}] if text else []
         for number, (name, arguments) in enumerate(calls):
             blocks.append({"type": "tool_use", "id": f"toolu_kit{number}", "name": name, "input": arguments})

@@ -35,7 +35,7 @@ from flexchat.provider import (
 )
 
 SCOPE = "anthropic"
-"""Who may get back what this dialect received: see ProviderData."""
+"""Scope of what this dialect received and may get back: see ProviderData."""
 
 GO_ON = "Go on."
 """Said by the user where a model does not go on with an assistant's message by itself."""

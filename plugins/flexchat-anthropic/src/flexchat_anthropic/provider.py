@@ -45,10 +45,10 @@ _WITHOUT_THINKING = "the service refused earlier thinking, as the conversation h
 
 
 class AnthropicProvider:
-    """One llms entry. Holds connections, which open with the first request.
+    """Provider for one llms entry. Its connections open with the first request.
 
     Args:
-        transport: None for real connections; httpx.MockTransport and its like in tests.
+        transport: None for real connections; in tests, for example httpx.MockTransport.
 
     Attributes:
         endpoint: scheme://host[:port] of the service.
@@ -86,7 +86,7 @@ class AnthropicProvider:
         return "anthropic"
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange; see ChatProvider."""
+        """Return the answer to one request; see ChatProvider."""
         left = TimeLeft(options.timeout_s)
         self._service.check_key()
         limit = await self._max_tokens(model, options, left)
@@ -101,7 +101,7 @@ class AnthropicProvider:
     def stream_chat(
         self, messages: Sequence[Message], model: str, options: ChatOptions
     ) -> AsyncGenerator[ChatEvent, None]:
-        """Yield the answer as it comes; see StreamingProvider."""
+        """Yield the answer as it arrives; see StreamingProvider."""
         return self._service.pieces(
             f"{self._base}/messages",
             self._write(messages, model, options, stream=True),

@@ -88,7 +88,7 @@ class RequestWriter:
             thinking: Whether earlier thinking goes back with it.
 
         Raises:
-            ProviderRequestError: Something in it cannot be said in this dialect.
+            ProviderRequestError: This dialect cannot express something in it.
         """
         warnings: list[str] = []
         traits = traits_of(model)

@@ -69,7 +69,7 @@ def _tool(tool: ToolDefinition) -> dict[str, Any]:
 
 def rewritten(schema: Mapping[str, Any], dialect: SchemaDialect) -> Mapping[str, Any] | None:
     """Return a schema in a dialect's words; None where it cannot be said in them."""
-    from flexchat.provider import rewrite  # every command loads this module, few need that one
+    from flexchat.provider import rewrite  # every command loads this module; few need that one
 
     return rewrite(schema, dialect).schema
 

@@ -78,7 +78,7 @@ class LangChainProvider:
         return combines_tools_and_format(self._class)
 
     async def generate_chat(self, messages: Sequence[Message], model: str, options: ChatOptions) -> ChatResult:
-        """Hold one exchange; see ChatProvider."""
+        """Return the answer to one request; see ChatProvider."""
         deadline = Deadline(self._limit_s(options))
         try:
             with self._in_time(deadline, retryable=True):
