@@ -57,7 +57,7 @@ async def test_a_config_names_a_python_function_and_describes_it_itself():
 
 @pytest.mark.parametrize(
     ("properties", "words"),
-    [({"peple": {}, "people": {}}, "takes no parameter 'peple' (did you mean 'people'?)"), ({}, "needs 'people'")],
+    [({"peple": {}, "people": {}}, "has no parameter 'peple' (did you mean 'people'?)"), ({}, "needs 'people'")],
 )
 def test_a_python_functions_parameters_are_compared_with_the_tools(properties, words):
     """A mistake that no model could get around is found when the config is read."""

@@ -189,7 +189,7 @@ class Ready:
 UNUSABLE = {
     "Tool parameters must be an object schema": tool_entry(parameters={"type": "array"}),
     "Tool must have name and description": tool_entry(description=""),
-    "an entry with an implementation is a tool of its own": {"name": "ready", "implementation": {"type": "mock"}},
+    "an entry with an implementation defines a new tool": {"name": "ready", "implementation": {"type": "mock"}},
     "no implementation type is called 'soap'": tool_entry(implementation={"type": "soap"}),
     "Internal handler 'nobody' not found": tool_entry(implementation={"type": "internal", "handler": "nobody"}),
     "no document store is called 'elsewhere'": tool_entry(

@@ -279,7 +279,7 @@ def test_waiting_for_a_service_is_said_and_a_failed_tools_log_is_not(run, script
     [
         ("naïve".encode("latin-1"), "standard input is not UTF-8: see line 1 (byte 3)"),
         (b"one\ntwo\n\xff", "see line 3 (byte 9)"),
-        (b"\x7fELF\0\0", "standard input is not text: it holds binary data"),
+        (b"\x7fELF\0\0", "standard input is not text: it contains binary data"),
         (b"\xff\xfe\xfa", "standard input is not UTF-16"),
         (b"y\n" * (4 * 1024 * 1024 + 1), "standard input is larger than 8 MiB"),
     ],
@@ -300,14 +300,14 @@ def test_what_standard_input_adds_is_said(run, script):
 
     ran = run("ask", "Sum", stdin="a\nb\n")
 
-    assert "standard input: 2 lines, 3 characters behind the message (--no-stdin" in ran.err
+    assert "standard input: 2 lines, 3 characters appended to the message (--no-stdin" in ran.err
     assert "--no-stdin" not in run("ask", "Sum", "--no-stdin", stdin="a\nb\n").err
 
 
 def test_standard_input_cannot_be_wanted_and_left_out(run, script):
     script('{ text = "ok" }')
 
-    assert "give one of them" in run("ask", "Sum", "-", "--no-stdin", stdin="a").err
+    assert "give only one of them" in run("ask", "Sum", "-", "--no-stdin", stdin="a").err
     assert "ask needs a message" in run("ask", "--no-stdin", stdin="a").err
 
 

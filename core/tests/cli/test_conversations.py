@@ -98,7 +98,7 @@ def test_an_id_that_is_not_there_or_not_unique_is_a_sentence(run, kept):
     assert (unknown.status, unknown.out) == (2, "")
     assert "there is no conversation 'zzz'" in unknown.err
     assert ambiguous.status == 2
-    assert f"conversations begin with '{beginning}'" in ambiguous.err
+    assert f"conversations start with '{beginning}'" in ambiguous.err
     assert run("conversations", "show", "").status == 2
 
 
@@ -109,7 +109,7 @@ def test_continue_without_any_conversation_begins_one(run, script):
     ran = run("ask", "-c", "x")
 
     assert (ran.status, ran.out) == (0, "answer 1\n")
-    assert "a new one begins" in ran.err
+    assert "starting a new one" in ran.err
     assert len(listed(run)) == 1
 
 
@@ -209,7 +209,7 @@ def test_list_shows_a_line_each_and_search_narrows_it(run, kept):
     assert "1 turn" in lines[0]
     assert run("conversations", "list", "--search", "CAT answer").out == lines[1] + "\n"
     assert run("conversations", "list", "--limit", "1").out == lines[0] + "\n"
-    assert "no conversation is kept that has these words" in run("conversations", "list", "--search", "fish").err
+    assert "no conversation is kept that contains these words" in run("conversations", "list", "--search", "fish").err
 
 
 def test_tenants_do_not_see_each_other(run, kept):

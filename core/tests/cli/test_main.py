@@ -58,7 +58,7 @@ def test_half_a_command_names_its_other_halves(run):
         (["chek"], "did you mean 'check'?"),
         (["tool"], "did you mean 'tools'?"),
         (["ask", "--jsno", "hello"], "did you mean '--json'?"),
-        (["ask", "-5+3"], "write -- before a message that begins with a dash"),
+        (["ask", "-5+3"], "write -- before a message that starts with a dash"),
         (["--verbos"], "did you mean '--verbose'?"),
         (["check", "one.toml", "two.toml"], "unknown argument 'two.toml'"),
         (["--config"], "expected one argument"),

@@ -49,7 +49,7 @@ def test_a_loop_that_reads_a_file_keeps_its_lines(shell):
     assert [line for line in ran.stdout.splitlines() if line.startswith('  "topic"')] == [
         f'  "topic": "T {number}",' for number in (1, 2, 3)
     ]
-    assert ran.stderr.count("is being read by a loop") == 2
+    assert ran.stderr.count("is being read by a surrounding loop") == 2
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_after_a_second_without_input_it_says_what_it_waits_for(script, tmp_path
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
 
     with subprocess.Popen([*ASK, "Sum"], cwd=tmp_path, text=True, **pipes) as asking:
-        assert asking.stderr.readline() == "waiting for the end of standard input; --no-stdin leaves it out\n"
+        assert asking.stderr.readline() == "waiting for the end of standard input; --no-stdin ignores it\n"
         answer, _ = asking.communicate("late")
 
     assert r'"topic": "Sum\n\nlate"' in answer

@@ -123,8 +123,8 @@ def test_tools_given_in_code_may_be_named():
         ),
         (
             [{**ANYTHING, "match": {"topic_regexp": "/x/s"}}, ANYTHING],
-            "responses[0].match.topic_regexp: the flags after the last / are g, i, m, u and y; with any other both / "
-            "are taken literally",
+            "responses[0].match.topic_regexp: the flags after the last / are g, i, m, u and y; with any other flag, "
+            "both / are literal",
         ),
     ],
 )
@@ -149,9 +149,9 @@ def test_a_key_written_in_the_file_is_a_note_without_the_key():
     notes = [str(note) for note in keys_in_the_file(document)]
 
     assert notes == [
-        'llms."my gpt".api_key: the secret stands in the file; better write "${MY_GPT_API_KEY}" and set that '
+        'llms."my gpt".api_key: the secret is written in the file; better write "${MY_GPT_API_KEY}" and set that '
         "environment variable",
-        'stores.docs.auth.token: the secret stands in the file; better write "${DOCS_TOKEN}" and set that '
+        'stores.docs.auth.token: the secret is written in the file; better write "${DOCS_TOKEN}" and set that '
         "environment variable",
     ]
 

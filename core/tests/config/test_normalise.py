@@ -215,7 +215,7 @@ def test_meanings_that_changed_are_noted_once_each():
         "responses[0].temperature: a rule's temperature was ignored by the Node original; here it counts",
         "responses[0].tools: without 'enabled' a rule used no tools in the Node original; here it does",
         "tools.enabled: the Node original ignored this; here it switches all tools off",
-        "responses[1].tools.enabled: the Node original ignored this beside apply_globally",
+        "responses[1].tools.enabled: the Node original ignored this if apply_globally was set",
     ]
     assert none == []
 

@@ -93,7 +93,7 @@ def test_a_description_that_is_too_long_is_a_warning():
     findings = lint_tools([tool(description="x" * 21)], BOTH)
 
     assert [bool(f.sentence) for f in findings] == [False, True]
-    assert "21 characters, the service takes 20" in findings[1].sentence
+    assert "21 characters, the service accepts 20" in findings[1].sentence
 
 
 def test_too_many_tools_are_a_finding_of_their_own():
@@ -102,7 +102,7 @@ def test_too_many_tools_are_a_finding_of_their_own():
 
     [about_all] = [f for f in findings if not f.tool]
     assert about_all.dialect == "picky"
-    assert about_all.sentence == ("the tools for picky: there are 3, a request takes 2; let each rule allow fewer")
+    assert about_all.sentence == ("the tools for picky: there are 3, a request accepts 2; let each rule allow fewer")
 
 
 def test_a_portable_definition_checks_calls_as_strictly_as_before():

@@ -1,4 +1,4 @@
-"""Reading a command's arguments: options that every command has, and what to say of those nobody knows."""
+"""Reading a command's arguments: options common to all commands, and errors for unknown ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         """
         for kind, expected in (("int", "a whole number"), ("float", "a number")):
             message = message.replace(f"invalid {kind} value: ", f"expected {expected}, not ")
-        raise UsageError(f"{message}; {self.prog} --help says what there is")
+        raise UsageError(f"{message}; see {self.prog} --help")
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -36,7 +36,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def new_parser(prog: str, description: str, version: str, usage: str | None = None) -> Parser:
-    """Return a parser with the options that every command has."""
+    """Return a parser with the options common to all commands."""
     parser = Parser(
         prog=prog,
         usage=usage,
@@ -50,7 +50,7 @@ def new_parser(prog: str, description: str, version: str, usage: str | None = No
     common.add_argument(
         "--config",
         metavar="FILE",
-        help="configuration; else FLEXCHAT_CONFIG, else flexchat.toml or flexchat.json here",
+        help="configuration (default: FLEXCHAT_CONFIG, or flexchat.toml or flexchat.json here)",
     )
     common.add_argument("--json", action="store_true", help="print JSON")
     common.add_argument(
@@ -66,7 +66,7 @@ def new_parser(prog: str, description: str, version: str, usage: str | None = No
 def split_command(words: Sequence[str], depth: Callable[[str], bool]) -> tuple[str, list[str]]:
     """Return the command and all other words; the command is empty if there is none.
 
-    Options may stand before it.
+    Options may come before it.
 
     Args:
         depth: Whether a word is only the first half of a command: "tools" of "tools list".
@@ -85,14 +85,14 @@ def split_command(words: Sequence[str], depth: Callable[[str], bool]) -> tuple[s
 
 
 def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
-    """Read a command's words. Options may stand between the others, where the parser allows that.
+    """Read a command's words. Options may be mixed with the others, if the parser allows it.
 
     Raises:
-        UsageError: A word fits nothing.
+        UsageError: A word is not understood.
     """
     head, tail = _at_double_dash(words)
     if _can_be_intermixed(parser, hidden=bool(tail)):
-        # Words behind -- are hidden while options are looked for: Python 3.11 forgets that they are none.
+        # Words after -- are hidden while options are looked for: Python 3.11 forgets that they are not options.
         args, left_over = parser.parse_known_intermixed_args([*head, *(_HIDDEN + word for word in tail)])
         for name, value in vars(args).items():
             setattr(args, name, _shown(value))
@@ -102,16 +102,16 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
         word = left_over[0].partition("=")[0] if left_over[0].startswith("--") else left_over[0]
         options = [option for action in parser._actions for option in action.option_strings]
         kind = "option" if word.startswith("-") else "argument"
-        advice = f"{parser.prog} --help says what there is"
+        advice = f"see {parser.prog} --help"
         if kind == "option" and any(action.dest == "message" for action in parser._actions):
-            advice += "; write -- before a message that begins with a dash"
+            advice += "; write -- before a message that starts with a dash"
         raise UsageError(f"unknown {kind} '{word}'{_similar(word, options)}; {advice}")
     _refuse_empty_names(parser, args)
     return args
 
 
 def _refuse_empty_names(parser: Parser, args: argparse.Namespace) -> None:
-    """Refuse "" where a file is to be named: a variable of the shell is not set, and "" would mean this folder."""
+    """Refuse "" as a file name: it comes from an unset shell variable, and would mean this folder."""
     for action in parser._actions:
         given = getattr(args, action.dest, None)
         if str(action.metavar).startswith(_FILES) and given is not None and "" in (given, *_listed(given)):
@@ -124,7 +124,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def spoken(words: Sequence[str]) -> str:
-    """Return the words of a message. Without a locale, Python takes them for ASCII; they are UTF-8 all the same."""
+    """Return the words of a message. Without a locale, Python treats them as ASCII, but they are UTF-8."""
     text = " ".join(words)
     with contextlib.suppress(UnicodeError):
         return text if text.isascii() else os.fsencode(text).decode("utf-8")
@@ -132,16 +132,16 @@ def spoken(words: Sequence[str]) -> str:
 
 
 def _similar(word: str, options: Sequence[str]) -> str:
-    """Return the option that is meant; that both begin with dashes makes no two alike."""
+    """Return the option that was meant; the shared dashes do not make options similar."""
     names = [option.removeprefix("--") for option in options if option.startswith("--")]
     return did_you_mean(word.lstrip("-"), names).replace("mean '", "mean '--")
 
 
 def _can_be_intermixed(parser: Parser, *, hidden: bool) -> bool:
-    """Return whether a parser, which a plugin may have made, can read options between its other words.
+    """Return whether a parser, possibly a plugin's, can read options between its other words.
 
     Args:
-        hidden: Whether there are words behind --: what converts its words would not know them while they are hidden.
+        hidden: Whether there are words after --: a converter would not recognise them while they are hidden.
     """
     positionals = parser._get_positional_actions()
     exclusive = [action for group in parser._mutually_exclusive_groups for action in group._group_actions]

@@ -22,7 +22,7 @@ from .usage import OK, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what ask takes."""
+    """Add ask's arguments."""
     add_message_arguments(parser)
     parser.add_argument(
         "--no-stream", action="store_true", help="print the answer when it is complete, and nothing but the answer"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Answer a message: the answer goes to standard output, all else to standard error."""
+    """Answer a message: the answer goes to standard output, everything else to standard error."""
     message = read_message(args.message, args.terminal, use_stdin=not args.no_stdin)
     request = ChatRequest(user_message=message, variables=read_variables(args))
     chat = open_chat(args)
@@ -44,22 +44,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def add_message_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the message, and whether standard input is a part of it."""
+    """Add the arguments for the message, and for whether standard input is part of it."""
     parser.add_argument(
         "message",
         nargs="*",
-        help="the message; a pipe or a file on standard input is put behind it (a - at its end: whatever is there)",
+        help="the message; a pipe or a file on standard input is appended (with - at its end: any standard input)",
     )
     parser.add_argument(
-        "--no-stdin", action="store_true", help="leave standard input alone: in a loop that reads from it, in a service"
+        "--no-stdin", action="store_true", help="ignore standard input: for loops that read from it, and services"
     )
 
 
 def read_message(words: list[str], terminal: Terminal, *, use_stdin: bool) -> str:
-    """Return the message: the words, and behind them what a pipe or a file on standard input brings.
+    """Return the message: the words, followed by the content of a pipe or a file on standard input.
 
     Raises:
-        UsageError: There is no message, or standard input is no text.
+        UsageError: There is no message, or standard input is not text.
     """
     wanted = bool(words) and words[-1] == "-"
     words = words[:-1] if wanted else words
@@ -67,7 +67,7 @@ def read_message(words: list[str], terminal: Terminal, *, use_stdin: bool) -> st
     if words and not message.strip():
         raise UsageError("the message is empty")
     if wanted and not use_stdin:
-        raise UsageError("a - asks for standard input, and --no-stdin leaves it out: give one of them")
+        raise UsageError("a - asks for standard input, and --no-stdin ignores it: give only one of them")
     if not words and not wanted and (not use_stdin or (sys.stdin is not None and sys.stdin.isatty())):
         raise UsageError('ask needs a message: flexchat ask "What is 17% of 230?"')
     if not words or wanted:
@@ -82,17 +82,17 @@ def read_message(words: list[str], terminal: Terminal, *, use_stdin: bool) -> st
 
 
 def _beside(terminal: Terminal) -> str:
-    """Return what standard input brings beside a message of words, and say so; empty if it brings nothing."""
+    """Return what standard input adds to a message of words, and report it; empty if nothing."""
     if not standard_input.is_given():
         return ""
     if standard_input.is_shared():
-        terminal.say("note: standard input is being read by a loop around this and is left out; a - adds it", "dim")
+        terminal.say("note: standard input is being read by a surrounding loop and is ignored; a - adds it", "dim")
         return ""
     text = standard_input.read_text(terminal).strip()
     if text:
         lines = text.count("\n") + 1
         size = f"{counted(lines, 'line')}, {counted(len(text), 'character')}"
-        terminal.say(f"standard input: {size} behind the message (--no-stdin leaves it out)", "dim")
+        terminal.say(f"standard input: {size} appended to the message (--no-stdin ignores it)", "dim")
     return text
 
 

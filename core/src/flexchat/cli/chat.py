@@ -1,4 +1,4 @@
-"""flexchat chat: a conversation. Ctrl-C stops the answer and not the program."""
+"""flexchat chat: a conversation. Ctrl-C stops the answer, not the program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .usage import FAILED, OK, UsageError
 
 _HELP = {
     "/tools": "list the tools",
-    "/new": "begin a new conversation",
+    "/new": "start a new conversation",
     "/help": "show this",
     "/quit": "end (so do /exit, exit, quit and Ctrl-D)",
 }
@@ -34,7 +34,7 @@ _ENDS = ("/quit", "/exit", "quit", "exit", None)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what chat takes."""
+    """Add chat's arguments."""
     add_variables_argument(parser)
     add_demo_argument(parser)
     add_keeping_arguments(parser, f"default: at a terminal unless {_NO_KEEP} is set, or if configured")
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Hold a conversation on the terminal, or with the lines of standard input.
 
-    With --json, a line of JSON per turn. Without a person at the terminal, a failed turn makes the exit status 1.
+    With --json, one line of JSON per turn. Without a person at the terminal, a failed turn makes the exit status 1.
     """
     terminal: Terminal = args.terminal
     if sys.stdin is None:
@@ -89,7 +89,7 @@ async def _open_kept(chat: FlexChat, args: argparse.Namespace, *, interactive: b
 
 
 class _Talk:
-    """A conversation: what was said so far, where it is kept, and the event loop it is held on."""
+    """A conversation: what was said so far, where it is kept, and the event loop it runs on."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Talk:
             if not self._interactive:
                 with saying_what_is_waited_for(self._terminal, "a line on standard input"):
                     return input().strip()
-            with self._terminal.lent():  # else input() would not edit lines
+            with self._terminal.lent():  # otherwise input() would not edit lines
                 return input("> ").strip()
         except UnicodeDecodeError:
             raise UsageError("standard input is not UTF-8: iconv -t UTF-8 converts it") from None
@@ -178,7 +178,7 @@ class _Talk:
         return True
 
     def _remember(self, turn: Turn | None) -> None:
-        """Take a turn into the history, however it ended, where no store does that."""
+        """Add a turn to the history, however it ended, if no store does so."""
         if self._kept is None and turn is not None and turn.replay:
             self._history += turn.response.messages
             self._topic = turn.profile.topic or None
@@ -197,12 +197,12 @@ class _Talk:
 
 
 def _hint(unknown: str) -> str:
-    """Return what may have been meant; the slash that all commands share makes none of them alike."""
+    """Return what may have been meant; the shared slash does not make commands similar."""
     return did_you_mean(unknown[1:], [name[1:] for name in _HELP]).replace("'", "'/", 1)
 
 
 def _edit_lines() -> None:
-    """Give input() arrow keys and a memory of the lines typed, where Python has them."""
+    """Give input() arrow keys and a history of typed lines, if Python has them."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""flexchat check: everything that is wrong with a configuration, and what is only remarkable."""
+"""flexchat check: all problems of a configuration, and things only worth noting."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _MOST_NAMED = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what check takes."""
+    """Add check's arguments."""
     parser.add_argument(
         "file", nargs="?", metavar="FILE", help="the configuration (default: the one that would be used)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print problems and notes, a line each, with file and line; the exit status is 2 if there are problems."""
+    """Print problems and notes, one line each, with file and line; the exit status is 2 if there are problems."""
     terminal: Terminal = args.terminal
     args.config = args.file or args.config
     config, problems, notes = _check(args)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> tuple[Config | None, list[Problem], list[Problem]]:
-    """Return the configuration, None if it cannot be used; its problems; its notes."""
+    """Return the configuration, None if it is unusable; its problems; its notes."""
     try:
         read = the_config(args)
     except ConfigError as error:  # not even its plugins.block can be read
@@ -69,7 +69,7 @@ def _check(args: argparse.Namespace) -> tuple[Config | None, list[Problem], list
 
 
 def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterator[Problem]:
-    """Yield what a configuration that can be used does not do, though it looks as if it did."""
+    """Yield what a usable configuration does not do, although it looks as if it did."""
     from ..config.own_variables import OWN_NAMES
     from ..turn.needs import needs_of
     from ..turn.template import variables_of
@@ -87,7 +87,7 @@ def _notes(config: Config, document: ConfigDocument, host: PluginHost) -> Iterat
 
 
 def _never_offered(config: Config, left_out: set[str]) -> list[str]:
-    """Return the names of the tools that no rule offers, but for those that cannot be used."""
+    """Return the names of the usable tools that no rule offers."""
     tools = config.tools
     using = [rule.tools for rule in config.responses if (rule.tools.enabled if rule.tools else tools.apply_globally)]
     if tools.enabled is False or any(own is None or not own.allowed_tools for own in using):
@@ -97,13 +97,13 @@ def _never_offered(config: Config, left_out: set[str]) -> list[str]:
 
 
 def _left_out(notes: list[Problem]) -> set[str]:
-    """Return the names of the tools that cannot be used (tools.on_error = "leave out")."""
+    """Return the names of the unusable tools that are left out (tools.on_error = "leave out")."""
     found = (re.match(r"tool '(.+?)' is left out: ", note.text) for note in notes)
     return {match[1] for match in found if match}
 
 
 def _has_search(table: ToolsTable, host: PluginHost) -> bool:
-    """Return whether a tool may look into document stores."""
+    """Return whether a tool may search document stores."""
     offered = host.tools.by_name
     kinds = [
         entry.implementation.type if entry.implementation else offered[entry.name].implementation.type

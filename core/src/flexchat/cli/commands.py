@@ -41,4 +41,4 @@ OWN = {
 }
 
 GROUPS = {name.split()[0] for name in OWN if " " in name} | {"plugins"}
-"""First words of commands that have two: tools, conversations; behind plugins, a plugin may add a second."""
+"""First words of two-word commands: tools, conversations; after "plugins", a plugin may add a second."""

@@ -1,4 +1,4 @@
-"""flexchat conversations …: what is kept, to be read, named, taken away and deleted."""
+"""flexchat conversations …: list, show, rename, export and delete kept conversations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST = 50
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--search", metavar="WORDS", help="only those with all these words in one turn or in the title")
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many at most (default: {_MOST})")
+    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"maximum number (default: {_MOST})")
     add_tenant_argument(parser)
 
 
@@ -48,16 +48,16 @@ async def _list(conversations: Conversations, args: argparse.Namespace) -> None:
         line = f"{short_id(info):{width}}  {when}  {turns:9}  {ended}{info.title or '(no title)'}"
         args.terminal.out(_cut(line, args.terminal.width))
     if not found:
-        args.terminal.say("no conversation is kept" + (" that has these words" if args.search else ""), "dim")
+        args.terminal.say("no conversation is kept" + (" that contains these words" if args.search else ""), "dim")
 
 
 def _cut(line: str, width: int) -> str:
-    """Return a line of a table cut to the width, its columns as they are."""
+    """Return a line of a table cut to the width, keeping its columns."""
     return line if len(line) <= width else line[: width - 2] + " …"
 
 
 def _show_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="its id, or the beginning of it")
+    parser.add_argument("id", metavar="ID", help="its id, or the start of it")
     add_tenant_argument(parser)
 
 
@@ -87,7 +87,7 @@ async def _rename(conversations: Conversations, args: argparse.Namespace) -> Non
 
 
 def _delete_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="+", help="its id, or the beginning of it")
+    parser.add_argument("ids", metavar="ID", nargs="+", help="its id, or the start of it")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     add_tenant_argument(parser)
 
@@ -117,7 +117,7 @@ def _confirmed(count: int, args: argparse.Namespace) -> bool:
 
 
 def _export_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ids", metavar="ID", nargs="*", help="its id, or the beginning of it")
+    parser.add_argument("ids", metavar="ID", nargs="*", help="its id, or the start of it")
     parser.add_argument("--all", action="store_true", help="every conversation of the tenant")
     parser.add_argument("--output", metavar="FILE", help="where to write (default: standard output)")
     add_tenant_argument(parser)
@@ -130,7 +130,7 @@ async def _export(conversations: Conversations, args: argparse.Namespace) -> Non
     ids += [(await find(conversations, id)).id for id in args.ids]
     with _writer(args) as write:
         for number, id in enumerate(ids):
-            if args.json:  # a line each
+            if args.json:  # one line each
                 write(json.dumps(await conversations.export_json(id)) + "\n")
             else:
                 write(("\n" if number else "") + await conversations.export_markdown(id))

@@ -1,4 +1,4 @@
-"""Commands and kept conversations: where they are, which one is meant, and turns that are kept."""
+"""Kept conversations for commands: where they are, which one is meant, and how turns are kept."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SHORT_ID = 8
 
 
 def add_keeping_arguments(parser: argparse.ArgumentParser, kept: str) -> None:
-    """Add the options of commands whose turns may be kept; kept says when they are without an option."""
+    """Add the options of commands whose turns may be kept; ``kept`` describes the default."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument("-c", "--continue", dest="go_on", action="store_true", help="continue the last conversation")
-    which.add_argument("--conversation", metavar="ID", help="continue this one; the beginning of its id is enough")
+    which.add_argument("--conversation", metavar="ID", help="continue this one; the start of its id is enough")
     parser.add_argument("--keep", action=argparse.BooleanOptionalAction, help=f"keep the conversation or not ({kept})")
     add_tenant_argument(parser)
 
@@ -35,10 +35,10 @@ def add_tenant_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, bool]:
-    """Return the store that the configuration names, else the default one; and whether it names one.
+    """Return the configured store, or the default one, and whether one is configured.
 
     Raises:
-        ConfigError: What is wrong with the table [conversations]; the rest of the configuration does not matter.
+        ConfigError: The table [conversations] has problems; the rest of the configuration does not matter.
     """
     from ..conversations.opening import open_conversations  # imports sqlite3: not every command needs it
     from ..conversations.sqlite_store import SqliteSettings, sqlite_conversations
@@ -59,12 +59,12 @@ def conversation_store(args: argparse.Namespace) -> tuple[ConversationStore, boo
 
 
 def short_id(info: ConversationInfo) -> str:
-    """Return the beginning of a conversation's id, which is enough to name it; an id of the user's own whole."""
+    """Return the start of a conversation's id, enough to name it; ids chosen by the user are not shortened."""
     return info.id[:_SHORT_ID] if len(info.id) == len(new_conversation_id()) else info.id
 
 
 async def find(conversations: Conversations, id: str) -> ConversationInfo:
-    """Return the conversation with this id, or the only one whose id begins with it.
+    """Return the conversation with this id, or the only one whose id starts with it.
 
     Raises:
         UnknownConversationError: There is none.
@@ -80,12 +80,12 @@ async def find(conversations: Conversations, id: str) -> ConversationInfo:
             raise
     if len(found) > 1:
         some = ", ".join(info.id for info in found[:3]) + (", …" if len(found) > 3 else "")
-        raise UsageError(f"{len(found)} conversations begin with '{id}': {some}")
+        raise UsageError(f"{len(found)} conversations start with '{id}': {some}")
     return found[0]
 
 
 async def every(conversations: Conversations, search: str | None = None) -> AsyncGenerator[ConversationInfo, None]:
-    """Yield all conversations, the last used one first."""
+    """Yield all conversations, most recently used first."""
     before = None
     while True:
         page = await conversations.search(search or "", limit=_PAGE, before=before)
@@ -97,10 +97,10 @@ async def every(conversations: Conversations, search: str | None = None) -> Asyn
 
 
 class KeptChat:
-    """A chat whose turns are kept in a conversation; the chat is told to keep them in the conversations' store.
+    """A chat whose turns are kept in a conversation, in the conversations' store.
 
     Attributes:
-        continued: What is known of the conversation; None if it begins.
+        continued: What is known about the conversation; None if it is new.
         waiting: Ids of its turns that were interrupted.
     """
 
@@ -121,7 +121,7 @@ class KeptChat:
         return self._chat.stream(message, conversation=self._id, tenant=self._conversations.tenant)
 
     def begin(self) -> None:
-        """Begin another conversation with the next message."""
+        """Start another conversation with the next message."""
         self._id = new_conversation_id()
 
     async def aclose(self) -> None:
@@ -130,7 +130,7 @@ class KeptChat:
 
 
 async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: bool) -> KeptChat | None:
-    """Return the chat with its turns kept, as the options want it; None if nothing is to be kept.
+    """Return the chat with its turns kept as the options say; None if nothing is to be kept.
 
     Args:
         by_default: Whether turns are kept if neither the options nor the configuration say so.
@@ -153,7 +153,7 @@ async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: boo
         continued = None
         if args.conversation is not None:
             continued = await find(conversations, args.conversation)
-        else:  # also where a new one begins: a store that cannot be used is to be heard of before the first answer
+        else:  # even for a new one: report an unusable store before the first answer
             last = await conversations.list(limit=1)
             if args.go_on:
                 continued = last[0] if last else None
@@ -167,13 +167,13 @@ async def open_kept(chat: FlexChat, args: argparse.Namespace, *, by_default: boo
 
 
 def say_continued(kept: KeptChat, args: argparse.Namespace) -> None:
-    """Say on standard error which conversation goes on, if one was to."""
+    """Report on standard error which conversation is continued, if that was requested."""
     if kept.continued is not None:
         turns = "1 turn" if kept.continued.turns == 1 else f"{kept.continued.turns} turns"
         title = one_line(kept.continued.title, 60)
         args.terminal.say(f"continuing {short_id(kept.continued)} ({turns}): {title}", "dim")
         for id in kept.waiting:
-            text = f"its turn {id[:_SHORT_ID]} was interrupted: the next message ends it; flexchat turns resume goes on"
+            text = f"its turn {id[:_SHORT_ID]} was interrupted: the next message ends it; or: flexchat turns resume"
             args.terminal.say(text, "dim")
     elif args.go_on:
-        args.terminal.say("no conversation is kept yet: a new one begins", "dim")
+        args.terminal.say("no conversation is kept yet: starting a new one", "dim")

@@ -1,4 +1,4 @@
-"""flexchat demo: a whole turn with its tool calls, with no key, no network and no configuration."""
+"""flexchat demo: a whole turn with its tool calls, without key, network or configuration."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _INDENT = "       "
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what demo takes."""
-    parser.add_argument("message", nargs="*", help=f"a question of yours, in place of: {QUESTION.replace('%', '%%')}")
+    """Add demo's arguments."""
+    parser.add_argument("message", nargs="*", help=f"your own question, instead of: {QUESTION.replace('%', '%%')}")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show a turn of the rehearsal model with the tools that are installed; --config shows one of yours."""
+    """Show a turn of the rehearsal model with the installed tools; --config shows one of your configuration."""
     chat = open_chat(args) if args.config else _embedded(args)
     asyncio.run(_show(chat, spoken(args.message) or QUESTION, args))
     return OK

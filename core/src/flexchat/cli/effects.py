@@ -1,4 +1,4 @@
-"""flexchat effects …: what tools have changed, and saying how one ended that nobody knows."""
+"""flexchat effects …: what tools have changed, and settling effects whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NARROWEST = 20  # characters of a call that are shown, however narrow the termi
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--unknown", action="store_true", help="only those that somebody has to look at")
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many at most (default: {_MOST})")
+    parser.add_argument("--unknown", action="store_true", help="only those a person has to check")
+    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"maximum number (default: {_MOST})")
     add_tenant_argument(parser)
 
 
@@ -47,11 +47,11 @@ async def _list(ledger: EffectLedger, args: argparse.Namespace) -> None:
     if not effects:
         args.terminal.say("no effect is unknown" if args.unknown else "no tool has changed anything", "dim")
     elif any(effect.state == "unknown" for effect in effects):
-        args.terminal.say("look whether an unknown one took place, then: flexchat effects settle ID done|failed", "dim")
+        args.terminal.say("check whether it took effect, then: flexchat effects settle ID done|failed", "dim")
 
 
 def _show_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="its key, or the beginning of it")
+    parser.add_argument("id", metavar="ID", help="its key, or the start of it")
     add_tenant_argument(parser)
 
 
@@ -79,9 +79,9 @@ async def _show(ledger: EffectLedger, args: argparse.Namespace) -> None:
 
 
 def _settle_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="its key, or the beginning of it")
+    parser.add_argument("id", metavar="ID", help="its key, or the start of it")
     parser.add_argument("state", choices=("done", "failed"), help="done: it took effect; failed: it did not")
-    parser.add_argument("--note", metavar="TEXT", default="", help="how you know; the model may be told")
+    parser.add_argument("--note", metavar="TEXT", default="", help="how you know; the model may see it")
     add_tenant_argument(parser)
 
 
@@ -95,7 +95,7 @@ async def _settle(ledger: EffectLedger, args: argparse.Namespace) -> None:
 
 
 def _who() -> str:
-    import getpass  # only where somebody settles something
+    import getpass  # only when somebody settles something
 
     try:
         return getpass.getuser()
@@ -104,7 +104,7 @@ def _who() -> str:
 
 
 def _arguments(effect: Effect) -> str:
-    """Return the arguments as a call is written; as they are kept, where they were cut."""
+    """Return the arguments as written in a call; if they were cut, as they are kept."""
     try:
         given = json.loads(effect.arguments or "{}")
     except ValueError:
@@ -120,10 +120,10 @@ def _as_data(effect: Effect) -> dict[str, Any]:
 
 
 def _ledger(args: argparse.Namespace, store: ConversationStore) -> EffectLedger:
-    """Return the ledger that the configuration names, else that in the usual file.
+    """Return the configured ledger, or the one in the default file.
 
     Raises:
-        ConfigError: What is wrong with the table [tools.effects].
+        ConfigError: The table [tools.effects] has problems.
         UsageError: Effects are kept in memory only.
     """
     from ..config.reading import read_config
@@ -169,6 +169,6 @@ def _command(
 
 COMMANDS = (
     _command("list", "list what tools have changed, newest first", _list_arguments, _list),
-    _command("show", "print all that is known of an effect", _show_arguments, _show),
-    _command("settle", "say how an unknown effect ended: ID done|failed", _settle_arguments, _settle),
+    _command("show", "print everything known about an effect", _show_arguments, _show),
+    _command("settle", "record how an unknown effect ended: ID done|failed", _settle_arguments, _settle),
 )

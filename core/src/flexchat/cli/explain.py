@@ -21,7 +21,7 @@ from .usage import FAILED, OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what explain takes."""
+    """Add explain's arguments."""
     add_message_arguments(parser)
     add_variables_argument(parser)
     parser.add_argument("--topic", help="what the conversation has been about so far")
@@ -124,7 +124,7 @@ def _costs(record: PhaseRecord) -> str:
 
 
 def _rule(index: int, chat: FlexChat) -> str:
-    """Return a rule as people read it: its number is its place in responses, from 0, as in every path."""
+    """Return a rule's name for people: its number is its place in responses, from 0, as in every path."""
     name = chat.config.responses[index].name
     return f"rule {index} '{name}'" if name else f"rule {index}"
 

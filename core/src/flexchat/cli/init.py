@@ -35,8 +35,8 @@ class Starter:
         summary: What it is for, for the help.
         provider: The kind of service it uses.
         settings, model: A line and a comment each, for its llms table and for its rule.
-        patience: Further lines of its llms table and a table of limits, for a model that takes its time.
-        first: What to do before the first question, a line each.
+        patience: Further lines of its llms table and a table of limits, for a slow model.
+        first: What to do before the first question, one line each.
     """
 
     summary: str
@@ -84,7 +84,7 @@ STARTERS = {
         first=(f"{_SET} ANTHROPIC_API_KEY=…",),
     ),
     "local": Starter(
-        summary="a server here that speaks OpenAI's API (llama.cpp, vLLM, LM Studio)",
+        summary="a local server with OpenAI's API (llama.cpp, vLLM, LM Studio)",
         provider="openai",
         settings=('base_url = "http://127.0.0.1:8080/v1"', "llama.cpp; vLLM has port 8000"),
         model=('model = "default"', "flexchat models lists what the server has"),
@@ -101,14 +101,14 @@ STARTERS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what init takes."""
+    """Add init's arguments."""
     kinds = "; ".join(f"{name}: {starter.summary}" for name, starter in STARTERS.items())
     parser.add_argument("kind", nargs="?", default="openai", metavar="KIND", help=f"{kinds} (default: openai)")
     parser.add_argument("--force", action="store_true", help="overwrite the file if there is one")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write flexchat.toml, or the file that --config names, and say what to do next."""
+    """Write flexchat.toml, or the file named by --config, and print what to do next."""
     starter = STARTERS.get(args.kind)
     if starter is None:
         raise UsageError(
@@ -141,7 +141,7 @@ def text_of(starter: Starter, tools: Sequence[str]) -> str:
         _commented(*starter.settings),
         *(_commented(*line) for line in starter.patience),
         "",
-        _commented("[[responses]]", "the first rule that fits answers; one without match fits always"),
+        _commented("[[responses]]", "the first rule that fits answers; one without match always fits"),
         'llm = "main"',
         _commented(*starter.model),
         'prompt = "You are a helpful assistant. Use the tools where they help."',

@@ -1,4 +1,4 @@
-"""The log on standard error: all of it with -v, else only what a person must know."""
+"""The log on standard error: all of it with -v, otherwise only what a person must know."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from .terminal import Terminal
 
-# Tool calls and plugins that are left out are told anyway. Beside them matter watchers that fail, waiting for a
-# service, what slows every command, what goes wrong in the server, and a damaged store.
+# Tool calls and left-out plugins are reported anyway. Also important: failing watchers, waiting for a service, what
+# slows every command, errors in the server, and a damaged store.
 _MATTERS = (
     *("flexchat.plugin.hooks", "flexchat.llms", "flexchat.config", "flexchat.assembly", "flexchat.storage"),
     "flexchat_web",
@@ -35,7 +35,7 @@ class _Handler(logging.Handler):
 
 @contextlib.contextmanager
 def one_note_for_each_service() -> Iterator[None]:
-    """Say of a service that does not answer only the first time that it is asked again; its errors tell the rest."""
+    """Report only the first retry of a service that does not answer; its errors say the rest."""
     said: set[object] = set()
 
     def is_new(record: logging.LogRecord) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MOST_PROBLEMS = 20
 _USAGE = "flexchat COMMAND …"
 _MAY_GO_ON = ("demo",)
-"""Commands of ours to which a plugin may add a second word: ``flexchat demo rag``."""
+"""Our commands to which a plugin may add a second word: ``flexchat demo rag``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +72,7 @@ def _guarded(words: Sequence[str], terminal: Terminal, *, as_json: bool, is_prog
     except FlexChatError as error:
         status, text = error.exit_status, _sentences(error)
         trouble: BaseException = error
-    except OSError as error:  # of the surroundings: a full disk, a folder that may not be written
+    except OSError as error:  # from the system: a full disk, a read-only folder
         status, trouble = FAILED, error
         text = f"{error.filename or 'the system'}: {error.strerror or error}; run again with -v for the details"
     except Exception as error:  # noqa: BLE001  # the last line of defence
@@ -125,7 +125,7 @@ def _run(words: Sequence[str], terminal: Terminal) -> int:
 def _of_group(
     group: str, words: Sequence[str], theirs: dict[str, Command], read: ReadConfig | None, terminal: Terminal
 ) -> int:
-    """Run one of a plugin's commands that share their first word."""
+    """Run one of the plugins' commands that share their first word."""
     inside = {known: command for known, command in theirs.items() if known.startswith(f"{group} ")}
     name, rest = split_command(words, lambda word: word in (group, "help"))
     name = name.removeprefix("help ") if name != f"help {group}" else group
@@ -165,7 +165,7 @@ def _call(
 
 
 def _commands_of_plugins(words: Sequence[str]) -> tuple[dict[str, Command], ReadConfig | None]:
-    """Return the plugins' commands, and the configuration; one that cannot be read must not hide them."""
+    """Return the plugins' commands, and the configuration; an unreadable one must not hide them."""
     parser = new_parser("flexchat", "", __version__)
     args, _ = parser.parse_known_args([word for word in words if word not in ("-h", "--help", "--version")])
     read = None
@@ -197,7 +197,7 @@ def _sentences(error: FlexChatError) -> str:
         return str(error)
     shown = [f"  {problem}" for problem in error.problems[:_MOST_PROBLEMS]]
     more = len(error.problems) - len(shown)
-    of_config = any(problem.path for problem in error.problems)  # the lines of another file have none
+    of_config = any(problem.path for problem in error.problems)  # problems of another file have no path
     shown += [f"  … and {more} more{'; flexchat check lists them all' if of_config else ''}"] if more else []
     what = "the configuration has" if of_config else "there are"
     return "\n".join([f"{what} {len(error.problems)} problems", *shown])

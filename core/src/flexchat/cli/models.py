@@ -18,7 +18,7 @@ Answer = tuple[ModelInfo, ...] | ProviderError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what models takes: nothing of its own."""
+    """Add nothing: models has no arguments of its own."""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""From the options of a command to what it works with: the configuration's file, the plugins, the chat."""
+"""Opens what a command works with, from its options: the configuration's file, the plugins, the chat."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def config_file(args: argparse.Namespace) -> Path | None:
-    """Return the configuration's file: --config, else FLEXCHAT_CONFIG, else one here; None if there is none.
+    """Return the configuration's file: --config, or FLEXCHAT_CONFIG, or one here; None if there is none.
 
-    None, too, with --demo, where a command has it.
+    Also None with --demo, if the command has that option.
     """
     if getattr(args, "demo", False):
         return None
@@ -33,7 +33,7 @@ def config_file(args: argparse.Namespace) -> Path | None:
 
 
 def the_config(args: argparse.Namespace) -> ReadConfig | None:
-    """Return the configuration; None if there is none. A command reads it once: args keep it for who asks again.
+    """Return the configuration; None if there is none. A command reads it once: args cache it.
 
     Raises:
         ConfigError: The file cannot be read at all.
@@ -66,11 +66,11 @@ def load_plugins(args: argparse.Namespace, config: ReadConfig | None = None) -> 
 
 
 def prepare(args: argparse.Namespace, config: ReadConfig | None = None) -> PluginHost:
-    """Return the plugins for a command that works with them; say which are broken, and let modules be found.
+    """Return the plugins for a command that works with them; report broken ones, and extend the module path.
 
-    The configuration's folder, or the working folder, comes last on the path of modules: a Python function of a
-    configuration may stand beside it, and hides nothing that is installed. It comes after the plugins are loaded, so
-    that no folder one happens to stand in can pose as one.
+    The configuration's folder, or the working folder, comes last on the module path: a configuration's Python functions
+    may be next to it, and hide nothing that is installed. It is added after the plugins are loaded, so that nothing in
+    the current folder can pose as a plugin.
     """
     host = load_plugins(args, config)
     broken = [report.name for report in host.reports if report.status == "failed"]
@@ -85,7 +85,7 @@ def prepare(args: argparse.Namespace, config: ReadConfig | None = None) -> Plugi
 
 
 def open_chat(args: argparse.Namespace) -> FlexChat:
-    """Return the configured chat; without a configuration the rehearsal model with all ready-made tools.
+    """Return the configured chat or, without a configuration, the rehearsal model with all ready-made tools.
 
     Raises:
         ConfigError: Everything that is wrong with the configuration.
@@ -96,7 +96,7 @@ def open_chat(args: argparse.Namespace) -> FlexChat:
 
 
 def config_source(args: argparse.Namespace) -> tuple[ReadConfig | dict[str, Any], PluginHost]:
-    """Return what the chat is made from: the configuration, or tables where there is none; and the plugins.
+    """Return what the chat is made from: the configuration, or tables if there is none; and the plugins.
 
     Raises:
         ConfigError: The file cannot be read at all.
@@ -119,14 +119,14 @@ def open_tools(args: argparse.Namespace) -> tuple[FlexChat, PluginHost]:
 
 
 def add_demo_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option that asks for the rehearsal model."""
+    """Add the option for using the rehearsal model."""
     parser.add_argument(
         "--demo", action="store_true", help="let the rehearsal model answer, whatever is configured: no key, no network"
     )
 
 
 def require_config(args: argparse.Namespace) -> None:
-    """See to it that a program does not take the rehearsal model's answers for a model's: nobody reads the notice.
+    """Make sure a program does not mistake the rehearsal model's answers for a model's: nobody reads the notice.
 
     Raises:
         UsageError: There is no configuration, no --demo, and nobody at a terminal; or both a configuration and --demo.
@@ -141,7 +141,7 @@ def require_config(args: argparse.Namespace) -> None:
 
 
 def introduce(chat: FlexChat, args: argparse.Namespace) -> None:
-    """Say on standard error what an answer must not hide: that no model is behind it, that tools were left out."""
+    """Report on standard error what an answer must not hide: that no model is behind it, that tools were left out."""
     terminal: Terminal = args.terminal
     file = config_file(args)
     if getattr(args, "demo", False):

@@ -1,4 +1,4 @@
-"""flexchat plugins: what is installed, what it brings, and what went wrong with it."""
+"""flexchat plugins: what is installed, what it provides, and what went wrong with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _KINDS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what plugins takes: nothing of its own."""
+    """Add nothing: plugins has no arguments of its own."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
             if line:
                 terminal.paragraph(line, indent=" " * (name_width + 2))
     if not reports:
-        terminal.say("no plugins are installed: pip install flexchat brings the first ones")
+        terminal.say("no plugins are installed: pip install flexchat installs the first ones")
     return OK
 
 
 def _withheld(host: PluginHost) -> dict[str, dict[str, str]]:
-    """Return, for each plugin, what it offers and does not have, as another does too. With a sentence each."""
+    """Return, for each plugin, what is withheld because another offers it, too, with a sentence each."""
     found: dict[str, dict[str, str]] = {}
     for records in (
         host.providers,
@@ -98,7 +98,7 @@ def _remarks(report: PluginReport) -> list[str]:
 
 
 def _by_kind(provides: Iterable[str]) -> list[str]:
-    """Return what a plugin registered, one line a kind: tools: calculator, echo."""
+    """Return what a plugin registered, one line per kind: tools: calculator, echo."""
     lines: dict[str, list[str]] = {}
     for phrase in provides:
         kind = next((kind for kind in _KINDS if phrase.startswith(f"{kind} ")), "")

@@ -12,7 +12,7 @@ from .usage import UsageError
 
 
 def add_variables_argument(parser: argparse.ArgumentParser) -> None:
-    """Add the option that gives prompts their variables."""
+    """Add the option that sets prompt variables."""
     parser.add_argument(
         "--var",
         metavar="NAME=VALUE",
@@ -24,10 +24,10 @@ def add_variables_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def read_variables(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the variables by name: a list or a table where the value is one in JSON, else the text as it was typed.
+    """Return the variables by name: a list or a table if the value is one in JSON, otherwise the text as typed.
 
     Raises:
-        UsageError: One has no name or no value, is given twice, or has a name that no prompt can show.
+        UsageError: One has no name or value, is given twice, or has a name no prompt can show.
     """
     variables: dict[str, Any] = {}
     for word in args.variables:
@@ -48,5 +48,5 @@ def _value(text: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            pass  # a text that begins with a bracket
+            pass  # a text that starts with a bracket
     return text

@@ -11,11 +11,11 @@ from .usage import OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what config schema takes: nothing of its own."""
+    """Add nothing: config schema has no arguments of its own."""
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the schema, with the parts of the plugins that are installed."""
+    """Print the schema, including the installed plugins' parts."""
     args.terminal.json(config_schema(prepare(args)))
     return OK
 

@@ -20,7 +20,7 @@ MOST_BYTES = 8 * 1024 * 1024
 _SILENCE_S = 1.0
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # begins as UTF-16's does
+    (codecs.BOM_UTF32_LE, "utf-32"),  # starts like UTF-16's
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -28,16 +28,16 @@ _MARKS = (
 
 
 def is_given() -> bool:
-    """Return whether standard input brings something: a pipe, a socket or a file, and no terminal or device."""
+    """Return whether standard input is a pipe, a socket or a file, not a terminal or device."""
     if sys.stdin is None or sys.stdin.isatty():
         return False
     with contextlib.suppress(OSError, ValueError):
         return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)  # /dev/null: none
-    return True  # not a file at all: what a test or a program has put in its place
+    return True  # not a file at all: something a test or a program put in its place
 
 
 def is_shared() -> bool:
-    """Return whether somebody else is reading the file on standard input: the loop that this command stands in."""
+    """Return whether somebody else, such as a surrounding loop, is reading the file on standard input."""
     with contextlib.suppress(OSError, ValueError):
         number = sys.stdin.fileno()
         status = os.fstat(number)
@@ -46,23 +46,23 @@ def is_shared() -> bool:
 
 
 def read_text(terminal: Terminal) -> str:
-    """Read standard input to its end; say what is waited for if nothing comes for a second.
+    """Read standard input to its end; if nothing comes for a second, say what we are waiting for.
 
-    Its encoding is what its first bytes say, else UTF-8, else what Python takes standard input to be in.
+    Its encoding is the one its first bytes indicate, or UTF-8, or Python's encoding of standard input.
 
     Raises:
-        UsageError: It is not text, or is too long.
+        UsageError: It is not text, or too long.
         StreamError: It cannot be read.
     """
     buffer: Any = getattr(sys.stdin, "buffer", None)
-    if buffer is None:  # text that a program has put in its place
+    if buffer is None:  # text that a program put in its place
         return sys.stdin.read()
     content = io.BytesIO()
     try:
         while True:
-            with saying_what_is_waited_for(terminal, "the end of standard input; --no-stdin leaves it out"):
+            with saying_what_is_waited_for(terminal, "the end of standard input; --no-stdin ignores it"):
                 piece = buffer.read1(1 << 20)
-            if piece is None:  # nothing yet, and whoever gave it does not want to wait
+            if piece is None:  # nothing yet, and the stream is non-blocking
                 select.select([sys.stdin], [], [])
                 continue
             if not piece:
@@ -76,7 +76,7 @@ def read_text(terminal: Terminal) -> str:
 
 
 def expect_utf8() -> None:
-    """Take the lines of standard input for UTF-8, whatever the surroundings say; a mark at its beginning is none."""
+    """Read standard input as UTF-8, whatever the locale says; a byte order mark at its start is skipped."""
     if sys.stdin is not None and not sys.stdin.isatty():
         with contextlib.suppress(AttributeError, ValueError):  # not a file
             sys.stdin.reconfigure(encoding="utf-8-sig")  # type: ignore[union-attr]
@@ -84,7 +84,7 @@ def expect_utf8() -> None:
 
 @contextlib.contextmanager
 def saying_what_is_waited_for(terminal: Terminal, what: str) -> Iterator[None]:
-    """Say on standard error what is waited for, if that takes longer than a second."""
+    """Say on standard error what we are waiting for, if it takes longer than a second."""
     timer = threading.Timer(_SILENCE_S, lambda: terminal.say(f"waiting for {what}", "dim"))
     timer.daemon = True
     timer.start()
@@ -97,7 +97,7 @@ def saying_what_is_waited_for(terminal: Terminal, what: str) -> Iterator[None]:
 def _decoded(content: bytes) -> str:
     encoding = next((name for mark, name in _MARKS if content.startswith(mark)), "")
     if not encoding and b"\0" in content:
-        raise UsageError("standard input is not text: it holds binary data")
+        raise UsageError("standard input is not text: it contains binary data")
     usual = sys.stdin.encoding or "utf-8"
     try:
         return content.decode(encoding or "utf-8")

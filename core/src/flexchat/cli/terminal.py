@@ -1,4 +1,4 @@
-"""Where commands write: answers to standard output, all else to standard error; colours only on a terminal."""
+"""Where commands write: answers to standard output, everything else to standard error; colours only on a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Style = Literal["plain", "dim", "bold", "red"]
 _ERASE = "\r\x1b[K"
 _CODES = {"dim": "2", "bold": "1", "red": "31"}
 
-# A model or a tool may write what moves the cursor, renames the window or fills the clipboard.
+# A model or a tool may write sequences that move the cursor, rename the window or fill the clipboard.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -29,12 +29,12 @@ class StreamError(FlexChatError):
 
 
 class Terminal:
-    """Standard output and standard error, as they are when it is made.
+    """Standard output and standard error, as they are when it is created.
 
-    It is the only way to standard output: what else is printed meanwhile goes to standard error (see ``alone``).
+    It is the only way to standard output: anything else printed meanwhile goes to standard error (see ``alone``).
 
     Args:
-        color: Whether colours may be used; they are only where a stream is a terminal and NO_COLOR is not set.
+        color: Whether colours may be used; they are only if a stream is a terminal and NO_COLOR is not set.
 
     Attributes:
         verbose: Whether to show tracebacks and the log.
@@ -49,12 +49,12 @@ class Terminal:
         self._stdout: TextIO | None = sys.stdout  # None: closed by the caller
         self._stderr: TextIO | None = sys.stderr
         for stream in (self._stdout, self._stderr):
-            with contextlib.suppress(AttributeError, ValueError):  # a stream that is not a file takes any text
+            with contextlib.suppress(AttributeError, ValueError):  # a stream that is not a file accepts any text
                 stream.reconfigure(errors="replace")  # type: ignore[union-attr]
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Send what other code prints to standard error: a tool or a plugin must not mix its words into an answer.
+        """Redirect what other code prints to standard error: a tool or plugin must not mix its output into an answer.
 
         Raises:
             StreamError: Standard output is closed.
@@ -66,7 +66,7 @@ class Terminal:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """Lend standard output to code that is meant to print: argparse, input(), a plugin's command."""
+        """Lend standard output to code meant to print: argparse, input(), a plugin's command."""
         with contextlib.redirect_stdout(self._stdout):
             try:
                 yield
@@ -75,15 +75,15 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal; 100 where there is none."""
+        """Columns of the terminal; 100 if there is none."""
         return shutil.get_terminal_size((100, 24)).columns
 
     def interactive(self) -> bool:
-        """Return whether a person sits there: input and output are a terminal."""
+        """Return whether a person is there: input and output are a terminal."""
         return _is_terminal(sys.stdin) and _is_terminal(self._stdout)
 
     def is_read_by_a_person(self) -> bool:
-        """Return whether what is written to standard output is shown on a terminal."""
+        """Return whether standard output is shown on a terminal."""
         return _is_terminal(self._stdout)
 
     def write(self, text: str) -> None:
@@ -101,7 +101,7 @@ class Terminal:
         self._to_stdout(self._styled(text, style, self._stdout) + "\n")
 
     def paragraph(self, text: str, *, indent: str) -> None:
-        """Write a text to standard output, indented and broken at the terminal's width."""
+        """Write a text to standard output, indented and wrapped at the terminal's width."""
         width = min(self.width, 120) if _is_terminal(self._stdout) else 120
         words = " ".join(text.split())
         lines = textwrap.wrap(
@@ -146,7 +146,7 @@ class Terminal:
         return _is_terminal(self._stderr) and os.environ.get("TERM") != "dumb"
 
     def symbol(self, wanted: str, plain: str) -> str:
-        """Return a character that standard error can show, or plain in its place."""
+        """Return a character if standard error can show it, otherwise ``plain``."""
         try:
             wanted.encode(getattr(self._stderr, "encoding", None) or "utf-8")
         except (UnicodeEncodeError, LookupError):
@@ -154,7 +154,7 @@ class Terminal:
         return wanted
 
     def fall_silent(self) -> None:
-        """Write nothing any more, not even at exit: nobody reads standard output."""
+        """Stop writing, even at exit: nobody reads standard output."""
         with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stdout.fileno())  # type: ignore[union-attr]
 
@@ -174,12 +174,12 @@ class Terminal:
             self.end_line()
         self.status("")
         if self._stderr is not None:
-            with contextlib.suppress(OSError):  # there is nowhere left to say so
+            with contextlib.suppress(OSError):  # there is nowhere left to report it
                 self._stderr.write(line + "\n")
                 self._stderr.flush()
 
     def _takes_all(self) -> bool:
-        """Return whether standard output is in an encoding that has every character."""
+        """Return whether standard output's encoding has every character."""
         return (getattr(self._stdout, "encoding", None) or "utf-8").lower().startswith("utf")
 
     def _say_what_is_lost(self, text: str) -> None:
@@ -189,7 +189,7 @@ class Terminal:
             return
         if not self._said_what_is_lost:
             self._said_what_is_lost = True
-            self.say(f"note: standard output takes {encoding}: other characters are ?; PYTHONIOENCODING=utf-8", "dim")
+            self.say(f"note: standard output is {encoding}: others become ?; set PYTHONIOENCODING=utf-8", "dim")
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Arguments of a tool as they are typed on a command line: key=value, of the types its schema says, or one object."""
+"""A tool's arguments as typed on a command line: key=value, with the types of its schema, or one object."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def read_arguments(words: Sequence[str], tool: ToolDefinition) -> dict[str, Any]:
     """Return a tool's arguments.
 
-    A value is a string where the schema takes nothing else, and JSON where it takes something else and the value is
-    that. What does not fit is left as it is: the tool's own check says best what is wrong.
+    A value is a string if the schema accepts nothing else, and JSON if it accepts something else and the value is that.
+    A value that does not fit is left as it is: the tool's own check explains best what is wrong.
 
     Raises:
         UsageError: A word is neither key=value nor one JSON object, or a key is unknown or given twice.
@@ -78,7 +78,7 @@ def _value(key: str, text: str, tool: ToolDefinition) -> Any:
                 f"{key} is {type_of(schema)}: give it as JSON, as in {key}='{_EXAMPLES[min(kinds)]}'"
             ) from None
         return text
-    if not kinds:  # the schema does not say: a text of its choices, else what it is as JSON
+    if not kinds:  # the schema gives no type: one of its text choices, or the value as JSON
         return text if text in (schema.get("enum") or ()) else value
     wanted = any(type(value) in _TYPES[kind] for kind in kinds if kind != "string")
     return value if wanted or "string" not in kinds else text
@@ -88,7 +88,7 @@ _EXAMPLES = {"array": '["a", "b"]', "object": '{"a": 1}'}
 
 
 def _kinds(schema: Mapping[str, Any], root: Mapping[str, Any]) -> set[str]:
-    """Return the types a schema allows, as far as that is easily seen; none if it does not say."""
+    """Return the types a schema plainly allows; empty if it does not say."""
     kind = schema.get("type")
     if isinstance(kind, str):
         return {kind} & {*_TYPES, "string"}

@@ -13,7 +13,7 @@ _MOST_CHOICES = 6
 
 
 def signature(tool: ToolDefinition) -> str:
-    """Return a tool with its parameters, as one would declare it; optional ones have a question mark."""
+    """Return a tool with its parameters, like a declaration; optional ones have a question mark."""
     required = tool.parameters.get("required") or ()
     properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
     parts = [f"{name}{'' if name in required else '?'}: {type_of(schema)}" for name, schema in properties.items()]

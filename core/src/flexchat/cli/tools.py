@@ -19,22 +19,22 @@ from .usage import FAILED, OK, UsageError
 
 
 def add_no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what tools list takes: nothing of its own."""
+    """Add nothing: tools list has no arguments of its own."""
 
 
 def add_name(parser: argparse.ArgumentParser) -> None:
-    """Say what tools show takes."""
+    """Add the arguments of tools show."""
     parser.add_argument("name", help="the tool's name")
 
 
 def add_call(parser: argparse.ArgumentParser) -> None:
-    """Say what tools call takes."""
+    """Add the arguments of tools call."""
     add_name(parser)
     parser.add_argument(
         "arguments", nargs="*", help="key=value, with the types of the tool's schema; or one JSON object"
     )
     parser.add_argument(
-        "--key", metavar="TEXT", help="for a tool that changes something: the same key again gets the first result"
+        "--key", metavar="TEXT", help="for a tool that changes something: a repeated key returns the first result"
     )
 
 

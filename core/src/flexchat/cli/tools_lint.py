@@ -1,4 +1,4 @@
-"""flexchat tools lint: what each service makes of each tool."""
+"""flexchat tools lint: what each service does with each tool."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from ..tools.lint import ToolFinding  # every command loads this module, and only this one lints
 
 _STYLES: dict[str, Style] = {"refused": "red", "rewritten": "plain", "accepted": "dim"}
-_PLACES = 3  # places that a line names
+_PLACES = 3  # most places named in a line
 _NO_TOOLS = "no tools: the configuration has none, or tools.enabled is false"
 
 
 @attrs.frozen(kw_only=True)
 class Unusable:
-    """An entry of a file that FlexChat itself does not take as a tool."""
+    """An entry of a file that FlexChat itself does not accept as a tool."""
 
     name: str
     reason: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what tools lint takes."""
+    """Add the arguments of tools lint."""
     parser.add_argument(
         "--provider",
         metavar="NAME",
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what each mode makes of each tool; the exit status is 1 if a provider refuses one in every mode."""
+    """Print what each mode does with each tool; the exit status is 1 if a provider refuses one in every mode."""
     from ..tools.lint import lint_tools, portable_definition
 
     terminal: Terminal = args.terminal
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tools(args: argparse.Namespace) -> tuple[list[ToolDefinition], list[Unusable], PluginHost, list[str]]:
-    """Return the tools, what is none, the plugins, and the names of the providers that the configuration uses."""
+    """Return the tools, the unusable entries, the plugins, and the names of the providers the configuration uses."""
     if args.tools:
         tools, unusable = _read(Path(args.tools))
         return tools, unusable, prepare(args, the_config(args)), []
@@ -103,7 +103,7 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
     """Return the selected dialects by name, each with the name of its provider.
 
     Raises:
-        UsageError: A name is unknown, or no installed provider says what it takes.
+        UsageError: A name is unknown, or no installed provider declares what it accepts.
     """
     known: dict[str, dict[str, tuple[str, SchemaDialect]]] = {}
     for name, kind in host.providers.by_name.items():
@@ -112,7 +112,7 @@ def _modes(host: PluginHost, wanted: Sequence[str], used: Sequence[str]) -> dict
     everything = {mode: found for modes in known.values() for mode, found in modes.items()}
     if not everything:
         raise UsageError(
-            "no installed provider declares which schemas it accepts: pip install flexchat-openai brings one"
+            "no installed provider declares which schemas it accepts: pip install flexchat-openai installs one"
         )
     if not wanted:
         return {mode: found for name in used for mode, found in known.get(name, {}).items()} or everything
@@ -148,7 +148,7 @@ def _read(file: Path) -> tuple[list[ToolDefinition], list[Unusable]]:
         raise UsageError(f"{file} is not JSON: {error}") from None
     entries = data.get("tools") if isinstance(data, dict) else data
     if not isinstance(entries, list):
-        raise UsageError(f"{file} must hold a list of tools, or an object with such a list under 'tools'")
+        raise UsageError(f"{file} must contain a list of tools, or an object with such a list under 'tools'")
     tools, unusable, names = [], [], set()
     for index, entry in enumerate(entries):
         tool = _definition(entry, f"tool {index + 1}")
@@ -202,11 +202,11 @@ def _of_unusable(unusable: Iterable[Unusable], dialects: Iterable[str]) -> list[
     ]
 
 
-# ---- what came of it
+# ---- the results
 
 
 def _refused(findings: Iterable[ToolFinding], modes: Mapping[str, tuple[str, SchemaDialect]]) -> list[tuple[str, str]]:
-    """Return the tools that a provider takes in none of its selected modes, each with the provider."""
+    """Return the tools a provider refuses in all of its selected modes, each with the provider."""
     takes: dict[tuple[str, str], bool] = {}
     for finding in findings:
         key = finding.tool, modes[finding.dialect][0]
@@ -235,7 +235,7 @@ def _print(findings: Sequence[ToolFinding], terminal: Terminal, none: str) -> No
 
 
 def _lines(notes: Sequence[SchemaNote], *, every: bool) -> list[str]:
-    """Return what is lost or wrong, a line for each message; of what is not, only what it is about."""
+    """Return one line for each message about something lost or wrong; for the rest, only the keywords."""
     by_message: dict[tuple[str, str], list[str]] = {}
     for note in notes:
         if every or note.severity != "info":
@@ -278,6 +278,6 @@ def _as_data(tool: ToolDefinition) -> dict[str, Any]:
 
 COMMANDS = (
     Command(
-        name="tools lint", summary="show what each service makes of the tools", add_arguments=add_arguments, run=run
+        name="tools lint", summary="show what each service does with the tools", add_arguments=add_arguments, run=run
     ),
 )

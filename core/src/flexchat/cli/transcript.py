@@ -1,4 +1,4 @@
-"""A turn as a person sees it: the answer as it comes, tool calls as they run."""
+"""A turn as a person sees it: the answer as it arrives, tool calls as they run."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .waiting import Waiting
 _LONGEST_STEP = 400
 _LONGEST_SOURCE = 80
 _MOST_SOURCES = 5
-_INDENT = " " * 8  # what a writer of steps may put before them
+_INDENT = " " * 8  # the most a writer of steps may put before them
 
 
 async def show_turn(events: AsyncGenerator[StreamEvent, None], terminal: Terminal, *, streamed: bool = True) -> Turn:
-    """Write a turn while it happens, the answer to standard output and all else to standard error; return it.
+    """Write a turn as it happens, the answer to standard output, the rest to standard error; return the turn.
 
-    On a terminal, a line on standard error says what is waited for.
+    On a terminal, a line on standard error says what we are waiting for.
     """
     transcript = Transcript(terminal, terminal.say, streamed=streamed)
     with Waiting(terminal) as waiting:
@@ -53,7 +53,7 @@ class Transcript:
 
     Args:
         steps: Writes a line about a tool call, in a style.
-        streamed: Write the text as it comes; else the whole answer at the end, and only that.
+        streamed: Whether to write the text as it arrives, or only the complete answer at the end.
 
     Attributes:
         turn: The turn, once it has ended.
@@ -70,7 +70,7 @@ class Transcript:
         self._side_by_side = False
 
     def show(self, event: StreamEvent) -> None:
-        """Write what there is to see of an event."""
+        """Write whatever an event shows."""
         match event:
             case TextDelta() if self._streamed:
                 if self._answer_ended:
@@ -102,20 +102,20 @@ class Transcript:
 
 
 def spoken_call(call: ToolCall) -> str:
-    """Return a call as one would write it: calculator(expression="1 + 1")."""
+    """Return a call as written in code: calculator(expression="1 + 1")."""
     if call.arguments is None:
         return f"{call.name}({call.raw_arguments})"
     return f"{call.name}({', '.join(f'{name}={_spoken(value)}' for name, value in call.arguments.items())})"
 
 
 def spoken_result(record: ToolCallRecord) -> str:
-    """Return what came of a call."""
+    """Return the outcome of a call."""
     result = record.result
     return _spoken(_core_of(result.result)) if result.success else f"failed: {result.explained()}"
 
 
 def spoken_sources(citations: Sequence[Citation]) -> str:
-    """Return where an answer comes from: what it names; else all that the model had before it."""
+    """Return an answer's sources: those it names or, if none, all that the model was shown."""
     named = [citation for citation in citations if citation.named] or citations
     places = list(dict.fromkeys(map(_place, named)))
     more = len(places) - _MOST_SOURCES
@@ -123,12 +123,12 @@ def spoken_sources(citations: Sequence[Citation]) -> str:
 
 
 def time_of(record: ToolCallRecord) -> str:
-    """Return what is said behind a result: how long it took, and what was adjusted on the way."""
+    """Return what follows a result: how long it took, and what was adjusted."""
     return "  (" + "; ".join([f"{record.result.execution_time_ms} ms", *record.result.notes]) + ")"
 
 
 def _core_of(value: Any) -> Any:
-    """A result that is one value in a wrapping of its own is shown as that value."""
+    """Return the only value of a result that just wraps one value."""
     return value["result"] if isinstance(value, dict) and value.keys() == {"result"} else value
 
 

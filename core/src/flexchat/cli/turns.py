@@ -26,7 +26,7 @@ _NARROWEST = 20  # characters of a message that are shown, however narrow the te
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interrupted", action="store_true", help="only those that can be resumed")
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many at most (default: {_MOST})")
+    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"maximum number (default: {_MOST})")
     add_tenant_argument(parser)
 
 
@@ -45,11 +45,11 @@ async def _list(journal: TurnJournal, args: argparse.Namespace) -> None:
     if not turns:
         args.terminal.say("no turn is interrupted" if args.interrupted else "no turn is kept yet", "dim")
     elif any(turn.state == "interrupted" for turn in turns):
-        args.terminal.say("an interrupted turn goes on with: flexchat turns resume ID", "dim")
+        args.terminal.say("to continue an interrupted turn: flexchat turns resume ID", "dim")
 
 
 def _id_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="its id, or the beginning of it")
+    parser.add_argument("id", metavar="ID", help="its id, or the start of it")
     add_tenant_argument(parser)
 
 
@@ -74,7 +74,7 @@ async def _show(journal: TurnJournal, args: argparse.Namespace) -> None:
 
 
 def _told(kind: str, data: Mapping[str, Any]) -> str:
-    """Return what a step was, in a line."""
+    """Return a step in one line."""
     match kind:
         case "started":
             return str(data["request"]["user_message"])
@@ -171,6 +171,6 @@ def _of_a_chat(
 COMMANDS = (
     _of_the_journal("list", "list the turns of kept conversations, newest first", _list_arguments, _list),
     _of_the_journal("show", "print the steps of a turn", _id_arguments, _show),
-    _of_a_chat("resume", "let an interrupted turn go on where it stopped", _resume, _show_resumed),
+    _of_a_chat("resume", "continue an interrupted turn where it stopped", _resume, _show_resumed),
     _of_a_chat("cancel", "end an interrupted turn; what it did stays in its conversation", _cancel, _show_cancelled),
 )

@@ -1,4 +1,4 @@
-"""What a turn waits for, in a line on the terminal that goes when there is something to see."""
+"""What a turn is waiting for, in a line on the terminal that disappears when there is something to see."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PHASES = {
 
 
 class Waiting:
-    """Shows the status of one turn, with the seconds once they are some; nothing if standard error is not a terminal.
+    """Shows the status of one turn, with the seconds if it takes long; nothing if standard error is not a terminal.
 
     Use it as a context manager; ``show`` takes the turn's events.
     """
@@ -37,7 +37,7 @@ class Waiting:
         self._doing = ""
         self._since = 0.0
         self._phase = ""
-        self._running: dict[str, str] = {}  # names of tools by the ids of their calls
+        self._running: dict[str, str] = {}  # names of tools by their calls' ids
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Waiting:
@@ -47,7 +47,7 @@ class Waiting:
         self._say("")
 
     def show(self, event: StreamEvent) -> None:
-        """Take what happens."""
+        """Show an event."""
         match event:
             case PhaseStarted():
                 self._phase = _PHASES.get(event.phase, "")

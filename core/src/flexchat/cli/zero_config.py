@@ -1,4 +1,4 @@
-"""The configuration of someone who has none: the rehearsal model, and every ready-made tool that works by itself."""
+"""The default configuration for a user without one: the rehearsal model, and all self-contained ready-made tools."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def zero_config(host: PluginHost) -> dict[str, Any]:
 
 
 def without_model(host: PluginHost) -> FlexChat:
-    """Return a chat that has the same tools and cannot answer.
+    """Return a chat that has the same tools but cannot answer.
 
     Raises:
-        ConfigError: A gate is not active.
+        ConfigError: A gate is inactive.
     """
     from ..config.model import Config, ToolEntry, ToolsTable
 
@@ -51,7 +51,7 @@ def without_model(host: PluginHost) -> FlexChat:
 
 
 def _usable_tools(host: PluginHost) -> list[str]:
-    # Internal tools look into the document stores of the configuration, of which there are none.
+    # Internal tools search the configuration's document stores, and there are none.
     return [
         name
         for name, tool in host.tools.by_name.items()

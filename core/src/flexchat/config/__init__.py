@@ -1,1 +1,1 @@
-"""Configuration: from a file to a Config, with every problem at once."""
+"""Configuration: turns a file into a Config, reporting every problem at once."""

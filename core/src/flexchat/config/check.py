@@ -1,7 +1,7 @@
-"""What one part of a configuration says about another: names that must exist, rules that can never answer.
+"""Checks across parts of a configuration: names that must exist, rules that can never answer.
 
-It reads the tables as they were written, so that it finds its problems also where structuring found others. A value of
-the wrong type is structuring's business and is passed over here.
+It reads the tables as written, so that it finds its problems even if structuring found others. Values of the wrong type
+are reported by structuring and skipped here.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from .reach import EarlierRules, contradiction, field_of, impossible_intent
 from .wording import is_secret_place, shortened, spoken_path, spoken_value
 
 PROFILE_FIELDS = tuple(field.name for field in attrs.fields(Profile) if field.name != "documents")
-"""What a rule's match may ask about."""
+"""The fields a rule's match may use."""
 
 MATCH_KEYS = tuple(name + suffix for name in PROFILE_FIELDS for suffix in ("", "_contains", "_regexp"))
 
 RAG_RESULTS = ("match", "partial", "none", "any")
 
-_FLAGS_ELSEWHERE = "adgimnsuvxy"  # what follows a pattern in JavaScript, Perl, PHP or Python
+_FLAGS_ELSEWHERE = "adgimnsuvxy"  # flags used after a pattern in JavaScript, Perl, PHP or Python
 
 _MOST_LISTED = 20
-_MOST_INTENTS = 300_000  # names that conditions on intents are compared with, in all rules together; half a second
+_MOST_INTENTS = 300_000  # most comparisons of intent conditions with names, in all rules together; half a second
 
 SHORTEST_WRITTEN_KEY = 12
-"""Characters; a shorter "key" is what local servers are given, as "none" or "ollama"."""
+"""Characters; a shorter "key" is a dummy for local servers, such as "none" or "ollama"."""
 
 
 def check(document: ConfigDocument, tools: Collection[str] = ()) -> tuple[list[Problem], list[Problem]]:
     """Return the problems and the notes.
 
     Args:
-        tools: Names of tools that are given in code, which rules may name beside those of the registry.
+        tools: Names of tools given in code, which rules may name in addition to those of the registry.
     """
     checker = _Checker(document, tools)
     checker.services()
@@ -56,7 +56,7 @@ def check(document: ConfigDocument, tools: Collection[str] = ()) -> tuple[list[P
 
 
 def written_secrets(document: ConfigDocument) -> Iterator[tuple[KeyPath, str]]:
-    """Yield the texts of llms, stores and tables of plugins whose key says that they are secrets."""
+    """Yield the texts of llms, stores and plugins' tables whose key marks them as secret."""
     of_plugins = document.data.keys() - own_keys(Config)
     for section in ("llms", "stores", *sorted(of_plugins)):
         names = 1 if section in of_plugins else 2  # of the table and, in llms and stores, of the entry
@@ -72,13 +72,13 @@ def keys_in_the_file(document: ConfigDocument) -> list[Problem]:
     for place, _ in written_secrets(document):
         owner = place[1] if len(place) > 2 else place[0]
         name = re.sub(r"\W+", "_", f"{owner}_{place[-1]}").strip("_").upper()
-        text = f'the secret stands in the file; better write "${{{name}}}" and set that environment variable'
+        text = f'the secret is written in the file; better write "${{{name}}}" and set that environment variable'
         notes.append(document.problem(place, text))
     return notes
 
 
 class _Checker:
-    """Goes through one document. Its state: the problems and notes found so far."""
+    """Checks one document. Its state: the problems and notes found so far."""
 
     def __init__(self, document: ConfigDocument, tools: Collection[str]) -> None:
         self.problems: list[Problem] = []
@@ -94,7 +94,7 @@ class _Checker:
         self._pinned: dict[Any, None] = dict.fromkeys(name if isinstance(name, str) else None for name in collections)
 
     def services(self) -> None:
-        """Check who runs the phases, and that there is anybody."""
+        """Check that there are services, and those that run the phases."""
         data = self._document.data
         if data.get("llms", {}) == {}:
             self._problem(("llms",), "no LLM is configured: add an entry to 'llms'")
@@ -106,7 +106,7 @@ class _Checker:
                     self._problem((name, "model"), "whose model? 'llm' names the entry in llms")
 
     def rules(self) -> None:
-        """Check each rule, and that every one can be reached."""
+        """Check each rule, and that each one can be reached."""
         earlier, places = EarlierRules(), list[KeyPath]()
         for place, rule in self._rules:
             self._model_choice(place, rule)
@@ -121,7 +121,7 @@ class _Checker:
                 self._rule_tools((*place, "tools"), rule["tools"])
 
     def fallback(self) -> None:
-        """Check that there is an answer to everything."""
+        """Check that every message gets an answer."""
         rules = self._document.data.get("responses", [])
         if rules == []:
             self._problem(("responses",), "no response rule is configured: add an entry to 'responses'")
@@ -185,7 +185,7 @@ class _Checker:
                 self._collection(here, wanted)
 
     def _collection(self, place: KeyPath, wanted: str) -> None:
-        """Note that no store has this collection, where each is pinned to one."""
+        """Note that no store has this collection, if each is pinned to one."""
         pinned = self._pinned
         if pinned and wanted not in pinned and None not in pinned:
             known = ", ".join(shortened(name) for name in itertools.islice(pinned, _MOST_LISTED))
@@ -193,14 +193,14 @@ class _Checker:
             self._note(place, f"only {known} is used (stores), so this rule never fits")
 
     def _no_such_intent(self, place: KeyPath, key: str, wanted: str) -> bool:
-        """Note that no message has an intent that meets this condition, and return whether that is so."""
+        """Note it if no message can have an intent that meets this condition, and return whether that is so."""
         table = self._document.data.get("intent", {})
         categories = table.get("detection", {}) if isinstance(table, dict) else None
         if not isinstance(categories, dict) or self._stores is None:
             return False
         self._intents_left -= len(categories) + len(self._stores)
         if self._intents_left < 0:
-            return False  # what takes long to find out is not told
+            return False  # not reported if it takes too long to find out
         if not impossible_intent(key, wanted, categories, self._stores):
             of_a_model = (key == "intent" and wanted in categories) or (categories and not self._stores)
             if of_a_model and not table.get("llm"):
@@ -220,7 +220,7 @@ class _Checker:
         return True
 
     def _reach(self, place: KeyPath, match: dict[str, Any], earlier: EarlierRules, places: list[KeyPath]) -> None:
-        """Say of a rule that it can never answer."""
+        """Report a rule that can never answer."""
         never = contradiction(match)
         if never is not None:
             self._note((*place, "match"), f"this rule never fits: {shortened(never, 200)}")
@@ -250,7 +250,7 @@ class _Checker:
             if partial == 0:
                 self._note((*place, "partial_threshold"), "no distance is below 0, so nothing is ever a partial match")
             elif match is not None and partial is not None and partial <= match:
-                text = "nothing is ever a partial match: what is below it is below match_threshold, too"
+                text = "nothing is ever a partial match: any distance below it is below match_threshold, too"
                 self._note((*place, "partial_threshold"), text)
 
     def plugins(self) -> None:
@@ -266,7 +266,7 @@ class _Checker:
                 self._problem(("plugins", "require", index), text)
 
     def variables(self) -> None:
-        """Check the variables of one's own."""
+        """Check the config's own variables."""
         table = self._document.data.get("variables")
         for name, value in table.items() if isinstance(table, dict) else ():
             problem = variable_problem(name, value)
@@ -278,7 +278,7 @@ class _Checker:
         meant = {*flags} <= {*_FLAGS_ELSEWHERE} and len({*flags}) == len(flags)  # and "/usr/bin" is just a path
         if body[:1] == "/" and len(body) > 1 and meant and not {*flags} <= {*FLAGS}:
             self._note(
-                place, "the flags after the last / are g, i, m, u and y; with any other both / are taken literally"
+                place, "the flags after the last / are g, i, m, u and y; with any other flag, both / are literal"
             )
         try:
             compiled = compile_pattern(pattern)
@@ -289,8 +289,8 @@ class _Checker:
         if not compiled.linear:
             self._note(
                 place,
-                "not every search with this pattern takes time in proportion to the text (look-around, or a back "
-                f"reference): one that takes more than {LONGEST_MS} ms is given up, and the rule does not fit",
+                "a search with this pattern may take more than linear time (look-around, or a back reference): "
+                f"one that takes more than {LONGEST_MS} ms is given up, and the rule does not fit",
             )
 
     def _rule_tools(self, place: KeyPath, tools: dict[str, Any]) -> None:
@@ -306,7 +306,7 @@ class _Checker:
                 self._unknown((*place, index), "tool in tools.registry", name, self._tools)
 
     def _hint(self, name: str, known: Collection[str]) -> str:
-        """Return what was probably meant, for those who will be told."""
+        """Return what was probably meant, for the problems that are listed."""
         return did_you_mean(name, known) if min(len(self.problems), len(self.notes)) < MOST_PROBLEMS else ""
 
     def _unknown(self, place: KeyPath, kind: str, name: str, known: Collection[str]) -> None:

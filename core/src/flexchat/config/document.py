@@ -1,4 +1,4 @@
-"""A configuration as it was written: its data, and where each part of it stands."""
+"""A configuration as written: its data, and the line of each part."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from .positions import KeyPath, locate_json, locate_toml
 from .wording import printable, spoken_kind, spoken_path, spoken_value
 
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest configuration file that is read."""
+"""The largest configuration file accepted."""
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
 _TOO_LONG_A_NUMBER = "a number is too long to be read"
 MOST_PROBLEMS = 100
-"""Problems that are told, and notes: who has more mends these first."""
+"""Most problems, and most notes, that are listed; fix these first."""
 
 
 def and_more(count: int) -> str:
-    """Return the sentence for the problems that are not told."""
+    """Return the sentence about the problems that are not listed."""
     return f"there {'is' if count == 1 else 'are'} {count:,} more, not listed here"
 
 
 @attrs.frozen(kw_only=True)
 class ConfigDocument:
-    """A configuration, read and not yet understood.
+    """A configuration that is parsed but not interpreted yet.
 
     Attributes:
-        source: The file as the user named it; empty for one that was given in code.
+        source: The file as the user named it; empty if given in code.
         data: Its tables: dict, list and scalars.
-        lines: Line of each place that was written, from 1.
+        lines: Line of each written place, from 1.
         folder: Where relative paths in it start.
-        moved: Places that were written elsewhere: place in data to place in the file.
-        problems: What is wrong with it already.
-        content: The bytes of the file; empty for what was not read from one.
+        moved: Places written elsewhere: place in data to place in the file.
+        problems: The problems found so far.
+        content: The bytes of the file; empty if not read from a file.
     """
 
     source: str = ""
@@ -55,10 +55,10 @@ class ConfigDocument:
     content: bytes = attrs.field(default=b"", repr=False)
 
     def problem(self, place: KeyPath, text: str, at: KeyPath | None = None) -> Problem:
-        """Return a problem with its path as the user wrote it and the line of that place or its nearest parent.
+        """Return a problem with its path as written, and the line of that place or its nearest parent.
 
         Args:
-            at: The place whose line counts, where that is not place itself.
+            at: The place whose line counts; default: place itself.
         """
         return Problem(
             path=spoken_path(self.written(place)), text=text, source=self.source, line=self.line(at or place)
@@ -71,7 +71,7 @@ class ConfigDocument:
         return next((self.lines[parent] for parent in parents if parent in self.lines), None)
 
     def written(self, place: KeyPath) -> KeyPath:
-        """Return where the file has what stands at a place now."""
+        """Return where in the file a place was written."""
         for length in range(len(place), 0, -1):
             if place[:length] in self.moved:
                 return (*self.moved[place[:length]], *place[length:])
@@ -82,16 +82,16 @@ def read_document(path: str | Path) -> ConfigDocument:
     """Read a .toml or .json file.
 
     Raises:
-        ConfigError: It is missing, unreadable, too large, no UTF-8, no TOML or JSON, or nested too deeply.
+        ConfigError: It is missing, unreadable, too large, not UTF-8, not TOML or JSON, or nested too deeply.
     """
     return parse_document(read_content(path), path)
 
 
 def read_content(path: str | Path) -> bytes:
-    """Return the bytes of a .toml or .json file, which need not be either.
+    """Return the bytes of a .toml or .json file, without parsing it.
 
     Raises:
-        ConfigError: It is called otherwise, missing, unreadable or too large.
+        ConfigError: It has another suffix, or is missing, unreadable or too large.
     """
     path, source = Path(path), str(path)
     if path.suffix.lower() not in (".toml", ".json"):
@@ -104,10 +104,10 @@ def read_content(path: str | Path) -> bytes:
 
 
 def parse_document(content: str | bytes, path: str | Path) -> ConfigDocument:
-    """Read a text, or the bytes of one, as the .toml or .json file of that path, which need not be there.
+    """Parse a text, or its bytes, as the .toml or .json file at that path, which need not exist.
 
     Raises:
-        ConfigError: It is no UTF-8, no TOML or JSON, or nested too deeply.
+        ConfigError: It is not UTF-8, not TOML or JSON, or nested too deeply.
     """
     source = str(path)
     text = _decoded(content, source) if isinstance(content, bytes) else content
@@ -138,7 +138,7 @@ def document_of(data: Mapping[str, Any]) -> ConfigDocument:
 
 
 def walk(value: Any, place: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield everything below a value, each with its place."""
+    """Yield everything inside a value, each with its place."""
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             yield (*place, key), item
@@ -163,19 +163,19 @@ def _similar(path: Path) -> str:
         names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".toml", ".json")}
     except (OSError, ValueError):
         return ""
-    hint = did_you_mean(path.stem, names)  # that both end in .toml makes no two alike
+    hint = did_you_mean(path.stem, names)  # the shared suffix .toml does not make names similar
     return next((hint.replace(f"'{stem}'", f"'{name}'") for stem, name in names.items() if f"'{stem}'" in hint), "")
 
 
 def _parse_toml(text: str, source: str) -> dict[str, Any]:
     try:
-        import tomli as toml  # as in core's extra "toml"; it reads TOML 1.1
+        import tomli as toml  # from core's extra "toml"; it reads TOML 1.1
     except ImportError:
         import tomllib as toml  # type: ignore[no-redef]
     try:
         data: dict[str, Any] = toml.loads(text)
     except ValueError as error:
-        if "set_int_max_str_digits" in str(error):  # the only trouble Python's reader has no place for
+        if "set_int_max_str_digits" in str(error):  # the only error Python's reader gives no position for
             raise _failed(source, _TOO_LONG_A_NUMBER) from None
         message, line = str(error), None
         found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", message)
@@ -199,7 +199,7 @@ def _parse_json(text: str, source: str) -> dict[str, Any]:
         if rest.startswith(("//", "/*", "#")):
             hint = '; JSON has no comments, a "comment" key takes them'
         elif rest.startswith(("]", "}")):
-            hint = "; is there a comma too many before it?"
+            hint = "; is there an extra comma before it?"
         raise _failed(
             source, f"this is not JSON: {said_of_json(error)} (column {error.colno}){hint}", error.lineno
         ) from None
@@ -238,11 +238,11 @@ def _check_depth(data: Mapping[str, Any], source: str) -> None:
 
 
 def _unusable_values(document: ConfigDocument) -> Iterator[Problem]:
-    """Yield a problem for each value that cannot be said in JSON, and so to no model."""
+    """Yield a problem for each value that JSON cannot express, and so no model can get."""
     for place, value in walk(document.data):
         if isinstance(value, (datetime.date, datetime.time)):
             yield document.problem(place, "dates and times are written as text, in quotes")
         elif isinstance(value, float) and not math.isfinite(value):
             yield document.problem(place, "expected a finite number")
         elif isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-            yield document.problem(place, "the text holds half of a surrogate pair (\\ud800 to \\udfff)")
+            yield document.problem(place, "the text contains half of a surrogate pair (\\ud800 to \\udfff)")

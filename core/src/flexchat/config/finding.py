@@ -1,4 +1,4 @@
-"""Which file is the configuration."""
+"""Finds the configuration file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..files import is_there, working_folder
 log = logging.getLogger(__name__)
 
 FILE_NAMES = ("flexchat.toml", "flexchat.json")
-"""What a configuration is called where nobody names it; the first wins."""
+"""Default names of a configuration; the first wins."""
 
 
 def find_config(
     explicit: str | Path | None = None, environ: Mapping[str, str] | None = None, cwd: str | Path | None = None
 ) -> Path | None:
-    """Return the configuration file to use: the one that is named, else FLEXCHAT_CONFIG, else one in the folder.
+    """Return the configuration file to use: the named one, or FLEXCHAT_CONFIG, or one in the folder.
 
-    A folder may be named instead of a file. Of flexchat.toml and flexchat.json the first is taken, with a warning in
-    the log. None if there is nothing; what is there and is no file is returned, and reading it says so.
+    A folder may be named instead of a file. Of flexchat.toml and flexchat.json, the first is used, with a warning in
+    the log. None if there is neither; something that is not a file is returned, and reading it reports that.
 
     Raises:
-        PathError: The working folder is gone.
+        PathError: The working folder no longer exists.
     """
     folder = Path() if cwd is None else Path(cwd)
     named = explicit or (os.environ if environ is None else environ).get("FLEXCHAT_CONFIG")
@@ -37,7 +37,7 @@ def find_config(
         working_folder()
     found = [folder / name for name in FILE_NAMES if is_there(folder / name)]
     if len(found) > 1:
-        log.warning("%s is used; %s beside it is ignored", found[0], found[1].name)
+        log.warning("using %s; ignoring %s next to it", found[0], found[1].name)
     if not found and named:
-        return folder / FILE_NAMES[0]  # reading it will say that it is not there
+        return folder / FILE_NAMES[0]  # reading it will report that it does not exist
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""What a configuration may say: Config and its tables.
+"""The keys of a configuration: Config and its tables.
 
 Field comments (metadata "help") become the descriptions in the JSON Schema that editors read.
 """
@@ -16,7 +16,7 @@ from ..domain.keys import key
 
 
 def own_keys(cls: type) -> frozenset[str]:
-    """Return the keys of a table that are core's; those of ``settings`` and ``tables`` belong to plugins."""
+    """Return core's keys of a table; those of ``settings`` and ``tables`` belong to plugins."""
     return frozenset(field.name for field in attrs.fields(cls)) - {"settings", "tables"}
 
 
@@ -42,7 +42,7 @@ class ModelChoice:
 
 @attrs.frozen(kw_only=True)
 class EmbeddingChoice:
-    """Who makes embeddings."""
+    """What makes embeddings."""
 
     llm: str = key("Name of an entry in llms, or a provider that brings its own model: minilm.")
     model: str | None = key("Model. Default: the entry's default_model.", default=None)
@@ -56,24 +56,24 @@ class StoreEntry:
     description: str | None = key("What is in it, for people and for the model that chooses.", default=None)
     collection: str | None = key("The only collection used. Default: all of them.", default=None)
     match_threshold: float | None = key(
-        "Distance below which a hit is a match; what a collection says goes before it. Default: what suits the "
-        "embedding model, else 0.25.",
+        "Distance below which a hit is a match; a collection's own takes precedence. Default: what suits the "
+        "embedding model, or 0.25.",
         min=0,
         max=2,
         default=None,
     )
     partial_threshold: float | None = key(
-        "Distance below which a hit is a partial match; what a collection says goes before it. Default: what suits the "
-        "embedding model, else 0.5.",
+        "Distance below which a hit is a partial match; a collection's own takes precedence. Default: what suits the "
+        "embedding model, or 0.5.",
         min=0,
         max=2,
         default=None,
     )
     top_k: int = key("Passages taken from each collection.", min=1, max=100, default=3)
     embedding: EmbeddingChoice | None = key(
-        "Who makes its vectors. Default: 'embedding', else a local model.", default=None
+        "What makes its vectors. Default: 'embedding', or a local model.", default=None
     )
-    rerank: str | None = key("Kind of reranker that reads the best hits again, as a plugin calls it.", default=None)
+    rerank: str | None = key("Kind of reranker for the best hits, as a plugin calls it.", default=None)
     settings: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -84,14 +84,14 @@ class TopicTable:
     llm: str | None = key("Who detects topics: an entry in llms. Default: the one of intent.", default=None)
     model: str | None = key("Model. Default: the entry's default_model.", default=None)
     prompt: str | None = key(
-        "Prompt template of your own; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
+        "Your own prompt template; {{currentTopic}}, {{conversationContext}}, {{userMessage}} are filled in.",
         default=None,
     )
     max_tokens: int = key("Maximum length of the answer, in tokens.", min=1, default=200)
 
     @property
     def choice(self) -> ModelChoice | None:
-        """Who is asked; None for nobody of its own."""
+        """Who is asked; None if not set."""
         return ModelChoice(llm=self.llm, model=self.model) if self.llm is not None else None
 
 
@@ -133,16 +133,18 @@ class ToolEntry:
     exclusive: bool | None = key("Never runs at the same time as another call of the same answer.", default=None)
     repeatable: bool | None = key("May be called with the same arguments again and again.", default=None)
     effect: Literal["read", "idempotent", "write"] | None = key(
-        "What running it does to the world. Default: what the plugin says, else write.", default=None
+        "What running it changes: nothing (read), the same however often it runs (idempotent), or something that must "
+        "not happen twice (write). Default: what the plugin says, or write.",
+        default=None,
     )
     honours_key: bool | None = key(
-        "Whether what it calls does a thing once per key and is handed the call's key, so that it may be called again.",
+        "Whether it passes the call's key to a service that acts once per key, so that it may be called again.",
         default=None,
     )
     verify: str | None = key(
-        "Name of a tool that says whether this one took effect, when nobody knows; its effect is read.", default=None
+        "Name of a tool that reports whether this one took effect, if nobody knows; its effect is read.", default=None
     )
-    strict: bool | None = key("Whether the service must hold the model to the parameters.", default=None)
+    strict: bool | None = key("Whether the service must enforce the parameters.", default=None)
 
 
 @attrs.frozen(kw_only=True)
@@ -150,12 +152,12 @@ class EffectsTable:
     """[tools.effects]: the ledger of what tools change."""
 
     store: str | None = key(
-        "Where it is kept: memory, sqlite, or the provider of conversations. Default: with the conversations, if they "
-        "are kept, else memory.",
+        "Where it is kept: memory, sqlite, or the provider of conversations. Default: with the conversations if they "
+        "are kept, otherwise in memory.",
         default=None,
     )
     lease_s: float = key(
-        "Seconds after which others may take over what a process was doing, if it is not heard of.", min=1, default=30.0
+        "Seconds without a sign of life after which others may take over what a process was doing.", min=1, default=30.0
     )
     keep_days: int = key("Days for which arguments and results are kept.", min=0, default=30)
 
@@ -202,7 +204,7 @@ class RuleTools:
         "required: the model must call a tool before it may answer.", default="auto"
     )
     parallel: bool | None = key(
-        "Whether one answer may hold several calls. If left out, the service decides.", default=None
+        "Whether one answer may contain several calls. If left out, the service decides.", default=None
     )
 
 
@@ -215,7 +217,7 @@ class ReasoningTable:
     summary: bool | None = key("Whether the thoughts come with the answer.", default=None)
 
     def wanted(self) -> Reasoning:
-        """Return what providers are told."""
+        """Return it as passed to providers."""
         return Reasoning(effort=self.effort, budget_tokens=self.budget_tokens, summary=self.summary)
 
 
@@ -226,10 +228,10 @@ class ResponseFormatTable:
     type: Literal["json_object", "json_schema"] = key("json_object: any JSON object.", default="json_schema")
     name: str = key("Name of the format, shown to the model.", default="response")
     schema: Mapping[str, Any] | None = key("JSON Schema of the answer; its root is an object.", default=None)
-    strict: bool | None = key("Whether the service must hold the model to the schema.", default=None)
+    strict: bool | None = key("Whether the service must enforce the schema.", default=None)
 
     def wanted(self) -> ResponseFormat:
-        """Return what providers are told."""
+        """Return it as passed to providers."""
         return ResponseFormat(type=self.type, name=self.name, schema=self.schema, strict=self.strict)
 
 
@@ -283,7 +285,7 @@ class LimitsTable:
 
     turn_timeout_ms: int = key("Milliseconds a turn may take.", min=1, default=120_000)
     phase_timeout_ms: int = key(
-        "Milliseconds each of the first three phases may take; after that the turn goes on without its result.",
+        "Milliseconds each of the first three phases may take; after that the turn continues without its result.",
         min=1,
         default=20_000,
     )
@@ -294,11 +296,11 @@ class LimitsTable:
 
 @attrs.frozen(kw_only=True)
 class Config:
-    """A whole configuration, as it is used.
+    """A complete configuration.
 
     Attributes:
-        tables: Tables that plugins read, by name: an instance of the class each of them registers. Those that are not
-            in the file are not in here.
+        tables: Tables read by plugins, by name: an instance of the class registered for each. Tables not in the file
+            are not included.
     """
 
     llms: Mapping[str, LLMEntry] = key("Services that run models, by name.", factory=dict)
@@ -308,7 +310,7 @@ class Config:
     variables: Mapping[str, Any] = key("Variables of prompts, by name: {{name}}.", factory=dict)
     topic: TopicTable = key("Phase 1, topic detection.", factory=TopicTable)
     intent: IntentTable = key("Phase 3, intent detection.", factory=IntentTable)
-    embedding: EmbeddingChoice | None = key("Who makes embeddings.", default=None)
+    embedding: EmbeddingChoice | None = key("What makes embeddings.", default=None)
     conversations: ConversationsTable | None = key(
         "Where conversations are kept. If left out, they are not kept.", default=None
     )

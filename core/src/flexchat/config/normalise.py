@@ -1,7 +1,7 @@
-"""Configurations of the Node original, said in our words.
+"""Converts configurations of the Node original into our form.
 
-Every other module knows one form only. What was written in another is moved where it belongs
-(ConfigDocument.moved keeps its place in the file), and a note says where a meaning changed. A configuration in our own
+Every other module knows only one form. Keys written in the other form are moved where they belong
+(ConfigDocument.moved keeps their place in the file), and a note says if a meaning changed. A configuration in our own
 form gets no notes.
 
 Source: the original's configuration reader; requirements C7, C8, C9, C23, C25.
@@ -25,7 +25,7 @@ Table = dict[str, Any]
 
 NODE_PROVIDERS = ("openai", "ollama", "gemini")
 
-# Tables whose keys are core's. Below and beside them everything is free-form or a plugin's, and is left alone.
+# Tables whose keys are core's. Everything else is free-form or a plugin's, and is left alone.
 _CORE_TABLES = (
     (),
     ("llms",),
@@ -78,7 +78,7 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
     flat = [_tool(work, place, table) for place, table in work.tables(("tools", "registry", "*"))]
     tools = work.data.get("tools")
     if isinstance(tools, dict) and (old or any(flat)):
-        tools.setdefault("on_error", "leave out")  # as there (TC-69); what is left out is noted by its name
+        tools.setdefault("on_error", "leave out")  # as there (TC-69); each tool left out is noted by name
     for place, table in work.tables(("responses", "*")):
         reasoning = table.get("reasoning")
         if isinstance(reasoning, bool) or (
@@ -91,7 +91,7 @@ def normalise(document: ConfigDocument) -> tuple[ConfigDocument, list[Problem]]:
 
 
 class _Work:
-    """The data while it is being changed, what was moved, and the notes so far."""
+    """The data being changed, what was moved, and the notes so far."""
 
     def __init__(self, document: ConfigDocument) -> None:
         self.data: Table = copied(document.data)
@@ -100,7 +100,7 @@ class _Work:
         self._document = attrs.evolve(document, moved=self.moved)
 
     def tables(self, pattern: KeyPath) -> Iterator[tuple[KeyPath, Table]]:
-        """Yield the tables at a pattern of keys, in which * stands for every key or index."""
+        """Yield the tables at a pattern of keys, in which * matches every key or index."""
         found: list[tuple[KeyPath, Any]] = [((), self.data)]
         for wanted in pattern:
             found = [
@@ -127,7 +127,7 @@ class _Work:
 
 
 def _stores(work: _Work) -> None:
-    """Give the document stores our name for their table."""
+    """Rename the table of document stores to our name."""
     if "stores" in work.data:
         work.note((), "both 'rag_services' and 'stores' are given; 'stores' counts", ("rag_services",))
         del work.data["rag_services"]
@@ -136,7 +136,7 @@ def _stores(work: _Work) -> None:
 
 
 def _phase(work: _Work, place: KeyPath, table: Table) -> None:
-    """Move who detects topics or intents from the table ``provider`` beside the other keys, as rules have it."""
+    """Move the keys of the table ``provider`` up to the other keys of topic or intent, as in rules."""
     if not isinstance(table.get("provider"), dict):
         return
     provider = table.pop("provider")
@@ -165,7 +165,7 @@ def _drop_comments(work: _Work, pattern: KeyPath, place: KeyPath, table: Table) 
 
 
 def _is_old(work: _Work) -> bool:
-    """Return whether the file says anything that only the Node original understood."""
+    """Return whether the file contains anything that only the Node original understood."""
     for _, llm in work.tables(("llms", "*")):
         provider = llm.get("provider")
         if isinstance(provider, str) and provider != provider.lower() and provider.lower() in NODE_PROVIDERS:
@@ -209,7 +209,7 @@ def _llm(
         for key in ("max_tokens", "temperature"):
             _to_rules(work, place, table, rules.get(str(place[-1]), ()), key)
         if table.get("retries") == 0:
-            work.note((*place, "retries"), "0 meant 3 in the Node original; here it means no repetition")
+            work.note((*place, "retries"), "0 meant 3 in the Node original; here it means no retries")
 
 
 def _to_rules(work: _Work, place: KeyPath, table: Table, rules: Iterable[tuple[KeyPath, Table]], key: str) -> None:
@@ -228,7 +228,7 @@ def _to_rules(work: _Work, place: KeyPath, table: Table, rules: Iterable[tuple[K
 
 
 def _tool(work: _Work, place: KeyPath, table: Table) -> bool:
-    """Bring a flat definition into the canonical form: its type is that of the implementation (C9).
+    """Convert a flat definition to the canonical form: its type is the implementation's (C9).
 
     Returns whether it was one.
     """
@@ -255,7 +255,7 @@ def _tool(work: _Work, place: KeyPath, table: Table) -> bool:
 
 
 def _first_of_each_name(work: _Work) -> None:
-    """Keep the first of two tools with one name (C25)."""
+    """Keep the first of two tools with the same name (C25)."""
     tools = work.data.get("tools")
     registry = tools.get("registry") if isinstance(tools, dict) else None
     if not isinstance(tools, dict) or not isinstance(registry, list):
@@ -278,7 +278,7 @@ def _first_of_each_name(work: _Work) -> None:
 
 
 def _changed_meanings(work: _Work) -> None:
-    """Say once for each kind where a rule of the original means something else here."""
+    """Note, once for each kind, where a rule of the original means something else here."""
     rules = list(work.tables(("responses", "*")))
     for place, rule in rules:
         if "max_tokens" not in rule:
@@ -299,7 +299,7 @@ def _changed_meanings(work: _Work) -> None:
     if isinstance(tools, dict) and tools.get("apply_globally") is True:
         for place, rule in rules:
             if isinstance(rule.get("tools"), dict) and rule["tools"].get("enabled") is False:
-                work.note((*place, "tools", "enabled"), "the Node original ignored this beside apply_globally")
+                work.note((*place, "tools", "enabled"), "the Node original ignored this if apply_globally was set")
                 break
 
 

@@ -1,6 +1,6 @@
-"""Variables of one's own in prompts: the table [variables], and what a request brings.
+"""Custom variables in prompts: the table [variables], and those passed with a request.
 
-A name that is FlexChat's own is refused: which of the two a prompt shows must not be a matter of order.
+A name that is FlexChat's own is refused: which of the two a prompt shows must not depend on precedence.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _NAME = re.compile(r"[\w-]+")
 
 
 def variable_problem(name: str, value: Any) -> str | None:
-    """Return why this cannot be a variable, one sentence; None if it can."""
+    """Return why this cannot be a variable, in one sentence; None if it can."""
     if name in OWN_NAMES:
         return f"'{name}' is FlexChat's own variable: choose another name"
     if not _NAME.fullmatch(name):
-        return f"'{shortened(name)}' cannot stand in {{{{ }}}}: a name has letters, digits, _ and -"
+        return f"'{shortened(name)}' is impossible in {{{{ }}}}: a name has letters, digits, _ and -"
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

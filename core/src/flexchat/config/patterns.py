@@ -1,8 +1,8 @@
-"""Regular expressions of match rules: ``/body/flags``, or the body alone, searched in texts that users write.
+"""Regular expressions of match rules: ``/body/flags``, or the body alone, searched for in users' texts.
 
-A user's text must not be able to hold the program up. RE2 needs time in proportion to the text, whatever the pattern,
-and decides wherever both engines mean the same. The other engine knows everything Python knows, look-around and back
-references too, and letters of all scripts; it is given a time, and gives up after it.
+A user's text must not be able to block the program. RE2 takes time proportional to the text, whatever the pattern, and
+decides wherever both engines agree. The other engine supports everything Python does, including look-around, back
+references and letters of all scripts; it has a time limit, after which it gives up.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ LONGEST_MS = 50
 """Milliseconds one search may take."""
 
 LONGEST_PATTERN = 10_000
-"""Characters of a pattern: one of a million takes seconds to compile."""
+"""Most characters of a pattern: one of a million takes seconds to compile."""
 
 MISSING = "rules with _regexp need their engine: pip install 'flexchat-core[regex]'"
-"""What is said where the engine of regular expressions is not installed."""
+"""The error if the regular-expression engine is not installed."""
 
 FLAGS = {"i": "i", "m": "m", "g": "", "u": "", "y": ""}
-"""Those of the original, and what they mean here."""
+"""The original's flags, and what they mean here."""
 
 _NAMED_GROUP = re.compile(r"(?<!\\)\(\?<(?=[A-Za-z_])")
 _SLASHED = re.compile(r"/(.*)/([gimuy]*)", re.DOTALL)
 
 
 class PatternError(ValueError):
-    """It is not a regular expression; the text says where it stops being one."""
+    """It is not a regular expression; the text says what is wrong with it."""
 
 
 class Pattern:
     """A compiled pattern.
 
     Attributes:
-        linear: Whether every search takes time in proportion to its text.
+        linear: Whether every search takes time proportional to its text.
     """
 
     def __init__(self, body: str, flags: str) -> None:
@@ -49,7 +49,7 @@ class Pattern:
         written = f"(?{flags}){body}" if flags else body
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # how a future Python will read it
+                warnings.simplefilter("ignore")  # about how a future Python will read it
                 self._patient: Any = regex.compile(written)
         except (regex.error, OverflowError, RecursionError) as error:
             raise PatternError(str(error)) from None
@@ -57,13 +57,13 @@ class Pattern:
 
     @property
     def linear(self) -> bool:
-        """Whether RE2 knows it."""
+        """Whether RE2 supports it."""
         return self._linear is not None
 
     def found_in(self, text: str, longest_s: float = LONGEST_MS / 1000) -> bool | None:
-        """Return whether it occurs in the text, line ends at its end left out; None if that took too long to say."""
+        """Return whether it occurs in the text, ignoring line ends at its end; None if the search took too long."""
         text = scrub(text).rstrip("\r\n")
-        if self._linear is not None and text.isascii():  # of other scripts RE2 knows no letters and word ends
+        if self._linear is not None and text.isascii():  # RE2 does not know other scripts' letters and word ends
             return self._linear.search(text) is not None
         try:
             return self._patient.search(text, timeout=longest_s) is not None
@@ -71,19 +71,19 @@ class Pattern:
             return self._linear.search(text) is not None if self._linear is not None else None
 
 
-@functools.lru_cache(maxsize=8192)  # all of a configuration: each is searched for in every turn
+@functools.lru_cache(maxsize=8192)  # enough for a whole configuration: each is used in every turn
 def compile_pattern(text: str) -> Pattern:
     """Return the pattern of a match rule. Flags are g, i, m, u and y; with any other the slashes are literal.
 
     A named group may be written as in JavaScript, ``(?<name>…)``, or as in Python.
 
     Raises:
-        PatternError: It is no regular expression, or there is no engine to search with.
+        PatternError: It is not a regular expression, or no engine is installed.
 
     Source: the original's rule matching (FIELD_regexp).
     """
     if len(text) > LONGEST_PATTERN:
-        raise PatternError(f"it has {len(text):,} characters, at most {LONGEST_PATTERN:,} are taken")
+        raise PatternError(f"it has {len(text):,} characters, at most {LONGEST_PATTERN:,} are allowed")
     slashed = _SLASHED.fullmatch(text)
     body, letters = slashed.groups() if slashed is not None else (text, "")
     flags = "".join(sorted({FLAGS[letter] for letter in letters}))

@@ -1,6 +1,6 @@
-"""On which line each part of a TOML or JSON text stands. Parsers give values and no places, so the text is read twice.
+"""Finds the line of each part of a TOML or JSON text. Parsers give no positions, so the text is read twice.
 
-Both functions take only what a parser has accepted: they look for the structure and skip the values.
+Both functions take only text a parser has accepted: they find the structure and skip the values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Frame:
 def locate_json(text: str) -> tuple[dict[KeyPath, int], list[tuple[KeyPath, int, int]]]:
     """Return the line of every place, and the keys written twice: place, line of the first, line of the second.
 
-    Of a key written twice the last counts, as for the parser.
+    If a key is written twice, the last one counts, as for the parser.
     """
     lines: dict[KeyPath, int] = {}
     twice: list[tuple[KeyPath, int, int]] = []
@@ -70,7 +70,7 @@ _VALUE = re.compile(
     r"|'''[^']*+(?:'{1,2}+(?!')[^']*+)*+'{3,5}"
     r'|"(?:[^"\\\n]|\\.)*+"'
     r"|'[^'\n]*+'"
-    r"|[^,\]}#\n\"'\[{]++",  # a date may hold a space
+    r"|[^,\]}#\n\"'\[{]++",  # a date may contain a space
     re.DOTALL,
 )
 
@@ -81,16 +81,16 @@ def locate_toml(text: str) -> dict[KeyPath, int]:
     try:
         scanner.document()
     except _LostError:
-        pass  # a problem further down has the line of the nearest place before it
+        pass  # a problem further down gets the line of the nearest place before it
     return scanner.lines
 
 
 class _LostError(Exception):
-    """The text is not what a parser would have accepted."""
+    """A parser would not have accepted the text."""
 
 
 class _TomlScanner:
-    """Walks once through a TOML text. Its state: how far it has come, and what it has found."""
+    """Scans a TOML text once. Its state: its position, and what it has found."""
 
     def __init__(self, text: str) -> None:
         self.lines: dict[KeyPath, int] = {}

@@ -1,6 +1,6 @@
-"""Rules that can never answer: their own conditions contradict each other, or an earlier rule takes all their messages.
+"""Finds rules that can never answer: their conditions are contradictory, or an earlier rule takes all their messages.
 
-It decides only what the configuration alone decides: never is said where no message whatever could reach the rule.
+It reports only what follows from the configuration alone: "never" means that no message at all could reach the rule.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from .patterns import PatternError, compile_pattern
 
 _SUFFIXES = ("_contains", "_regexp")
-_MOST_SEARCHES = 100_000  # with patterns, in all rules together; half a second
-_MOST_COMPARISONS = 300_000  # of rules, all together; as long
+_MOST_SEARCHES = 100_000  # pattern searches in all rules together; half a second
+_MOST_COMPARISONS = 300_000  # comparisons of rules, all together; also half a second
 
 
 def contradiction(match: Mapping[str, Any]) -> str | None:
-    """Return why no profile meets all these conditions; None if one may."""
+    """Return why no profile can meet all these conditions; None if one may."""
     for key, wanted in match.items():
         field = field_of(key)
         exact = match.get(field)
@@ -36,10 +36,10 @@ def contradiction(match: Mapping[str, Any]) -> str | None:
 
 
 class EarlierRules:
-    """Rules in their order, asked which of them takes all messages of a later one.
+    """The earlier rules in order, to find the one that takes all messages of a later rule.
 
-    A rule can only take what its first condition lets through: the rules are found by that, so that a thousand of them
-    are not compared each with each.
+    A rule can only take what its first condition lets through: rules are indexed by that, so that a thousand of them
+    are not all compared pairwise.
     """
 
     def __init__(self) -> None:
@@ -56,15 +56,15 @@ class EarlierRules:
         self._matches.append(match)
         for key, wanted in match.items():
             self._alike.setdefault(repr((key, wanted)), []).append(index)
-            if key != field_of(key) or (key == "rag_results" and wanted == "any"):  # others follow from their like only
+            if key != field_of(key) or (key == "rag_results" and wanted == "any"):  # others follow only from themselves
                 self._of_field.setdefault(field_of(key), []).append(index)
             return
         self._unconditional.append(index)
 
     def taking(self, match: Mapping[str, Any]) -> int | None:
-        """Return the index of the first one that fits whenever these conditions hold.
+        """Return the index of the first rule that fits whenever these conditions hold.
 
-        None if there is none, or if it would take too long to find it.
+        None if there is none, or if finding it would take too long.
         """
         lists = [self._unconditional[:1]]
         for key, known in match.items():
@@ -91,7 +91,7 @@ def impossible_intent(key: str, wanted: str, categories: Collection[str], stores
     Args:
         key: intent, intent_contains or intent_regexp.
     """
-    if stores:  # what collections a store has is not known here
+    if stores:  # a store's collections are not known here
         head, slash, _ = wanted.partition("/")
         if key != "intent" or (slash and head in stores) or wanted in stores:
             return False
@@ -100,7 +100,7 @@ def impossible_intent(key: str, wanted: str, categories: Collection[str], stores
 
 
 def _follows(match: Mapping[str, Any], key: str, wanted: Any) -> bool:
-    """Return whether a condition holds wherever match does."""
+    """Return whether a condition holds whenever match does."""
     for known_key, known in match.items():
         if known_key == key and known == wanted:
             return True
@@ -119,7 +119,7 @@ def _follows(match: Mapping[str, Any], key: str, wanted: Any) -> bool:
 
 
 def _implies(field: str, value: str, key: str, wanted: str) -> bool | None:
-    """Return whether a field of this value meets a condition on it; None if that is not known."""
+    """Return whether a field with this value meets a condition on it; None if unknown."""
     if field == "rag_results" and value == "any":
         return None
     if key == f"{field}_contains":
@@ -129,12 +129,12 @@ def _implies(field: str, value: str, key: str, wanted: str) -> bool | None:
             pattern = compile_pattern(wanted)
         except PatternError:
             return None
-        return pattern.found_in(value) if pattern.linear else None  # a check of many rules must not wait for each
+        return pattern.found_in(value) if pattern.linear else None  # checking many rules must not wait for each
     return value == wanted
 
 
 def field_of(key: str) -> str:
-    """Return the profile's field a condition asks about."""
+    """Return the profile's field a condition is about."""
     for suffix in _SUFFIXES:
         if key.endswith(suffix):
             return key.removesuffix(suffix)

@@ -1,4 +1,4 @@
-"""Reads a configuration: from a file or a mapping to a Config, with everything that is wrong with it at once."""
+"""Reads a configuration: turns a file or a mapping into a Config, reporting all problems at once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 
 class ReadConfig:
-    """A configuration that was read: plugins add what they find wrong with their tables, then it is finished.
+    """A configuration being read: plugins add the problems of their tables, then it is finished.
 
-    A command reads its file once and hands this on. Who adds to it takes it anew: ``read_config`` of it.
+    A command reads its file once and passes this on. To add to it, make a new one: ``read_config`` of it.
 
     Attributes:
-        written: The file, or the mapping, as it was written.
-        document: Its data in our form, placeholders replaced.
+        written: The file, or the mapping, as written.
+        document: Its data in our form, with placeholders replaced.
         config: What core could read of it, and the tables plugins have read; None if core's tables have problems.
-        known_keys: What a key at the top may be called, to suggest for another; plugins add the names of their tables.
-        unread: The keys at the top that are not core's and that no plugin has read yet.
-        secrets: Values from the environment and of keys named like a secret, to mask wherever text goes out.
+        known_keys: Valid top-level keys, to suggest for unknown ones; plugins add the names of their tables.
+        unread: Top-level keys that are not core's and that no plugin has read yet.
+        secrets: Values from the environment, and of keys named like a secret, to mask in all output.
     """
 
     def __init__(
@@ -74,27 +74,27 @@ class ReadConfig:
 
     @property
     def path(self) -> Path | None:
-        """The file as it was named; None for what was given in code."""
+        """The file as named; None if given in code."""
         return Path(self.written.source) if self.written.source else None
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the bytes that were read, in hexadecimal digits."""
+        """SHA-256 of the bytes read, in hexadecimal digits."""
         return digest_of(self.written.content)
 
     @property
     def problems(self) -> list[Problem]:
-        """What is wrong so far; of many the first, and how many more there are."""
+        """The problems so far; if there are many, the first ones and how many more there are."""
         self._tell_unread()
         return self._problems.told(self.document)
 
     @property
     def notes(self) -> list[Problem]:
-        """What is remarkable and no error: a changed meaning, a rule that is never reached. As the problems."""
+        """Things worth noting that are not errors: a changed meaning, a rule never reached. Limited like problems."""
         return self._notes.told(self.document)
 
     def tables(self, *place: str | int) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
-        """Yield the tables of a table or a list, each with its place; anything that is not a table is skipped."""
+        """Yield the tables in a table or a list, each with its place; anything else is skipped."""
         value: Any = self.document.data
         for key in place:
             try:
@@ -109,7 +109,7 @@ class ReadConfig:
     def settings(self, place: KeyPath, core_keys: Collection[str], cls: type[T]) -> T | None:
         """Return a plugin's part of a table as its attrs class.
 
-        What does not fit is added to the problems, and None is returned.
+        If it does not fit, that is added to the problems, and None is returned.
 
         Args:
             core_keys: Keys of the table that are not the plugin's.
@@ -121,7 +121,7 @@ class ReadConfig:
             self.problem(place, f"expected a table, got {spoken_value(table)}")
             return None
         own = {key: value for key, value in table.items() if key not in core_keys}
-        fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType and its like say
+        fields = attrs.fields(cls)  # type: ignore[arg-type]  # an attrs class, as ProviderType etc. require
         marked = [own.get(field.name) for field in fields if field.metadata.get("secret")]
         self.secrets |= {value for value in marked if isinstance(value, str) and len(value) >= SHORTEST_SECRET}
         below = frozenset(h[len(place) :] for h in self._hidden if h[: len(place)] == place)
@@ -130,7 +130,7 @@ class ReadConfig:
         return instance
 
     def read_table(self, name: str, load: Callable[[], type]) -> None:
-        """Read the table of a plugin into ``config.tables``; what does not fit is added to the problems.
+        """Read a plugin's table into ``config.tables``; problems with it are added to the problems.
 
         Args:
             name: One of ``unread``.
@@ -151,11 +151,11 @@ class ReadConfig:
         self._add(self._notes, self.document.problem(place, text))
 
     def add(self, problem: Problem) -> None:
-        """Add a problem of another file, one that this configuration names; secrets in its text are masked."""
+        """Add a problem of another file named by this configuration; secrets in its text are masked."""
         self._add(self._problems, problem)
 
     def attempt(self, place: KeyPath, make: Callable[[], T]) -> T | None:
-        """Return what a plugin's code makes of its settings, or None; what it raises is added to the problems."""
+        """Return what a plugin's code makes of its settings; if it raises, add that to the problems and return None."""
         try:
             return make()
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's code may raise anything
@@ -167,7 +167,7 @@ class ReadConfig:
         """Return the configuration.
 
         Raises:
-            ConfigError: Everything that is wrong with it.
+            ConfigError: All its problems.
         """
         problems = self.problems
         if problems or self.config is None:
@@ -178,7 +178,7 @@ class ReadConfig:
         return ReadConfig(self.document, written=self.written, tools=tools, **self._read)
 
     def _tell_unread(self) -> None:
-        """Add a problem for each key at the top that neither core nor a plugin has read."""
+        """Add a problem for each top-level key that neither core nor a plugin has read."""
         unread, self.unread = self.unread, {}
         for key in sorted(unread):
             few, known = len(self._problems.some) < MOST_PROBLEMS, self.known_keys
@@ -204,27 +204,27 @@ class ReadConfig:
 
 
 class _Told:
-    """Problems or notes: the first of them, and how many more there are."""
+    """Problems or notes: the first ones, and how many more there are."""
 
     def __init__(self) -> None:
         self.some: list[Problem] = []
         self._seen: set[Problem] = set()
 
     def wants(self, problem: Problem) -> bool:
-        """Return whether this one is new, and one of the first."""
+        """Return whether this one is new and among the first."""
         before = len(self._seen)
         self._seen.add(problem)
         return before < len(self._seen) <= MOST_PROBLEMS
 
     def told(self, document: ConfigDocument) -> list[Problem]:
-        """Return them, with a sentence on those that are left out."""
+        """Return them, with a sentence about those left out."""
         more = len(self._seen) - MOST_PROBLEMS
         return [*self.some, document.problem((), and_more(more))] if more > 0 else [*self.some]
 
 
 def digest_of(content: bytes) -> str:
-    """Return what tells one content of a file from another: its SHA-256 in hexadecimal digits."""
-    import hashlib  # loads OpenSSL: only where it is asked for
+    """Return a digest of a file's content: its SHA-256 in hexadecimal digits."""
+    import hashlib  # loads OpenSSL: only when needed
 
     return hashlib.sha256(content).hexdigest()
 
@@ -235,17 +235,17 @@ def read_config(
     environ: Mapping[str, str] | None = None,
     tools: Collection[str] = (),
 ) -> ReadConfig:
-    """Read a configuration as far as core can.
+    """Read core's part of a configuration.
 
     Args:
-        source: A .toml or .json file, one that is read already, or the same as a mapping. Of what read_config has
-            returned before, a copy without what was added since; no file is read then, and nothing replaced.
-        environ: Where ${NAME} is looked up. Default: the process's environment for a file; for a mapping nothing is
+        source: A .toml or .json file, one already read, or its content as a mapping. For an earlier result of
+            read_config, returns a copy without later additions; then no file is read, and nothing is replaced.
+        environ: Where ${NAME} is looked up. Default: the process's environment for a file; for a mapping, nothing is
             replaced.
-        tools: Names of tools that are given in code.
+        tools: Names of tools given in code.
 
     Raises:
-        ConfigError: The file cannot be read at all. Everything else is in its problems.
+        ConfigError: The file cannot be read at all. Everything else is in the result's problems.
     """
     if isinstance(source, ReadConfig):
         return source._anew(tools)

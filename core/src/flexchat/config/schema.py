@@ -1,7 +1,7 @@
-"""The JSON Schema of a configuration, for editors: it completes keys, describes them and marks typing errors.
+"""The JSON Schema of a configuration, for editors to complete and describe keys and mark typing errors.
 
-It knows our own form, and of each plugin's tables what the installed plugins say. Source of the dialect: JSON Schema
-2020-12. Tables are closed with additionalProperties in each branch, which editors of every age understand.
+It covers our own form and the installed plugins' tables. Source of the dialect: JSON Schema 2020-12. Tables are closed
+with additionalProperties in each branch, which even old editors understand.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def config_schema(
         implementations: Settings classes of the installed ways to run a tool, by name.
         stores: Config classes of the installed kinds of document store, by name.
         conversation_stores: Config classes of the places to keep conversations, by name.
-        tables: Classes of the tables that plugins read, each with a line about it, by name.
-        tool_names: Ready-made tools, which a name alone switches on.
+        tables: Classes of the tables read by plugins, each with a one-line description, by name.
+        tool_names: Ready-made tools, which an entry switches on just by name.
         handlers: Settings classes of installed tool handlers, by the implementation type that runs them.
     """
     plugins = {
@@ -84,7 +84,7 @@ def config_schema(
 
 
 class _Builder:
-    """Makes schemas of attrs classes. Its state: the definitions made so far, one for each class."""
+    """Makes schemas from attrs classes. Its state: the definitions made so far, one for each class."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class _Builder:
         hints, lines = typing.get_type_hints(cls), _attribute_lines(cls)
         schema: Schema = {"type": "object"}
         summary = (inspect.getdoc(cls) or "").partition("\n\n")[0]
-        if summary and not summary.startswith(f"{cls.__name__}("):  # attrs and dataclasses write a signature there
+        if summary and not summary.startswith(f"{cls.__name__}("):  # attrs and dataclasses put a signature there
             schema["description"] = " ".join(summary.split())
         schema["properties"] = {f.name: self._field(f, hints[f.name], lines.get(f.name)) for f in fields}
         required = [field.name for field in fields if field.default is attrs.NOTHING]
@@ -134,7 +134,7 @@ class _Builder:
         if origin is Literal:
             return {"enum": list(args)}
         if origin in (Union, types.UnionType):
-            # Not set is said by leaving the key out: an editor need not offer null.
+            # "Not set" means leaving out the key: an editor need not offer null.
             kinds = [self._type(arg) for arg in args if arg is not type(None)]
             return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         if attrs.has(hint):
@@ -150,7 +150,7 @@ class _Builder:
         if self.definitions.get(name, {}).get("$comment", cls.__module__) != cls.__module__:
             name = f"{cls.__module__}.{name}"
         if name not in self.definitions:
-            self.definitions[name] = {"$comment": cls.__module__}  # reserves the name: a class may hold itself
+            self.definitions[name] = {"$comment": cls.__module__}  # reserves the name: a class may contain itself
             made = self._with_plugins(cls) if cls in self._plugins else self.table(cls)
             if cls is ResponseRule:
                 made["properties"]["match"] = _match()
@@ -175,7 +175,7 @@ class _Builder:
 
     def _branch(self, core: Schema, key: str, name: str, cls: type) -> Schema:
         own = self.table(cls)
-        # Which handler runs the tool may stand outside of this table: the keys of all of them are known here.
+        # The tool's handler may be named outside this table, so the keys of all handlers are accepted here.
         of_handlers = {
             key: schema
             for handler in (self._handlers.get(name, ()) if key == "type" else ())
@@ -190,7 +190,7 @@ class _Builder:
         return {"if": {"properties": {key: {"const": name}}, "required": [key]}, "then": then}
 
     def _tool(self, schema: Schema) -> Schema:
-        """Add what a tool needs: an implementation with its description and parameters, or a ready-made tool's name."""
+        """Add what a tool needs: an implementation with description and parameters, or a ready-made tool's name."""
         schema["properties"]["name"]["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,127}$"
         known: Schema = {"properties": {"name": {"enum": self._tool_names}}}
         return {
@@ -226,7 +226,7 @@ def _match() -> Schema:
 
 
 def _attribute_lines(cls: type) -> dict[str, str]:
-    """Return what the docstring's Attributes section says of each field; an entry may name several."""
+    """Return each field's description in the docstring's Attributes section; an entry may name several."""
     section = (inspect.getdoc(cls) or "").partition("\nAttributes:\n")[2]
     found: dict[str, str] = {}
     names: list[str] = []

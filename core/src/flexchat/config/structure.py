@@ -1,7 +1,7 @@
-"""From tables to attrs classes, exactly: no value is converted, no key is left over, and every flaw is found at once.
+"""Turns tables into attrs classes, exactly: no value is converted, no key is ignored, all flaws are found at once.
 
-A plugin's author writes a plain attrs class. Field metadata: "help" describes the key; "min", "max" and "above" bound a
-number; "secret" keeps the value out of every error.
+A plugin's author writes a plain attrs class. Field metadata: "help" describes the key; "min", "max" and "above" limit a
+number; "secret" keeps the value out of all errors.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Flaw:
     """Something that does not fit.
 
     Attributes:
-        place: Where, below what was structured.
+        place: Where, relative to what was structured.
         text: What is wrong.
-        at: The place whose line counts, if it is another.
+        at: The place whose line counts, if different.
     """
 
     place: KeyPath
@@ -42,29 +42,29 @@ class Flaw:
 def structure(
     value: Any, cls: type[T], *, hidden: frozenset[KeyPath] = frozenset(), beside: Iterable[str] = ()
 ) -> tuple[T | None, list[Flaw]]:
-    """Return an instance of an attrs class for a table, or None and everything that is wrong with the table.
+    """Return an instance of an attrs class for a table, or None and all flaws of the table.
 
     Args:
         hidden: Places whose values are not shown.
-        beside: Keys the same table may have that are not the class's business, to suggest for an unknown one.
+        beside: Further keys the same table may have, not handled by the class, to suggest for an unknown one.
     """
     try:
         return _converter.structure(value, cls), []
-    except Exception as error:  # noqa: BLE001  a plugin's class may raise anything when it is made
+    except Exception as error:  # noqa: BLE001  a plugin's class may raise anything when instantiated
         finder = _FlawFinder(hidden, frozenset(beside))
         finder.collect(error, (), secret=False)
         return None, finder.flaws
 
 
 def structure_mapping(settings: Mapping[str, Any], cls: type[T]) -> tuple[T | None, list[str]]:
-    """Return an instance of an attrs class for a mapping given in code, or None and what is wrong, a sentence each."""
+    """Return an instance of an attrs class for a mapping given in code, or None and a sentence for each flaw."""
     value, flaws = structure(settings, cls)
     told = flaws[:MOST_PROBLEMS]
     return value, [": ".join(part for part in (spoken_path(flaw.place), flaw.text) if part) for flaw in told]
 
 
 class _WrongError(Exception):
-    """A value is not what its type asks for."""
+    """A value does not have the required type."""
 
     def __init__(self, expected: str, value: Any, hint: str = "") -> None:
         self.expected, self.value, self.hint = expected, value, hint
@@ -80,7 +80,7 @@ class _ItemsError(Exception):
 
 
 class _FlawFinder:
-    """Takes the tree of errors apart. Its state: the flaws found so far."""
+    """Collects flaws from a tree of errors. Its state: the flaws found so far."""
 
     def __init__(self, hidden: frozenset[KeyPath], beside: frozenset[str]) -> None:
         self.flaws: list[Flaw] = []
@@ -88,7 +88,7 @@ class _FlawFinder:
         self._beside = beside
 
     def collect(self, error: Exception, place: KeyPath, *, secret: bool) -> None:
-        """Add what an error, and those inside it, say."""
+        """Add the flaws of an error and those inside it."""
         if isinstance(error, _WrongError):
             self._add(place, _wrong_text(error, secret or place in self._hidden))
         elif isinstance(error, _ItemsError):
@@ -119,7 +119,7 @@ class _FlawFinder:
             marked = bool(fields[note.name].metadata.get("secret")) or is_secret_name(note.name)
             self.collect(inner, (*place, note.name), secret=secret or marked)
         for other in of_class:
-            # What a class says of its own accord mostly starts with the name of a field.
+            # A class's own errors mostly start with the name of a field.
             name = str(other).partition(" ")[0].strip("'\"")
             self.collect(other, (*place, name) if name in fields else place, secret=secret)
 
@@ -138,7 +138,7 @@ def _keys(cls: type) -> list[str]:
 
 
 def spoken_type(kind: Any) -> str:
-    """Return a type as an error names it: "a list of text"."""
+    """Return a type as named in errors: "a list of text"."""
     names: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
     if kind in names:
         return names[kind]
@@ -159,7 +159,7 @@ def is_list_type(kind: Any) -> bool:
 
 
 def is_names_type(kind: Any) -> bool:
-    """Return whether a type is written as a table with keys of the user's choice."""
+    """Return whether a type is written as a table with keys chosen by the user."""
     return (get_origin(kind) or kind) in (dict, Mapping, MutableMapping)
 
 
@@ -190,7 +190,7 @@ def _literal(value: Any, kind: Any) -> Any:
 
 
 def _union(value: Any, kind: Any) -> Any:
-    """Take None where it is allowed, else the first type of the union that fits."""
+    """Take None if it is allowed, otherwise the first type of the union that fits."""
     if value is None and type(None) in get_args(kind):
         return None
     kinds = [arg for arg in get_args(kind) if arg is not type(None)]
@@ -198,9 +198,9 @@ def _union(value: Any, kind: Any) -> Any:
     for candidate in kinds:
         try:
             return _converter.structure(value, candidate)
-        except Exception as error:  # noqa: BLE001  whatever it was: the next one may fit
+        except Exception as error:  # noqa: BLE001  whatever it was, the next one may fit
             errors.append(error)
-    # The error that went deepest knows most: a table that nearly fits one of the types.
+    # The deepest error is the most specific: a table that nearly fits one of the types.
     deep = [error for error in errors if not isinstance(error, _WrongError)]
     if len(kinds) == 1 or len(deep) == 1:
         raise (deep or errors)[0]
@@ -233,7 +233,7 @@ def _structured(items: Sequence[tuple[Any, Any, Any]]) -> dict[Any, Any]:
     for key, item, kind in items:
         try:
             done[key] = item if kind is Any or kind is object else _converter.structure(item, kind)
-        except Exception as error:  # noqa: BLE001  collected, and told apart in _collect
+        except Exception as error:  # noqa: BLE001  collected here, and distinguished in collect
             errors.append((key, error))
     if errors:
         raise _ItemsError(errors)
@@ -241,7 +241,7 @@ def _structured(items: Sequence[tuple[Any, Any, Any]]) -> dict[Any, Any]:
 
 
 def _class_hook(cls: type) -> Any:
-    """Return the hook for an attrs class: a table with its keys and no others, numbers within their limits."""
+    """Return the hook for an attrs class: a table with only its keys, and numbers within their limits."""
     bounded: dict[str, Any] = {
         field.name: override(struct_hook=_bounded(field))
         for field in attrs.fields(cls)
@@ -275,7 +275,7 @@ def _class_hook(cls: type) -> Any:
 
 
 def _with_validators(error: ClassValidationError, table: Mapping[str, Any]) -> ClassValidationError:
-    """Return the error with what the validators of all fields say: attrs stops at the first, or runs none of them."""
+    """Return the error with the errors of all validators added: attrs stops at the first, or runs none of them."""
     said = {str(inner) for inner in error.exceptions}
     more: list[Exception] = []
     for field in attrs.fields(error.cl):
@@ -287,7 +287,7 @@ def _with_validators(error: ClassValidationError, table: Mapping[str, Any]) -> C
         except ValueError as wrong:
             if str(wrong) not in said:
                 more.append(wrong)
-        except Exception:  # noqa: BLE001  of a wrong type, which is said already, or a validator that asks its instance
+        except Exception:  # noqa: BLE001  a wrong type, already reported, or a validator that uses its instance
             continue
     return ClassValidationError(error.message, [*error.exceptions, *more], error.cl) if more else error
 

@@ -1,4 +1,4 @@
-"""Values from the environment: ``${NAME}`` and ``${NAME:-default}`` inside the texts of a configuration."""
+"""Values from the environment: ``${NAME}`` and ``${NAME:-default}`` in the texts of a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .document import ConfigDocument
 from .positions import KeyPath
 
 SHORTEST_SECRET = 6
-"""Characters; to mask a shorter value would blot out ordinary words."""
+"""Characters; masking a shorter value would hide ordinary words."""
 
 _PLACEHOLDER = re.compile(r"\$(?P<escaped>\$(?=\{))|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 
@@ -23,10 +23,10 @@ class Expanded:
     """A document with its placeholders replaced.
 
     Attributes:
-        document: The same document, values in place of placeholders.
+        document: The same document, with values instead of placeholders.
         problems: A problem for each variable that is not set.
-        secrets: The values that were put in, those of 6 characters or more.
-        places: Texts that came, wholly or in part, from the environment: their values are not shown.
+        secrets: The inserted values of 6 characters or more.
+        places: Texts that came, wholly or partly, from the environment: their values are not shown.
     """
 
     document: ConfigDocument
@@ -38,8 +38,8 @@ class Expanded:
 def expand_variables(document: ConfigDocument, environ: Mapping[str, str]) -> Expanded:
     """Replace ``${NAME}`` and ``${NAME:-default}`` in every text; ``$${`` stands for ``${``. Keys stay as they are.
 
-    The default is taken where the variable is not set or empty, as in a shell. Everything else stays as it is
-    written, and so does the placeholder of a variable that is not set, which is a problem.
+    The default is used if the variable is not set or empty, as in a shell. Everything else stays as written, and so
+    does the placeholder of a variable that is not set, which is a problem.
     """
     problems: list[Problem] = []
     secrets: set[str] = set()

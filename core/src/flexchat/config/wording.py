@@ -18,13 +18,13 @@ _SECRET_WORDS |= {"passwords", "pwd", "secret", "secrets", "token"}
 
 
 def spoken_path(place: KeyPath) -> str:
-    """Return a place as users read it: ``responses[1].tools.allowed_tools[0]``."""
+    """Return a place in readable form: ``responses[1].tools.allowed_tools[0]``."""
     parts = [f"[{key}]" if isinstance(key, int) else f".{_spoken_key(key)}" for key in place]
     return "".join(parts).removeprefix(".")
 
 
 def spoken_value(value: Any) -> str:
-    """Return a value as an error names it, at most 80 characters of it."""
+    """Return a value as named in errors, cut to 80 characters."""
     match value:
         case None:
             return "null"
@@ -48,7 +48,7 @@ def spoken_literal(value: Any) -> str:
 
 
 def spoken_kind(value: Any) -> str:
-    """Return what kind of thing a value is, without the value."""
+    """Return the kind of a value, without the value."""
     kinds: dict[type, str] = {dict: "a table", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
     kinds |= {int: "a number", float: "a number"}
     if isinstance(value, (datetime.date, datetime.time)):
@@ -57,12 +57,12 @@ def spoken_kind(value: Any) -> str:
 
 
 def quoted(text: str, limit: int = 80) -> str:
-    """Return a text in quotes, on one line and cut to a limit; what cannot be printed is escaped."""
+    """Return a text in quotes, on one line and cut to a limit; unprintable characters are escaped."""
     return '"' + shortened(text, limit).replace('"', '\\"') + '"'
 
 
 def shortened(text: str, limit: int = 80) -> str:
-    """Return a text on one line, cut to a limit; what cannot be printed is escaped."""
+    """Return a text on one line, cut to a limit; unprintable characters are escaped."""
     return printable(text if len(text) <= limit else text[: limit - 1] + "…")
 
 
@@ -72,7 +72,7 @@ def printable(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a key's name says that its value is a secret: api_key, token, password; not max_tokens."""
+    """Return whether a key's name marks its value as secret: api_key, token, password; not max_tokens."""
     words = [word.lower() for word in _WORDS.findall(name)]
     pairs = itertools.pairwise(words)
     return not _SECRET_WORDS.isdisjoint(words) or any(
@@ -81,7 +81,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_place(place: KeyPath) -> bool:
-    """Return whether a place is, or is inside, something whose name says that it is a secret."""
+    """Return whether a place is, or is inside, something whose name marks it as secret."""
     return any(isinstance(key, str) and is_secret_name(key) for key in place)
 
 

@@ -1,1 +1,1 @@
-"""The tools a model may call: which there are, how one is run, and what came of it."""
+"""The tools a model may call: which exist, how they are run, and what they return."""

@@ -1,4 +1,4 @@
-"""Which keys of an implementation table are its handler's: those that neither core nor the implementation type has."""
+"""Which keys of an implementation table are its handler's: those of neither core nor the implementation type."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Handlers = Mapping[tuple[str, str], ToolHandler]
 def handler_with_settings(
     kind: ImplementationType, table: Mapping[str, Any], handler: str | None, name: str, handlers: Handlers
 ) -> ToolHandler | None:
-    """Return the handler that runs a tool if it has settings; None if it has none, or if there is no such handler.
+    """Return the handler that runs a tool if it has settings; None if it has none or does not exist.
 
     Args:
-        table: The implementation table; its "handler" goes before the tool's, that before the tool's name (C9).
-        handler: Of the tool.
-        name: Of the tool.
+        table: The implementation table; its "handler" overrides the tool's, which overrides the tool's name (C9).
+        handler: The tool's handler.
+        name: The tool's name.
     """
     named = table.get("handler") or handler or name
     found = handlers.get((kind.name, named)) if isinstance(named, str) else None
@@ -30,7 +30,7 @@ def handler_with_settings(
 
 
 def keys_of(handler: ToolHandler | None, kind: ImplementationType) -> frozenset[str]:
-    """Return the keys that are the handler's."""
+    """Return the handler's keys."""
     if handler is None or handler.settings_class is None:
         return frozenset()
     theirs = {field.name for field in attrs.fields(handler.settings_class) if field.init}
@@ -41,8 +41,8 @@ def keys_of(handler: ToolHandler | None, kind: ImplementationType) -> frozenset[
 def structured_settings(
     table: Mapping[str, Any], kind: ImplementationType, tool: ToolDefinition, handlers: Handlers
 ) -> tuple[tuple[Any, Any], list[str]]:
-    """Return the settings of a tool made in code: its type's and its handler's; and what is wrong with them."""
-    from ..config.structure import structure_mapping  # imports cattrs: only where it is needed
+    """Return the settings of a tool made in code, its type's and its handler's, and their problems."""
+    from ..config.structure import structure_mapping  # imports cattrs: only when needed
 
     handler = handler_with_settings(kind, table, tool.handler, tool.name, handlers)
     own = keys_of(handler, kind)

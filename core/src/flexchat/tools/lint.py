@@ -1,4 +1,4 @@
-"""Says of tools, before any request, what the services will make of them: taken as they are, rewritten, refused."""
+"""Predicts, before any request, what services will do with tools: accept, rewrite or refuse them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .wire_names import wire_names
 
 Outcome = Literal["accepted", "rewritten", "refused"]
 
-_MOST = 3  # notes that a sentence names
+_MOST = 3  # most notes named in a sentence
 
 
 @attrs.frozen(kw_only=True)
 class ToolFinding:
-    """What a service in one mode makes of one tool.
+    """What a service in one mode does with one tool.
 
     Attributes:
-        tool: Its name; empty for what is about all tools together.
+        tool: Its name; empty if it concerns all tools together.
         dialect: Name of the SchemaDialect: "openai.strict".
         outcome: "accepted" as it is, "rewritten" (the notes say what is lost), "refused" (they say why, and what to
             write instead).
@@ -50,7 +50,7 @@ class ToolFinding:
 
 
 def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDialect]) -> tuple[ToolFinding, ...]:
-    """Return what each dialect makes of each tool: tool by tool, in the order of the dialects.
+    """Return what each dialect does with each tool: tool by tool, in the order of the dialects.
 
     Args:
         tools: All that may be sent together.
@@ -67,17 +67,17 @@ def lint_tools(tools: Iterable[ToolDefinition], dialects: Mapping[str, SchemaDia
             found.append(ToolFinding(tool=tool.name, dialect=name, outcome=_outcome(rewritten, notes), notes=notes))
     for name, dialect in dialects.items():
         if dialect.max_tools is not None and len(tools) > dialect.max_tools:
-            text = f"there are {len(tools)}, a request takes {dialect.max_tools}; let each rule allow fewer"
+            text = f"there are {len(tools)}, a request accepts {dialect.max_tools}; let each rule allow fewer"
             note = SchemaNote(severity="warning", pointer="", keyword="", message=text)
             found.append(ToolFinding(tool="", dialect=name, outcome="accepted", notes=(note,)))
     return tuple(found)
 
 
 def portable_definition(tool: ToolDefinition) -> tuple[ToolDefinition, tuple[SchemaNote, ...]]:
-    """Return a tool with its parameters written as every service understands them best, and what that did.
+    """Return a tool with its parameters written as every service understands them best, and notes on the changes.
 
-    Only what weakens no check is rewritten: constraints stay, since calls are checked against them here whatever a
-    service is sent. What no spelling can make portable stays too: lint_tools says so.
+    Nothing is rewritten that would weaken a check: constraints stay, because calls are checked against them here,
+    whatever a service is sent. What cannot be made portable stays, too: lint_tools reports it.
     """
     rewritten = rewrite(tool.parameters, PORTABLE)
     if rewritten.schema is None or any(note.severity == "warning" for note in rewritten.notes):
@@ -95,7 +95,7 @@ def _too_long(tool: ToolDefinition, dialect: SchemaDialect) -> tuple[SchemaNote,
     most = dialect.max_description
     if most is None or len(tool.description) <= most:
         return ()
-    text = f"the tool's description has {len(tool.description)} characters, the service takes {most}; shorten it"
+    text = f"the tool's description has {len(tool.description)} characters, the service accepts {most}; shorten it"
     return (SchemaNote(severity="warning", pointer="", keyword="description", message=text),)
 
 
@@ -120,4 +120,4 @@ PORTABLE = SchemaDialect(
     bare_array="any",
     empty_properties="add",
 )
-"""What every service understands without loss, as far as spelling goes."""
+"""The spelling every service understands without loss."""

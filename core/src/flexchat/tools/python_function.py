@@ -34,7 +34,7 @@ class FunctionTool:
 
     Attributes:
         function: The function.
-        definition: What the model is told of it.
+        definition: Its description for the model.
     """
 
     function: Callable[..., Any]
@@ -94,11 +94,11 @@ def tool(
                 days: How many days ahead, 1 to 7.
             '''
 
-    A plain def runs in a thread, an async def on the event loop. A parameter annotated ``ToolContext`` is given the
-    context and hidden from the model. The other arguments are those of ToolDefinition.
+    A plain def runs in a thread, an async def on the event loop. A parameter annotated ``ToolContext`` gets the context
+    and is hidden from the model. The other arguments are those of ToolDefinition.
 
     Raises:
-        ToolDefinitionError: The function cannot be described: no docstring, an annotation that JSON cannot say.
+        ToolDefinitionError: The function cannot be described: no docstring, or an annotation JSON cannot express.
     """
 
     def made(function: Callable[..., Any]) -> FunctionTool:
@@ -125,13 +125,13 @@ def tool(
 
 @attrs.frozen
 class _StandIn:
-    """A function of the arguments whole: the settings of a tool that something else answers for."""
+    """A function of all arguments as one mapping: the settings of a tool that something else answers."""
 
     answer: Callable[[Mapping[str, Any]], Any]
 
 
 def answered_by(answer: Callable[[Mapping[str, Any]], Any], definition: ToolDefinition) -> ToolDefinition:
-    """Return the tool with a function in place of what runs it: it gets the checked arguments, and may not block.
+    """Return the tool with a function that answers instead: it gets the checked arguments, and must not block.
 
     What it raises becomes the error the model reads.
     """
@@ -160,7 +160,7 @@ def _imported(reference: str) -> _Bound:
     module, _, name = reference.partition(":")
     found: Any = functools.reduce(getattr, name.split("."), importlib.import_module(module))
     function = found.function if isinstance(found, FunctionTool) else found
-    # The config describes the tool to the model: a docstring is not needed.
+    # The config describes the tool to the model, so no docstring is needed.
     return _Bound(function, describe_function(function, description="-"))
 
 
@@ -172,12 +172,12 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
         return f"function must be 'package.module:name', got '{settings.function}'"
     try:
         described = _imported(settings.function).description.parameters
-    except Exception as error:  # noqa: BLE001  importing a module runs it: anything may come
+    except Exception as error:  # noqa: BLE001  importing a module runs it: it may raise anything
         return f"function '{settings.function}' cannot be used: {error_name(error)}"
     known, given = described["properties"], tool.parameters.get("properties", {})
     for name in given:
         if name not in known:
-            return f"function '{settings.function}' takes no parameter '{name}'{did_you_mean(name, known)}"
+            return f"function '{settings.function}' has no parameter '{name}'{did_you_mean(name, known)}"
     for name in described.get("required", ()):
         if name not in given:
             return f"function '{settings.function}' needs '{name}', which the tool's parameters do not have"
@@ -191,4 +191,4 @@ PYTHON = ImplementationType(
     check=_check,
     summary="a Python function: function = 'package.module:name'",
 )
-"""The implementation type core brings itself. Only the operator's file can name a function."""
+"""Core's own implementation type. Only the operator's file can name a function."""

@@ -1,4 +1,4 @@
-"""The tools there are, by name, and their translation for a provider."""
+"""The existing tools, by name, and their translation for a provider."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ToolRegistry:
-    """Keeps tool definitions. Knows no wire format: it is given encoders by name.
+    """Keeps tool definitions. Knows no wire format: it gets encoders by name.
 
     Source: requirements TC-13, TC-27 to TC-35, DS-1.
     """
@@ -36,15 +36,15 @@ class ToolRegistry:
         """Add a tool.
 
         Raises:
-            DuplicateToolError: A tool of that name is there already; it stays.
-            ToolDefinitionError: Its parameters are not a usable JSON Schema, or exceed the limits of schema.limits.
+            DuplicateToolError: A tool with that name already exists; it stays.
+            ToolDefinitionError: Its parameters are not usable JSON Schema, or exceed the limits of schema.limits.
         """
         if tool.name in self._tools:
             raise DuplicateToolError(tool.name)
         problems = schema_problems(tool.parameters)
         if problems:
             raise ToolDefinitionError(f"Tool {tool.name}: parameters: {'; '.join(problems)}")
-        # The caller may go on changing its tables; what is checked, sent and run must not change with them.
+        # The caller may change its tables later; what is checked, sent and run must not change with them.
         self._tools[tool.name] = attrs.evolve(
             tool, parameters=copied(tool.parameters), implementation=with_own_tables(tool.implementation)
         )
@@ -53,11 +53,11 @@ class ToolRegistry:
         log.debug("tool %s registered", tool.name)
 
     def get(self, name: str) -> ToolDefinition | None:
-        """Return the tool of that name; None if there is none."""
+        """Return the tool with that name; None if there is none."""
         return self._tools.get(name)
 
     def has(self, name: str) -> bool:
-        """Return whether there is a tool of that name."""
+        """Return whether there is a tool with that name."""
         return name in self._tools
 
     def list(self) -> list[ToolDefinition]:
@@ -81,10 +81,10 @@ class ToolRegistry:
     def to_provider_format(
         self, provider: str, allowed_tools: Collection[str] | None = None
     ) -> builtins.list[dict[str, Any]]:
-        """Say the allowed tools in a provider's own words.
+        """Return the allowed tools in a provider's own format.
 
         Args:
-            provider: Name of a tool format that a provider plugin registered: "openai", "gemini".
+            provider: Name of a tool format registered by a provider plugin: "openai", "gemini".
             allowed_tools: Names to keep; None or empty keeps all (TC-32).
 
         Raises:
@@ -93,10 +93,10 @@ class ToolRegistry:
         return [*self.wire_tools(provider, self.names(allowed_tools))]
 
     def wire_tools(self, provider: str, names: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-        """Return the named tools in a provider's words: the same tuple for the same names, so that it is encoded once.
+        """Return the named tools in a provider's format: the same tuple for the same names, so it is encoded once.
 
         Raises:
-            UnknownToolFormatError: As to_provider_format.
+            UnknownToolFormatError: As for to_provider_format.
         """
         found = self._encoded.get((provider, names))
         if found is None:
@@ -119,7 +119,7 @@ class ToolRegistry:
 
 
 def verify_trouble(tool: ToolDefinition, registry: ToolRegistry) -> str | None:
-    """Return why the tool that is to verify this one cannot, one sentence; None if it can, or if none is to."""
+    """Return why the tool's verifying tool cannot verify it, in one sentence; None if it can, or there is none."""
     if tool.verify is None:
         return None
     asked = registry.get(tool.verify)

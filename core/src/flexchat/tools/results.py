@@ -1,4 +1,4 @@
-"""What tools return, as JSON, and as much of it as a model is shown."""
+"""What tools return, as JSON, and how much of it a model is shown."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ log = logging.getLogger(__name__)
 def as_json(value: Any) -> tuple[Any, str]:
     """Return a tool's value as JSON data and as JSON text.
 
-    Beside JSON's own types it takes what has one obvious JSON form: dates and times, UUIDs, enums, paths, sets,
-    attrs classes, dataclasses and objects with ``model_dump``.
+    In addition to JSON's own types, it accepts anything with one obvious JSON form: dates and times, UUIDs, enums,
+    paths, sets, attrs classes, dataclasses and objects with ``model_dump``.
 
     Raises:
-        ValueError: There is no JSON for it.
+        ValueError: It has no JSON form.
     """
     try:
         try:
             return value, _strict(value)
-        except TypeError:  # something in it is not JSON's own: seldom, and slower
+        except TypeError:  # something in it is not a JSON type: rare, and slower
             text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
-        # Python's own words for an integer that it does not write name a function of Python.
+        # Python's own text for an integer too long to write names a Python function.
         why = "an integer has too many digits" if "set_int_max_str_digits" in str(error) else error_text(error)
         raise ValueError(f"the tool returned something that is not JSON: {why}") from error
     return json.loads(text), text
@@ -45,7 +45,7 @@ _strict = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def json_facts(facts: Mapping[str, Any], tool: str) -> dict[str, Any]:
-    """Return what steps have added to a call's record, as JSON data; what is not JSON is left out, and logged."""
+    """Return the facts steps added to a call's record, as JSON data; what is not JSON is left out and logged."""
     held: dict[str, Any] = {}
     for key, value in facts.items():
         try:
@@ -76,12 +76,12 @@ def _plain(thing: Any) -> Any:
 
 
 def for_the_model(result: ToolResult, max_chars: int, name: str | None = None) -> str:
-    """Return what the model reads of a result: its JSON, or head and tail of it around a marker if it is too long.
+    """Return a result as the model reads it: its JSON or, if it is too long, head and tail around a marker.
 
     Args:
-        max_chars: Characters of the result (or of error and hint) that are shown, counted as the model reads them: as
-            JSON. The envelope comes on top, and so does the marker.
-        name: What the model knows the tool by, where that is another name.
+        max_chars: How many characters of the result (or of error and hint) are shown, counted as the model reads them:
+            as JSON. The envelope and the marker are not included.
+        name: The name the model knows the tool by, if different.
     """
     if name is not None and name != result.tool_name:
         result = attrs.evolve(result, tool_name=name)
@@ -89,7 +89,7 @@ def for_the_model(result: ToolResult, max_chars: int, name: str | None = None) -
 
 
 def shortened(result: ToolResult, max_chars: int) -> ToolResult:
-    """Return a result with head and tail of what is too long in it, as for_the_model shows it."""
+    """Return a result with overlong parts cut to head and tail, as for_the_model shows it."""
     if result.success:
         text = result.encoded if result.encoded is not None else _encode(result.result)
         if len(text) <= max_chars:
@@ -106,7 +106,7 @@ _COST = {char: len(_encode(char)) - 2 for char in [*map(chr, range(32)), '"', "\
 
 
 def _cut(text: str, max_chars: int) -> str:
-    """Return the text, or its head and tail: as much of it as makes max_chars characters of JSON."""
+    """Return the text, or as much of its head and tail as makes max_chars characters of JSON."""
     if len(text) <= max_chars - 2 and len(_encode(text)) <= max_chars:
         return text
     room = max_chars * 3 // 4
@@ -117,7 +117,7 @@ def _cut(text: str, max_chars: int) -> str:
 
 
 def _fitting(text: str, room: int) -> int:
-    """Return how many characters from the beginning have a JSON of at most room characters."""
+    """Return how many leading characters fit into at most room characters of JSON."""
     for count, char in enumerate(text):
         room -= _COST.get(char, 1)
         if room < 0:

@@ -1,4 +1,4 @@
-"""The implementation tables of the config's tools, as their implementation types want them."""
+"""The implementation tables of the config's tools, structured for their implementation types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .registry import ToolRegistry
 
 if TYPE_CHECKING:
     from ..config.positions import KeyPath
-    from ..config.reading import ReadConfig  # loads cattrs, which is needed only where a configuration is read
+    from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
 
 log = logging.getLogger(__name__)
 
@@ -29,11 +29,11 @@ _TEXTS = ("name", "description", "handler")
 
 @attrs.frozen
 class ToolSettings:
-    """What was read of tools.registry.
+    """What was read from tools.registry.
 
     Attributes:
-        structured: Each tool's implementation, its settings structured, by its index.
-        left_out: Names of the tools that cannot be used and are left out (tools.on_error), by their index.
+        structured: Each tool's implementation with structured settings, by index.
+        left_out: Names of the unusable tools that are left out (tools.on_error), by index.
     """
 
     structured: dict[int, Implementation] = attrs.field(factory=dict)
@@ -41,10 +41,10 @@ class ToolSettings:
 
 
 def read_tool_settings(reading: ReadConfig, host: PluginHost) -> ToolSettings:
-    """Return what the entries of tools.registry say of their implementations.
+    """Return the implementations of the entries of tools.registry.
 
-    A tool that cannot be used (its definition, an implementation type or a handler that is not installed, a name that
-    no plugin offers) is a problem of the reading or, with tools.on_error = "leave out", a note.
+    An unusable tool (a bad definition, an implementation type or handler that is not installed, a name that no plugin
+    offers) is a problem of the reading or, with tools.on_error = "leave out", a note.
     """
     tools = reading.document.data.get("tools")
     leave_out = isinstance(tools, Mapping) and tools.get("on_error") == "leave out"
@@ -67,7 +67,7 @@ def read_tool_settings(reading: ReadConfig, host: PluginHost) -> ToolSettings:
 
 
 def tool_trouble(tool: ToolDefinition, host: PluginHost) -> str | None:
-    """Return why a tool that was made in code or by a plugin cannot run, one sentence; None if it can."""
+    """Return why a tool made in code or by a plugin cannot run, in one sentence; None if it can."""
     kind = _type(tool.implementation.type, host)
     if kind is None:
         return host.implementation_types.missing(tool.implementation.type)
@@ -86,10 +86,10 @@ def _entry_trouble(
     table: Mapping[str, Any],
     structured: dict[int, Implementation],
 ) -> tuple[KeyPath, str] | None:
-    """Return where and why an entry cannot be used; None if it can, or if core's or the type's keys are wrong."""
+    """Return where and why an entry is unusable; None if it is usable, or if core's or the type's keys are wrong."""
     implementation, name = table.get("implementation"), table.get("name")
     if any(not isinstance(table.get(key) or "", str) for key in _TEXTS):
-        return None  # reported by the structuring of core's own keys, as the others below
+        return None  # reported when core's own keys are structured, like the others below
     if not isinstance(table.get("parameters") or {}, Mapping) or not name:
         return None
     if implementation is None:
@@ -98,7 +98,7 @@ def _entry_trouble(
         return None
     inside = (*place, "implementation")
     if name in host.tools.by_name and not (table.get("description") and table.get("parameters")):
-        text = "an entry with an implementation is a tool of its own: give it description and parameters, too, or leave"
+        text = "an entry with an implementation defines a new tool: give it description and parameters, too, or leave"
         return place, f"{text} the implementation out to have the plugin's tool"
     kind = _type(implementation["type"], host)
     if kind is None:
@@ -130,7 +130,7 @@ def _entry_trouble(
 def _offered_trouble(host: PluginHost, place: KeyPath, table: Mapping[str, Any]) -> tuple[KeyPath, str] | None:
     name = table["name"]
     if name not in host.tools.by_name:
-        own = "" if name in host.tools.conflicts else "; a tool of your own needs an 'implementation'"
+        own = "" if name in host.tools.conflicts else "; your own tool needs an 'implementation'"
         return place, f"{host.tools.missing(name)}{own}"
     changed = {key: table[key] for key in ("description", "parameters") if table.get(key) is not None}
     try:
@@ -147,13 +147,13 @@ def _type(name: str, host: PluginHost) -> ImplementationType | None:
 
 
 def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host: PluginHost) -> str | None:
-    """Return what an implementation type says is wrong with a tool; None if nothing is."""
+    """Return the problem an implementation type finds with a tool; None if there is none."""
     try:
         refusal = kind.check(settings, tool, host.handlers.by_name) if kind.check is not None else None
-    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything, and the tool cannot be used
+    except Exception as error:  # noqa: BLE001  a plugin's code may raise anything, and then the tool is unusable
         return f"its check failed: {error_name(error)}"
     if refusal:
-        # Who is named goes by C9; a handler that two plugins offer is held by neither, so that its type found none.
+        # C9 decides which name counts; neither plugin has a handler that two offer, so its type found none.
         handler = (kind.name, getattr(settings, "handler", None) or tool.handler or tool.name)
         if handler in host.handlers.conflicts:
             return host.handlers.missing(handler)
@@ -161,7 +161,7 @@ def _refusal(kind: ImplementationType, settings: Any, tool: ToolDefinition, host
 
 
 def _missing_store(kind: ImplementationType, settings: Any, reading: ReadConfig) -> str | None:
-    """Return that a tool looks into a document store that is not configured; None if it does not."""
+    """Return a problem if a tool searches a document store that is not configured; otherwise None."""
     configured = reading.document.data.get("stores", {})
     if kind.stores is None or not isinstance(configured, Mapping):
         return None

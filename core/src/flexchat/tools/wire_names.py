@@ -1,4 +1,4 @@
-"""Names of tools as providers take them."""
+"""Names of tools in a form providers accept."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PORTABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
-    """Return the name each tool is sent under: its own where every provider takes that, else one much like it.
+    """Return the name each tool is sent under: its own if every provider accepts it, otherwise a similar one.
 
-    ``weather.get`` becomes ``weather_get``. No two tools are sent under one name, whatever the case of its letters; the
-    end of a changed name is a checksum of the true one where it was too long, or taken.
+    ``weather.get`` becomes ``weather_get``. No two tools are sent under the same name, ignoring case; a changed name
+    ends in a checksum of the original if that was too long or the new name is taken.
     """
     names = list(names)
     sent = {name: name for name in names if _PORTABLE.fullmatch(name)}

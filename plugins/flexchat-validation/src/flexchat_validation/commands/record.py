@@ -23,9 +23,7 @@ from .cases import put_out, words_of
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what record takes."""
-    parser.add_argument(
-        "id", nargs="?", metavar="CONVERSATION", help="its id, or the beginning of it; default: the last"
-    )
+    parser.add_argument("id", nargs="?", metavar="CONVERSATION", help="its id, or the start of it; default: the last")
     parser.add_argument("--turn", metavar="N", type=int, help="only this turn, from 1; -1 is the last")
     parser.add_argument("--whole", action="store_true", help="one case with all turns; default: one case per turn")
     parser.add_argument("--name", metavar="NAME", help="name of the case; default: what the user said")

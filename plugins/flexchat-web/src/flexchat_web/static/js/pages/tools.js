@@ -33,7 +33,7 @@ export async function mount(root) {
   }
 
   const told = h("div", { class: "stack" });
-  root.append(pageHead(title, "What models may call while they answer. Try one by hand, and see what each service makes of it."), told);
+  root.append(pageHead(title, "What models may call while they answer. Try one by hand, and see what each service does with it."), told);
   const [list, available] = await Promise.all([get("api/tools/list"), get("api/tools/available").catch(() => ({ tools: [] }))]);
   tools = list.tools;
   if (!tools.length) {
