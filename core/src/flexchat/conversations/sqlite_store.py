@@ -115,14 +115,16 @@ class SqliteConversations:
         most = -1 if last is None else max(last, 0)
 
         def read(database: sqlite3.Connection) -> list[str]:
-            _found(database, key)
             rows = database.execute(
                 "SELECT turn FROM turns WHERE tenant = ? AND conversation = ? ORDER BY number DESC LIMIT ?",
                 (*key, most),
-            )
+            ).fetchall()
+            if not rows:
+                _found(database, key)
             return [row[0] for row in rows]
 
-        written = await self.database.read(read)
+        # Every turn of a conversation begins with this, and a change of threads costs more than the read.
+        written = await self.database.read_soon(read)
         try:
             return [turn_from_json(text) for text in reversed(written)]
         except ValueError as error:
