@@ -54,6 +54,8 @@ OPENAI_ERROR: dict[str, Any] = {
 TAGS = {
     "chat": "Ask the six phases.",
     "conversations": "Kept conversations.",
+    "turns": "Turns: those that run, and those of kept conversations.",
+    "effects": "What tools have changed.",
     "tools": "The tools, and testing models with them.",
     "validation": "Which models really call tools.",
     "configuration": "The configuration's file.",

@@ -126,7 +126,9 @@ class Operation:
     path: str
     name: str
     summary: str
-    tag: Literal["chat", "conversations", "tools", "validation", "configuration", "openai", "server"]
+    tag: Literal[
+        "chat", "conversations", "turns", "effects", "tools", "validation", "configuration", "openai", "server"
+    ]
     handle: Callable[[Call], Awaitable[Reply]]
     answers: Mapping[int, Schema | None]
     body: Schema | None = None

@@ -1,4 +1,4 @@
-"""Turns that outlive the connections of those who listen: joined at any event, stopped, left alone."""
+"""Turns that outlive the connections of those who listen: joined at any event, cancelled, left alone."""
 
 import asyncio
 import contextlib
@@ -112,7 +112,7 @@ async def begin(client, most, **body):
 
 async def join(client, id, after=0, most=None, **headers):
     headers["last-event-id"] = str(after)
-    async with client.stream("GET", f"/chat/api/turns/{id}/events", headers=headers) as response:
+    async with client.stream("GET", f"/api/turns/{id}/events", headers=headers) as response:
         assert response.status_code in (200, 204)
         return await heard(response, most)
 
@@ -158,44 +158,42 @@ async def test_who_has_the_last_event_is_told_that_no_more_come(listening):
     """204: an EventSource asks no more."""
     client = await listening()
     found = await begin(client, None)
-    answer = await client.get(
-        f"/chat/api/turns/{found[0][2]['id']}/events", headers={"last-event-id": str(found[-1][0])}
-    )
+    answer = await client.get(f"/api/turns/{found[0][2]['id']}/events", headers={"last-event-id": str(found[-1][0])})
     assert (answer.status_code, answer.content) == (204, b"")
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 30, "٣"])
 async def test_a_last_event_id_that_is_none_is_refused(told, given):
     client = await told.client()
-    answer = await client.get("/chat/api/turns/x/events", headers={"last-event-id": given.encode()})
+    answer = await client.get("/api/turns/x/events", headers={"last-event-id": given.encode()})
     assert answer.status_code == 400
 
 
-async def test_stop_ends_the_turn_and_answers_with_what_is_kept(told, waiting, listening):
+async def test_cancel_ends_the_turn_and_answers_with_what_is_kept(told, waiting, listening):
     """Its listeners get it as the last event; a second time says the same."""
     client = await listening()
     found = await begin(client, 4, conversation="c")
     id = found[0][2]["id"]
     listener = asyncio.create_task(join(client, id))
     await waiting.asked.wait()
-    turn = (await client.post(f"/chat/api/turns/{id}/stop")).json()["turn"]
+    turn = (await client.post(f"/api/turns/{id}/cancel")).json()["turn"]
     assert waiting.gone.is_set()
     assert (turn["status"], turn["content"], turn["id"]) == ("cancelled", "Once ", id)
     (kept,) = (await client.get("/api/conversations/c")).json()["turns"]
     assert (kept["id"], kept["status"]) == (id, "cancelled")
     assert (await listener)[-1][1:] == ("turn", turn)
-    assert (await client.post(f"/chat/api/turns/{id}/stop")).json() == {"turn": turn}
+    assert (await client.post(f"/api/turns/{id}/cancel")).json() == {"turn": turn}
 
 
-async def test_stop_comes_too_late_for_a_turn_that_has_ended(listening):
+async def test_cancel_comes_too_late_for_a_turn_that_has_ended(listening):
     client = await listening()
     found = await begin(client, None)
-    answer = (await client.post(f"/chat/api/turns/{found[0][2]['id']}/stop")).json()
+    answer = (await client.post(f"/api/turns/{found[0][2]['id']}/cancel")).json()
     assert answer == {"turn": found[-1][2]}
 
 
 async def test_a_turn_that_fails_is_told_to_whoever_joins(told, listening):
-    """As its last event, with a number; and stopping it says that it failed."""
+    """As its last event, with a number; and cancelling it says that it failed."""
     told.says(calls(WEATHER), ProviderOverloadedError("busy"))
     client = await listening()
     found = await begin(client, 2)
@@ -203,21 +201,21 @@ async def test_a_turn_that_fails_is_told_to_whoever_joins(told, listening):
     last = (await join(client, id))[-1]
     assert (last[1], last[2]["status"], last[2]["detail"]) == ("error", 503, "busy")
     assert (await join(client, id, last[0] - 1)) == [last]
-    assert (await client.post(f"/chat/api/turns/{id}/stop")).json()["turn"]["status"] == "failed"
+    assert (await client.post(f"/api/turns/{id}/cancel")).json()["turn"]["status"] == "failed"
 
 
-async def test_a_turn_of_another_tenant_can_neither_be_joined_nor_stopped(told, waiting, listening):
+async def test_a_turn_of_another_tenant_can_neither_be_joined_nor_cancelled(told, waiting, listening):
     """404, as of one that nobody has; without a token 401."""
     red, blue = ({"authorization": f"Bearer {name}-token-0123456789"} for name in ("red", "blue"))
     client = await listening(tokens={"red-token-0123456789": "red", "blue-token-0123456789": "blue"})
     client.headers = red
     id = (await begin(client, 3))[0][2]["id"]
-    for method, path in (("GET", "events"), ("POST", "stop")):
-        foreign = await client.request(method, f"/chat/api/turns/{id}/{path}", headers=blue)
-        unknown = await client.request(method, f"/chat/api/turns/none/{path}")
+    for method, path in (("GET", "events"), ("POST", "cancel")):
+        foreign = await client.request(method, f"/api/turns/{id}/{path}", headers=blue)
+        unknown = await client.request(method, f"/api/turns/none/{path}")
         assert (foreign.status_code, foreign.json()) == (404, unknown.json())
         client.headers = {}
-        assert (await client.request(method, f"/chat/api/turns/{id}/{path}")).status_code == 401
+        assert (await client.request(method, f"/api/turns/{id}/{path}")).status_code == 401
         client.headers = red
     assert not waiting.gone.is_set()
     waiting.go.set()
@@ -295,7 +293,7 @@ async def test_turns_that_have_ended_are_forgotten(listening, monkeypatch):
     client = await listening()
     ids = [(await begin(client, None))[0][2]["id"] for _ in range(3)]
     await until(lambda: len(Turns.of(client.app.serving)) == 2)
-    assert (await client.get(f"/chat/api/turns/{ids[0]}/events")).status_code == 404
+    assert (await client.get(f"/api/turns/{ids[0]}/events")).status_code == 404
     monkeypatch.setattr(turns_module, "KEPT_SECONDS", 0.01)
     await begin(client, None)
     await until(lambda: len(Turns.of(client.app.serving)) == 1)

@@ -18,7 +18,7 @@ _HOOK = "flexchat_web_operations"
 
 def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
     """Yield our operations and, between them, those of plugins; the rest of ours are yielded elsewhere."""
-    first = [operation for module in (chat, turns, conversations, tools) for operation in module.OPERATIONS]
+    first = [operation for module in (chat, conversations, turns, tools) for operation in module.OPERATIONS]
     first += models.operations(serving.model_facts)
     last = [operation for module in (openai, server, session) for operation in module.OPERATIONS]
     taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *others)}

@@ -1,4 +1,4 @@
-"""The turns that run in the server, with or without listeners: joined and stopped by id."""
+"""The turns that run in the server, with or without listeners: joined and cancelled by id."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ async def _joined(turns: Turns, turn: ServedTurn, after: int) -> AsyncGenerator[
                 yield event
 
 
-async def _stop(call: Call) -> Reply:
+async def _cancel(call: Call) -> Reply:
     turn = Turns.of(call.serving).find(call.path["id"], call.tenant)
     turn.handle.cancel()
     return Json({"turn": (await turn.handle.last()).turn.to_dict()})
@@ -235,10 +235,10 @@ async def _stop(call: Call) -> Reply:
 OPERATIONS = (
     Operation(
         method="GET",
-        path="/chat/api/turns/{id}/events",
+        path="/api/turns/{id}/events",
         name="join_turn",
         summary="Follow a turn: all its events, or those after Last-Event-ID.",
-        tag="chat",
+        tag="turns",
         handle=_join,
         answers={200: None, 204: None},
         problems=(404, 410),
@@ -247,11 +247,11 @@ OPERATIONS = (
     ),
     Operation(
         method="POST",
-        path="/chat/api/turns/{id}/stop",
-        name="stop_turn",
-        summary="Stop a turn, and return what there is of it, which is kept.",
-        tag="chat",
-        handle=_stop,
+        path="/api/turns/{id}/cancel",
+        name="cancel_turn",
+        summary="End a turn, and return what there is of it, which is kept.",
+        tag="turns",
+        handle=_cancel,
         answers={200: record({"turn": TURN})},
         problems=(404,),
     ),

@@ -71,7 +71,7 @@ export class RunningTurn {
     this.stopped = true;
     if (this.id) {
       try {
-        this.ended = (await post(this.#path("stop"), null)).turn;
+        this.ended = (await post(this.#path("cancel"), null)).turn;
       } catch {
         // It has ended, or the server cannot be reached: then nobody listens to it any more.
       }
@@ -80,7 +80,7 @@ export class RunningTurn {
   }
 
   #path(what) {
-    return `chat/api/turns/${encodeURIComponent(this.id)}/${what}`;
+    return `api/turns/${encodeURIComponent(this.id)}/${what}`;
   }
 }
 
