@@ -2,13 +2,14 @@
 
 import pytest
 from flexchat_pgvector import conformance
+from flexchat_postgresql.conformance import DSN_VARIABLE
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
 def database(server, monkeypatch):
-    monkeypatch.setenv(conformance.DSN_VARIABLE, server.dsn())
+    monkeypatch.setenv(DSN_VARIABLE, server.dsn())
 
 
 class TestPgvector(conformance.Pgvector):

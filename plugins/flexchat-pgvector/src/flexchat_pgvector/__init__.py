@@ -1,1 +1,1 @@
-"""Documents and conversations of FlexChat in PostgreSQL with pgvector."""
+"""Documents of FlexChat in PostgreSQL with pgvector."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import psycopg
 from flexchat.plugin import FlexChatError
 from flexchat.store import Embedder, RetrievalError, Source, UnknownCollectionError
+from flexchat_postgresql import Connection, Connections
 from psycopg import sql
 
 from .collections import StoredCollection, known_collection, lock_collection
-from .connections import Connection, Connections
 from .rows import Row, stored_name, vector_texts
 
 _LOG = logging.getLogger(__name__)

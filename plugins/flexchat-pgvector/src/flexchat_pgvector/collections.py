@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 from flexchat.store import Collection, RetrievalError, UnknownCollectionError
+from flexchat_postgresql import Connection, Connections
 
-from .connections import Connection, Connections
 from .rows import SOURCE_FIELD, TITLE_FIELD
 
 _COLUMNS = """

@@ -1,56 +1,23 @@
-"""What a config may say of PostgreSQL: in a stores entry, and in the table conversations."""
+"""What a config may say of a document store in PostgreSQL."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
-
-
-def _key(help: str, *, secret: bool = False, **rest: Any) -> Any:
-    return attrs.field(metadata={"help": help, "secret": secret}, repr=not secret, **rest)
-
-
-def _address(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    if not re.match(r"(postgres|postgresql)://|\s*\w+\s*=", value):
-        raise ValueError("must be like postgresql://USER:PASSWORD@HOST:5432/DATABASE")
-
-
-def _schema(instance: object, attribute: attrs.Attribute[Any], value: str) -> None:
-    too_long = len(value.encode("utf-8", "replace")) > 63
-    if not value or too_long or "\0" in value or "%" in value or value.startswith("pg_"):
-        raise ValueError("must be a name of 1 to 63 bytes, without %, that does not begin with pg_")
-
-
-@attrs.frozen(kw_only=True)
-class PostgresConfig:
-    """A database of PostgreSQL, and how it is reached. Times are in seconds."""
-
-    dsn: str = _key("postgresql://USER:PASSWORD@HOST:5432/DATABASE.", secret=True, validator=_address)
-    schema: str = _key("Schema of the tables; created if missing.", default="flexchat", validator=_schema)
-    pool_size: int = _key(
-        "Connections at most.", default=5, validator=[attrs.validators.ge(1), attrs.validators.le(100)]
-    )
-    connect_timeout_s: float = _key(
-        "For a connection.", default=5.0, validator=[attrs.validators.gt(0), attrs.validators.le(300)]
-    )
+from flexchat.store import key
+from flexchat_postgresql import PostgresConfig
 
 
 @attrs.frozen(kw_only=True)
 class PgvectorConfig(PostgresConfig):
     """A stores entry with ``provider = "pgvector"``."""
 
-    search: Literal["hybrid", "vector", "keyword"] = _key("By words and vectors, or one of them.", default="hybrid")
-    index: Literal["exact", "hnsw"] = _key(
+    search: Literal["hybrid", "vector", "keyword"] = key("By words and vectors, or one of them.", default="hybrid")
+    index: Literal["exact", "hnsw"] = key(
         "exact compares every vector; hnsw is quicker from some 50,000 passages on, and may miss some.",
         default="exact",
     )
-    language: str = _key(
+    language: str = key(
         "Text search configuration of new collections: how words are reduced to stems.", default="english"
     )
-
-
-@attrs.frozen(kw_only=True)
-class PostgresqlConfig(PostgresConfig):
-    """The table conversations with ``provider = "postgresql"``."""

@@ -19,12 +19,12 @@ from flexchat.store import (
     reranked,
     storable,
 )
+from flexchat_postgresql import Connection, Connections
 from psycopg import sql
 
 from .adding import Adder, index_name
 from .collections import all_collections, known_collection, lock_collection, metadata_fields
 from .config import PgvectorConfig
-from .connections import Connection, Connections
 from .filters import condition_sql
 from .rows import document_of, metadata_text, read_as, rows_of, stored_name
 from .searching import DEPTH, Ranking, SearchQuery, by_vector, by_words, hits_of, question_vector

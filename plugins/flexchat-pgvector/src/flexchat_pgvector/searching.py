@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 from flexchat.plugin import FlexChatError
 from flexchat.store import Embedder, RetrievalError
+from flexchat_postgresql import Connection, Connections
 from psycopg import sql
 
 from .adding import LONGEST_INDEXED
 from .collections import StoredCollection
-from .connections import Connection, Connections
 from .rows import vector_texts
 
 _LOG = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """The conversation store keeps the laws of the kit."""
 
 import pytest
-from flexchat_pgvector import conformance
+from flexchat_postgresql import conformance
 
 
 @pytest.fixture(autouse=True)

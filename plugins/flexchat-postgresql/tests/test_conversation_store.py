@@ -8,10 +8,10 @@ from flexchat import AssistantMessage, ToolMessage, Usage, UserMessage
 from flexchat.plugin import ToolCall
 from flexchat.provider import OpaquePart, ProviderData, TextPart
 from flexchat.store import ConversationTurn, StorageError, UnknownConversationError
-from flexchat_pgvector.config import PostgresqlConfig
-from flexchat_pgvector.connections import Connections
-from flexchat_pgvector.conversation_store import PostgresqlConversations
-from flexchat_pgvector.tables import CONVERSATIONS
+from flexchat_postgresql.config import PostgresqlConfig
+from flexchat_postgresql.connections import Connections
+from flexchat_postgresql.conversation_store import PostgresqlConversations
+from flexchat_postgresql.tables import CONVERSATIONS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -187,9 +187,9 @@ WRITER = """
 import asyncio, json, sys
 from flexchat import UserMessage
 from flexchat.store import ConversationTurn
-from flexchat_pgvector.config import PostgresqlConfig
-from flexchat_pgvector.connections import Connections
-from flexchat_pgvector.conversation_store import PostgresqlConversations
+from flexchat_postgresql.config import PostgresqlConfig
+from flexchat_postgresql.connections import Connections
+from flexchat_postgresql.conversation_store import PostgresqlConversations
 
 async def main(dsn, schema, name):
     store = PostgresqlConversations(PostgresqlConfig(dsn=dsn, schema=schema))

@@ -1,0 +1,22 @@
+"""Conversations of FlexChat in PostgreSQL; and a database's connections, for packages that keep something else there.
+
+Public are PostgresConfig, the settings of a database, and Connections.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from .config import PostgresConfig
+
+if TYPE_CHECKING:
+    from .connections import Connection, Connections
+
+__all__ = ["Connection", "Connections", "PostgresConfig"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import psycopg on first access."""
+    if name not in ("Connection", "Connections"):
+        raise AttributeError(f"module 'flexchat_postgresql' has no attribute {name!r}")
+    from . import connections
+
+    return getattr(connections, name)

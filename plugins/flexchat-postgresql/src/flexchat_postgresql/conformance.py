@@ -1,0 +1,58 @@
+"""What FlexChat's kit tries the store with.
+
+Used by tests/test_conformance.py, and by ``flexchat plugins verify postgresql`` where FLEXCHAT_TEST_POSTGRES holds the
+dsn of a database to try things in: each law gets a schema of its own, which is deleted at the end of the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import unittest
+from pathlib import Path
+
+from flexchat.store import ConversationStore
+from flexchat_testing import ConversationStoreConformance
+
+from .config import PostgresqlConfig
+from .plugin import create_conversations
+
+DSN_VARIABLE = "FLEXCHAT_TEST_POSTGRES"
+_schemas: set[str] = set()
+
+
+class Postgresql(ConversationStoreConformance):
+    """The store "postgresql"."""
+
+    supports = frozenset({"search", "durable", "shared"})
+    plugin = "flexchat_postgresql.plugin"
+
+    def make_store(self, folder: Path) -> ConversationStore:
+        """Return a store with a schema of its own for each folder."""
+        dsn, schema = schema_of(folder)
+        return create_conversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3), folder)
+
+
+def schema_of(folder: Path | None) -> tuple[str, str]:
+    """Return the dsn of the database to try things in, and a schema of its own for each folder."""
+    dsn = os.environ.get(DSN_VARIABLE)
+    if not dsn:
+        raise unittest.SkipTest(f"no database to try it with: set {DSN_VARIABLE}")
+    schema = "kit_" + hashlib.sha256(f"{folder}".encode()).hexdigest()[:16]
+    if not _schemas:
+        atexit.register(_drop, dsn)
+    _schemas.add(schema)
+    return dsn, schema
+
+
+def _drop(dsn: str) -> None:
+    import psycopg
+    from psycopg import sql
+
+    try:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=3) as connection:
+            for schema in _schemas:
+                connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(schema)))
+    except psycopg.Error:
+        pass  # the server is gone, and the schemas with it or not: nobody is there to be told

@@ -1,0 +1,29 @@
+"""Registers the conversation store ``postgresql``. Light: psycopg loads later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from flexchat.plugin import hookimpl
+from flexchat.store import ConversationStore, ConversationStoreType
+
+from .config import PostgresqlConfig
+
+
+def create_conversations(config: PostgresqlConfig, folder: Path | None) -> ConversationStore:
+    """Return the store of the table conversations."""
+    from .conversation_store import PostgresqlConversations
+
+    return PostgresqlConversations(config)
+
+
+@hookimpl
+def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:
+    """Offer the conversation store."""
+    yield ConversationStoreType(
+        name="postgresql",
+        config_class=PostgresqlConfig,
+        create=create_conversations,
+        summary="Conversations in PostgreSQL",
+    )
