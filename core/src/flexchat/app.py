@@ -298,6 +298,7 @@ class FlexChat:
         *,
         tenant: str = DEFAULT_TENANT,
         states: Sequence[TurnState] | None = None,
+        conversation: str | None = None,
         limit: int = 50,
         before: str | None = None,
     ) -> Sequence[JournaledTurn]:
@@ -310,7 +311,9 @@ class FlexChat:
         Raises:
             ChatRequestError: As resume. UnknownTurnError: There is no turn ``before``.
         """
-        return await self._engine.journal.list(tenant=tenant, states=states, limit=limit, before=before)
+        return await self._engine.journal.list(
+            tenant=tenant, states=states, conversation=conversation, limit=limit, before=before
+        )
 
     async def turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn of a kept conversation and its steps: what was asked, answered and run, with the times.

@@ -399,7 +399,7 @@ class TurnNotWaitingError(FlexChatError):
 
     def __init__(self, id: str, state: str) -> None:
         why = "it is still running" if state == "running" else f"it has ended ({state})"
-        super().__init__(f"the turn '{id}' cannot be resumed: {why}")
+        super().__init__(f"the turn '{id}' is not interrupted: {why}")
         self.id, self.state = id, state
 
 

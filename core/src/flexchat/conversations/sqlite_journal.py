@@ -130,11 +130,10 @@ class SqliteJournal:
             values["conversation"] = conversation
         if before is not None:
             conditions.append("number < (SELECT number FROM journal_turns WHERE tenant = :tenant AND id = :before)")
-            values["before"] = before
 
         def read(database: sqlite3.Connection) -> list[JournaledTurn]:
             if before is not None:
-                _found(database, before, tenant)
+                values["before"] = _found(database, before, tenant).id
             rows = database.execute(
                 f"SELECT {_COLUMNS} FROM journal_turns WHERE {' AND '.join(conditions)} "
                 "ORDER BY number DESC LIMIT :limit",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..operations import Operation
 from ..serving import left_out
-from . import chat, conversations, models, openai, server, session, tools, turns
+from . import chat, conversations, effects, journal, models, openai, server, session, tools, turns
 from .errors import told
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ _HOOK = "flexchat_web_operations"
 
 def operations(serving: Serving, *others: Operation) -> Iterator[Operation]:
     """Yield our operations and, between them, those of plugins; the rest of ours are yielded elsewhere."""
-    first = [operation for module in (chat, conversations, turns, tools) for operation in module.OPERATIONS]
+    of_chats = (chat, conversations, journal, turns, effects, tools)
+    first = [operation for module in of_chats for operation in module.OPERATIONS]
     first += models.operations(serving.model_facts)
     last = [operation for module in (openai, server, session) for operation in module.OPERATIONS]
     taken = {(operation.method, operation.path): "FlexChat's own" for operation in (*first, *last, *others)}

@@ -123,7 +123,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
 
 def _turn(turn: ConversationTurn) -> dict[str, Any]:
     """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
-    kept: dict[str, Any] = _shown(turn_to_dict(turn))
+    kept: dict[str, Any] = shown(turn_to_dict(turn))
     return {
         "id": turn.id,
         "messages": kept["messages"],
@@ -149,12 +149,12 @@ def _turn(turn: ConversationTurn) -> dict[str, Any]:
     }
 
 
-def _shown(data: Any) -> Any:
+def shown(data: Any) -> Any:
     """Return a turn's data without what only its provider can read."""
     if isinstance(data, dict):
-        return {key: _shown(value) for key, value in data.items() if key != "provider_data"}
+        return {key: shown(value) for key, value in data.items() if key != "provider_data"}
     if isinstance(data, list):
-        return [_shown(item) for item in data if not (isinstance(item, dict) and item.get("type") == "opaque")]
+        return [shown(item) for item in data if not (isinstance(item, dict) and item.get("type") == "opaque")]
     return data
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 import attrs
-from flexchat import FlexChatError, StreamEvent, TurnFailed, TurnHandle
+from flexchat import ChatRequestError, FlexChatError, StreamEvent, TurnFailed, TurnHandle, UnknownTurnError
 
 from ..guard import incident
 from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
@@ -227,9 +227,22 @@ async def _joined(turns: Turns, turn: ServedTurn, after: int) -> AsyncGenerator[
 
 
 async def _cancel(call: Call) -> Reply:
-    turn = Turns.of(call.serving).find(call.path["id"], call.tenant)
+    turns, id = Turns.of(call.serving), call.path["id"]
+    try:
+        turn = turns.find(id, call.tenant)
+    except ApiError as unknown:
+        return await _close(call, id, unknown)
     turn.handle.cancel()
     return Json({"turn": (await turn.handle.last()).turn.to_dict()})
+
+
+async def _close(call: Call, id: str, unknown: ApiError) -> Reply:
+    """End an interrupted turn, which is in the journal."""
+    async with call.serving.chat() as chat:
+        try:
+            return Json({"turn": (await chat.close_turn(id, tenant=call.tenant)).to_dict()})
+        except (ChatRequestError, UnknownTurnError):
+            raise unknown from None
 
 
 OPERATIONS = (
@@ -249,10 +262,10 @@ OPERATIONS = (
         method="POST",
         path="/api/turns/{id}/cancel",
         name="cancel_turn",
-        summary="End a turn, and return what there is of it, which is kept.",
+        summary="End a turn that runs or was interrupted, and return what there is of it, which is kept.",
         tag="turns",
         handle=_cancel,
         answers={200: record({"turn": TURN})},
-        problems=(404,),
+        problems=(404, 409, 503),
     ),
 )

@@ -1,0 +1,114 @@
+"""Effects: what tools have changed, and a person's word about one that is unknown. Each tenant's own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+from flexchat import Effect
+
+from ..operations import Call, Json, Operation, Reply
+from .shapes import CONVERSATION_ID, COUNT, NULLABLE_TEXT, TEXT, listed, record, taken
+
+_STATES = ["claimed", "done", "failed", "unknown"]
+
+_EFFECT = {
+    "key": TEXT,
+    "state": {"enum": _STATES},
+    "tool": TEXT,
+    "arguments": {"type": "string", "description": "JSON, with secrets masked; cut if it is long."},
+    "digest": TEXT,
+    "tenant": TEXT,
+    "conversation": NULLABLE_TEXT,
+    "turn": TEXT,
+    "place": TEXT,
+    "owner": TEXT,
+    "fence": COUNT,
+    "claimed_at": TEXT,
+    "ended_at": TEXT,
+    "settled_by": TEXT,
+    "note": TEXT,
+}
+_WITH_RESULT = record({**_EFFECT, "result": {"description": "What the tool returned, with secrets masked, or null."}})
+
+
+async def _list(call: Call) -> Reply:
+    state = call.query.get("state")
+    async with call.serving.chat() as chat:
+        found = await chat.effects(
+            states=None if state is None else (state,),
+            conversation=call.query.get("conversation"),
+            tenant=call.tenant,
+            limit=call.query["limit"],
+            before=call.query.get("before"),
+        )
+    return Json({"effects": [_facts(effect) for effect in found]})
+
+
+async def _show(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        return Json(_whole(await chat.effect(call.path["id"], tenant=call.tenant)))
+
+
+async def _settle(call: Call) -> Reply:
+    by = call.tenant if call.serving.settings.tokens else "web"
+    async with call.serving.chat() as chat:
+        effect = await chat.settle_effect(
+            call.path["id"], call.body["state"], by=by, note=call.body.get("note", "").strip(), tenant=call.tenant
+        )
+    return Json(_whole(effect))
+
+
+def _facts(effect: Effect) -> dict[str, Any]:
+    facts = attrs.asdict(effect)
+    del facts["result"]  # may be long
+    return facts
+
+
+def _whole(effect: Effect) -> dict[str, Any]:
+    return {**_facts(effect), "result": None if effect.result is None else json.loads(effect.result)}
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/effects",
+        name="list_effects",
+        summary="List what tools have changed, or may have changed, newest first.",
+        tag="effects",
+        handle=_list,
+        query={
+            "state": {"type": "string", "enum": _STATES},
+            "conversation": CONVERSATION_ID,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+            "before": {"type": "string", "maxLength": 128},
+        },
+        answers={200: record({"effects": listed(record(_EFFECT))})},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/api/effects/{id}",
+        name="show_effect",
+        summary="Return an effect with its result; the beginning of its key is enough.",
+        tag="effects",
+        handle=_show,
+        answers={200: _WITH_RESULT},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="POST",
+        path="/api/effects/{id}/settle",
+        name="settle_effect",
+        summary="Say how an unknown effect ended: done if it happened, failed if it did not.",
+        tag="effects",
+        handle=_settle,
+        body={
+            **taken({"state": {"enum": ["done", "failed"]}}, note={**TEXT, "maxLength": 2000}),
+            "examples": [{"state": "done", "note": "the bank shows it, receipt 118"}],
+        },
+        answers={200: _WITH_RESULT},
+        problems=(404, 409, 503),
+    ),
+)

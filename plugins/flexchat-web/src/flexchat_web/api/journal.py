@@ -1,0 +1,89 @@
+"""The journal: the turns of kept conversations, and the steps of one. Each tenant's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from flexchat import ChatRequestError
+
+from ..operations import Call, Json, Operation, Reply
+from ..problems import ApiError
+from .conversations import shown
+from .shapes import CONVERSATION_ID, COUNT, TABLE, TEXT, listed, record
+
+_STATES = ["running", "done", "failed", "cancelled", "interrupted"]
+
+_TURN = {
+    "id": TEXT,
+    "tenant": TEXT,
+    "conversation": TEXT,
+    "state": {"enum": _STATES},
+    "message": {"type": "string", "description": "The beginning of the user's message."},
+    "owner": TEXT,
+    "fence": COUNT,
+    "began_at": TEXT,
+    "ended_at": TEXT,
+    "error": TEXT,
+}
+_STEP = record({"number": COUNT, "kind": TEXT, "data": TABLE, "at": TEXT})
+
+
+async def _list(call: Call) -> Reply:
+    state = call.query.get("state")
+    async with call.serving.chat() as chat:
+        try:
+            found = await chat.turns(
+                tenant=call.tenant,
+                states=None if state is None else [state],
+                conversation=call.query.get("conversation"),
+                limit=call.query["limit"],
+                before=call.query.get("before"),
+            )
+        except ChatRequestError as error:
+            raise _not_kept(error) from None
+    return Json({"turns": [attrs.asdict(turn) for turn in found]})
+
+
+async def _show(call: Call) -> Reply:
+    async with call.serving.chat() as chat:
+        try:
+            turn, steps = await chat.turn(call.path["id"], tenant=call.tenant)
+        except ChatRequestError as error:
+            raise _not_kept(error) from None
+    told: list[dict[str, Any]] = [{**attrs.asdict(step), "data": shown(step.data)} for step in steps]
+    return Json({**attrs.asdict(turn), "steps": told})
+
+
+def _not_kept(error: ChatRequestError) -> ApiError:
+    return ApiError(404, str(error), kind="no-journal")
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/api/turns",
+        name="list_turns",
+        summary="List the turns of kept conversations, newest first.",
+        tag="turns",
+        handle=_list,
+        query={
+            "state": {"type": "string", "enum": _STATES},
+            "conversation": CONVERSATION_ID,
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50},
+            "before": {"type": "string", "maxLength": 128},
+        },
+        answers={200: record({"turns": listed(record(_TURN))})},
+        problems=(404, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/api/turns/{id}",
+        name="show_turn",
+        summary="Return a turn with its steps: what was asked, answered and run; the beginning of its id is enough.",
+        tag="turns",
+        handle=_show,
+        answers={200: record({**_TURN, "steps": listed(_STEP)})},
+        problems=(404, 503),
+    ),
+)
