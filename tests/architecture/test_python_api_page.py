@@ -48,7 +48,8 @@ def doors() -> str:
 
 def doc_of(door: str, name: str) -> str:
     thing = getattr(importlib.import_module(door), name)
-    own = inspect.getdoc(thing) if inspect.isclass(thing) or inspect.isroutine(thing) else None
+    has_own = inspect.isclass(thing) or inspect.isroutine(thing) or inspect.ismodule(thing)
+    own = inspect.getdoc(thing) if has_own else None
     return own or defined_doc(door, name)
 
 

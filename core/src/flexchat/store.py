@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .conversations import effect_rows
 from .domain import (
     Claim,
     Collection,
@@ -17,6 +18,7 @@ from .domain import (
     Where,
 )
 from .domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
+from .domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
 from .domain.keys import key, secret_key
 from .domain.message_json import turn_from_json, turn_to_dict, turn_to_json
 from .domain.text import storable
@@ -24,12 +26,15 @@ from .errors import (
     CannotSettleError,
     FilterError,
     FlexChatError,
+    LostTurnError,
     PathError,
     RetrievalError,
     StorageError,
+    TurnNotWaitingError,
     UnknownCollectionError,
     UnknownConversationError,
     UnknownEffectError,
+    UnknownTurnError,
 )
 from .files import located, open_file
 from .plugin.contracts import (
@@ -40,10 +45,12 @@ from .plugin.contracts import (
     DocumentStoreType,
     EffectLedger,
     Embedder,
+    JournalingStore,
     KeepingEffects,
     Reranker,
     RerankerType,
     Retriever,
+    TurnJournal,
 )
 from .plugin.foreign import error_name, error_text
 from .plugin.hookspecs import hookimpl
@@ -77,7 +84,11 @@ __all__ = [
     "Embedder",
     "FilterError",
     "FlexChatError",
+    "JournalEntry",
+    "JournaledTurn",
+    "JournalingStore",
     "KeepingEffects",
+    "LostTurnError",
     "PathError",
     "Reranker",
     "RerankerType",
@@ -86,12 +97,18 @@ __all__ = [
     "Retriever",
     "Source",
     "StorageError",
+    "TurnEnd",
+    "TurnJournal",
+    "TurnNotWaitingError",
+    "TurnState",
     "TurnStatus",
     "UnknownCollectionError",
     "UnknownConversationError",
     "UnknownEffectError",
+    "UnknownTurnError",
     "Where",
     "data_folder",
+    "effect_rows",
     "error_name",
     "error_text",
     "fused",

@@ -1,4 +1,4 @@
-"""The conversation store keeps the laws of the kit."""
+"""The conversation store and the ledger of effects keep the laws of the kit."""
 
 import pytest
 from flexchat_postgresql import conformance
@@ -11,3 +11,8 @@ def database(server, monkeypatch):
 
 class TestPostgresql(conformance.Postgresql):
     """The store "postgresql"."""
+
+
+@pytest.mark.slow
+class TestPostgresqlEffects(conformance.PostgresqlEffects):
+    """The ledger of the store "postgresql"."""

@@ -153,7 +153,7 @@ async def test_cancelled_work_gives_its_connection_back(server, schema):
         await asyncio.gather(task, return_exceptions=True)
     found = await asyncio.gather(*(store.list(tenant="t", search="water") for _ in range(20)))
     assert all(infos[0].id == "a" for infos in found)
-    assert len(store._connections._idle) <= 3
+    assert len(store.connections._idle) <= 3
     await store.aclose()
 
 

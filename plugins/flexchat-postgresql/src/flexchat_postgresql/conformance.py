@@ -13,9 +13,11 @@ import unittest
 from pathlib import Path
 
 from flexchat.store import ConversationStore
-from flexchat_testing import ConversationStoreConformance
+from flexchat_testing import ConversationStoreConformance, LedgerConformance
 
 from .config import PostgresqlConfig
+from .conversation_store import PostgresqlConversations
+from .ledger import PostgresqlLedger
 from .plugin import create_conversations
 
 DSN_VARIABLE = "FLEXCHAT_TEST_POSTGRES"
@@ -32,6 +34,29 @@ class Postgresql(ConversationStoreConformance):
         """Return a store with a schema of its own for each folder."""
         dsn, schema = schema_of(folder)
         return create_conversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3), folder)
+
+
+class PostgresqlEffects(LedgerConformance):
+    """The ledger of the store "postgresql"."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_ledger(self, folder: Path) -> PostgresqlLedger:
+        """Return a ledger with a schema of its own for each folder."""
+        dsn, schema = schema_of(folder)
+        return _LedgerAlone(PostgresqlConversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3)))
+
+
+class _LedgerAlone(PostgresqlLedger):
+    """A ledger that closes its store."""
+
+    def __init__(self, store: PostgresqlConversations) -> None:
+        super().__init__(store.connections, store.renewer)
+        self._store = store
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._store.aclose()
 
 
 def schema_of(folder: Path | None) -> tuple[str, str]:

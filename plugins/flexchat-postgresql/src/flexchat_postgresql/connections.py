@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, LiteralString
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from flexchat.plugin import FlexChatError
@@ -19,10 +20,13 @@ from psycopg.pq import TransactionStatus
 from .config import PostgresConfig
 from .trouble import Place
 
+T = TypeVar("T")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_WRITE_SOON = _WRITE + "; SET LOCAL synchronous_commit = off"
+_ON_DISK = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 _LOCK = 0x666C6578  # whoever makes or changes tables holds it: several processes may start at once
 
 
@@ -61,23 +65,59 @@ class Connections:
 
         What only reads sees one unchanging state of the data.
         """
-        self._enter_loop()
-        async with self._slots:
-            with self._explaining():
-                if not self._is_ready:
-                    await self._prepare()
-                connection = await self._begun(_WRITE if write else _READ)
+        with self.explaining():
+            async with self._lent(_WRITE if write else _READ) as connection:
+                yield connection
+
+    async def repeated(self, work: Callable[[Connection, bool], Awaitable[T]], *, soon: bool = False) -> T:
+        """Run work in a transaction and return its result once that is committed, across a restart of the server.
+
+        If the connection breaks, even while it is committed, work is run again, for connect_timeout_s at most.
+
+        Args:
+            work: Gets a connection, and whether it has been run before: then its changes may be there already.
+            soon: Do not wait for the disk: if the server crashes, it may lose what it committed within the last second.
+        """
+        until, is_again, pause = time.monotonic() + self._config.connect_timeout_s, False, 0.02
+        with self.explaining():
+            while True:
                 try:
-                    yield connection
-                    await connection.execute("COMMIT")
-                finally:
-                    await self._give_back(connection)
+                    async with self._lent(_WRITE_SOON if soon else _WRITE) as connection:
+                        result = await work(connection, is_again)
+                    return result
+                except (psycopg.Error, OSError) as error:
+                    if not self._is_ready or not _may_pass(error) or time.monotonic() + pause > until:
+                        raise
+                await asyncio.sleep(pause)
+                is_again, pause = True, min(2 * pause, 0.5)
+
+    async def make_tables(self) -> None:
+        """Make the tables, or bring them up to date, over a connection of its own."""
+        with self.explaining():
+            connection = await self._connect()
+            try:
+                await self._migrate(connection)
+            finally:
+                await connection.close()
 
     async def aclose(self) -> None:
         """Close what is open; what is lent is closed when it comes back. May be called twice."""
         self._is_closed = True
         while self._idle:
             await self._idle.pop().close()
+
+    @contextlib.asynccontextmanager
+    async def _lent(self, begin: LiteralString) -> AsyncIterator[Connection]:
+        self._enter_loop()
+        async with self._slots:
+            if not self._is_ready:
+                await self._prepare()
+            connection = await self._begun(begin)
+            try:
+                yield connection
+                await connection.execute("COMMIT")
+            finally:
+                await self._give_back(connection)
 
     def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -122,9 +162,15 @@ class Connections:
     async def _connect(self) -> Connection:
         async with asyncio.timeout(self._config.connect_timeout_s):
             # Plans are made anew each time: a prepared one would not know which collection, and so which index.
-            return await psycopg.AsyncConnection.connect(
+            connection = await psycopg.AsyncConnection.connect(
                 self._config.dsn, autocommit=True, prepare_threshold=None, application_name="flexchat"
             )
+            try:
+                await connection.execute(_ON_DISK)
+            except BaseException:
+                await connection.close()
+                raise
+            return connection
 
     async def _prepare(self) -> None:
         async with self._preparing:
@@ -181,10 +227,20 @@ class Connections:
             )
 
     @contextlib.contextmanager
-    def _explaining(self) -> Any:
+    def explaining(self) -> Iterator[None]:
+        """Raise this store's error in the place of the database's."""
         try:
             yield
         except (psycopg.Error, TimeoutError, OSError) as error:
             place = Place.of(self._config.dsn)
             text = place.explained(error) if place is not None else "the database cannot be used"
             raise self._error(f"{self._name}: {text}") from error
+        except UnicodeEncodeError as error:
+            raise self._error(f"{self._name}: PostgreSQL cannot hold this text: {error}") from error
+
+
+def _may_pass(error: Exception) -> bool:
+    """Return whether the same may succeed soon: the server was restarted, or two changes excluded each other."""
+    code = getattr(error, "sqlstate", None) or ""
+    is_broken = isinstance(error, (psycopg.OperationalError, OSError)) and not code
+    return is_broken or code[:2] in ("08", "40") or code[:3] == "57P"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from flexchat.store import (
     ConversationInfo,
     ConversationTurn,
     StorageError,
+    TurnEnd,
     UnknownConversationError,
     storable,
     turn_from_json,
@@ -16,7 +18,10 @@ from flexchat.store import (
 )
 
 from .config import PostgresqlConfig
-from .connections import Connections
+from .connections import Connection, Connections
+from .journal import PostgresqlJournal
+from .ledger import PostgresqlLedger, forget_texts
+from .owners import Renewer
 from .tables import CONVERSATIONS
 
 LONGEST_KEY = 800
@@ -33,50 +38,75 @@ class PostgresqlConversations:
     """Conversations in PostgreSQL; see ConversationStore. Opens the database at the first use.
 
     Ids and tenants are compared exactly, and one with NUL or half of a surrogate pair is refused.
+
+    Attributes:
+        journal: The steps of the turns; see JournalingStore.
+        connections, renewer: What the store, its journal and its ledger share.
     """
 
     def __init__(self, config: PostgresqlConfig) -> None:
-        self._connections = Connections(
+        self.connections = Connections(
             config, name="conversations", part="conversations", steps=CONVERSATIONS, error=StorageError
         )
+        self.renewer = Renewer(config, self.connections)
+        self.journal = PostgresqlJournal(self.connections, self.renewer)
 
-    async def append(self, conversation: str, turn: ConversationTurn, *, tenant: str) -> None:
-        """Add a turn at the end; a conversation that is not there begins with it.
+    def ledger(self) -> PostgresqlLedger:
+        """Return the ledger of effects in the same database; see KeepingEffects."""
+        return PostgresqlLedger(self.connections, self.renewer)
+
+    async def append(
+        self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None
+    ) -> None:
+        """Add a turn at the end; see JournalingStore. A conversation that is not there begins with it.
 
         Turns from several processes come one after the other: each in the order its append got hold of the
         conversation.
         """
         who, which, id = _key("tenant", tenant), _key("conversation", conversation), _key("turn", turn.id)
-        at, title = storable(turn.at) or _now(), turn.title
+        now = _now()
         try:
             written = turn_to_json(turn)
         except ValueError as error:
             raise StorageError(f"conversations: {error}") from error
-        async with self._connections.transaction(write=True) as connection:
-            begun = """
-                INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
-                VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
-            await connection.execute(self._connections.sql(begun), (who, which, title, title.casefold(), at, at))
-            locked = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
-            row = await (await connection.execute(self._connections.sql(locked), (who, which))).fetchone()
-            if row is None:
-                raise StorageError(f"conversations: '{which}' was deleted at the same moment: append the turn again")
-            added = """
-                INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn, status)
-                VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
-            given = (who, which, row[0] + 1, id, turn.text.casefold(), written, turn.status)
-            if (await connection.execute(self._connections.sql(added), given)).rowcount:
-                used = """
-                    UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
-                        used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
-                sequence = self._connections.sql("{s}.conversation_uses").as_string(connection)
-                await connection.execute(self._connections.sql(used), (at, storable(turn.topic), sequence, who, which))
+
+        async def append(connection: Connection, is_again: bool) -> None:
+            if end is not None and not await self.journal.end(connection, end, now, is_again=is_again):
+                return
+            await self._add(connection, who, which, id, turn, written, storable(turn.at) or now)
+
+        await self.connections.repeated(append)
+        if end is not None:
+            self.journal.ended(end.turn)
+
+    async def _add(
+        self, connection: Connection, who: str, which: str, id: str, turn: ConversationTurn, written: str, at: str
+    ) -> None:
+        title = turn.title
+        begun = """
+            INSERT INTO {s}.conversations (tenant, id, title, folded_title, topic, turns, started_at, used_at, used)
+            VALUES (%s, %s, %s, %s, '', 0, %s, %s, 0) ON CONFLICT DO NOTHING"""
+        await connection.execute(self.connections.sql(begun), (who, which, title, title.casefold(), at, at))
+        locked = "SELECT turns FROM {s}.conversations WHERE tenant = %s AND id = %s FOR UPDATE"
+        row = await (await connection.execute(self.connections.sql(locked), (who, which))).fetchone()
+        if row is None:
+            raise StorageError(f"conversations: '{which}' was deleted at the same moment: append the turn again")
+        added = """
+            INSERT INTO {s}.turns (tenant, conversation, number, id, folded_text, turn, status)
+            VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant, conversation, id) DO NOTHING"""
+        given = (who, which, row[0] + 1, id, turn.text.casefold(), written, turn.status)
+        if (await connection.execute(self.connections.sql(added), given)).rowcount:
+            used = """
+                UPDATE {s}.conversations SET turns = turns + 1, used_at = %s, topic = %s,
+                    used = nextval(%s::regclass) WHERE tenant = %s AND id = %s"""
+            sequence = self.connections.sql("{s}.conversation_uses").as_string(connection)
+            await connection.execute(self.connections.sql(used), (at, storable(turn.topic), sequence, who, which))
 
     async def turns(self, conversation: str, *, tenant: str, last: int | None = None) -> Sequence[ConversationTurn]:
         """Return its turns, oldest first; the last so many of them, if that is given."""
         who, which = _key("tenant", tenant), _key("conversation", conversation)
-        async with self._connections.transaction() as connection:
-            asked = self._connections.sql(
+        async with self.connections.transaction() as connection:
+            asked = self.connections.sql(
                 """
                 SELECT turn FROM {s}.turns WHERE tenant = %s AND conversation = %s
                 ORDER BY number DESC LIMIT %s"""
@@ -84,7 +114,7 @@ class PostgresqlConversations:
             limit = None if last is None else max(last, 0)
             rows = await (await connection.execute(asked, (who, which, limit))).fetchall()
             if not rows:
-                there = self._connections.sql("SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s")
+                there = self.connections.sql("SELECT 1 FROM {s}.conversations WHERE tenant = %s AND id = %s")
                 if await (await connection.execute(there, (who, which))).fetchone() is None:
                     raise UnknownConversationError(conversation)
         try:
@@ -95,8 +125,8 @@ class PostgresqlConversations:
     async def get(self, conversation: str, *, tenant: str) -> ConversationInfo:
         """Return what is known of a conversation."""
         given = (_key("tenant", tenant), _key("conversation", conversation))
-        async with self._connections.transaction() as connection:
-            asked = self._connections.sql(_INFO + " AND id = %s")
+        async with self.connections.transaction() as connection:
+            asked = self.connections.sql(_INFO + " AND id = %s")
             row = await (await connection.execute(asked, given)).fetchone()
         if row is None:
             raise UnknownConversationError(conversation)
@@ -124,9 +154,9 @@ class PostgresqlConversations:
                 WHERE t.tenant = c.tenant AND t.conversation = c.id AND t.folded_text LIKE ALL(%s)
             ))"""
             given += [words, words]
-        async with self._connections.transaction() as connection:
+        async with self.connections.transaction() as connection:
             if before is not None:
-                asked = self._connections.sql("SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s")
+                asked = self.connections.sql("SELECT used FROM {s}.conversations WHERE tenant = %s AND id = %s")
                 key = (given[0], _key("conversation", before))
                 used = await (await connection.execute(asked, key)).fetchone()
                 if used is None:
@@ -135,7 +165,7 @@ class PostgresqlConversations:
                 given += used
             statement += " ORDER BY used DESC LIMIT %s"
             given.append(max(limit, 0))
-            rows = await (await connection.execute(self._connections.sql(statement), given)).fetchall()
+            rows = await (await connection.execute(self.connections.sql(statement), given)).fetchall()
         return [_info(row) for row in rows]
 
     async def rename(self, conversation: str, title: str, *, tenant: str) -> None:
@@ -143,21 +173,25 @@ class PostgresqlConversations:
         renamed = "UPDATE {s}.conversations SET title = %s, folded_title = %s WHERE tenant = %s AND id = %s"
         kept = storable(title)
         given = (kept, kept.casefold(), _key("tenant", tenant), _key("conversation", conversation))
-        async with self._connections.transaction(write=True) as connection:
-            if not (await connection.execute(self._connections.sql(renamed), given)).rowcount:
+        async with self.connections.transaction(write=True) as connection:
+            if not (await connection.execute(self.connections.sql(renamed), given)).rowcount:
                 raise UnknownConversationError(conversation)
 
     async def delete(self, conversation: str, *, tenant: str) -> None:
-        """Delete it with all its turns."""
+        """Delete it with all its turns, their steps, and its effects' texts; see ConversationStore."""
         deleted = "DELETE FROM {s}.conversations WHERE tenant = %s AND id = %s"
         given = (_key("tenant", tenant), _key("conversation", conversation))
-        async with self._connections.transaction(write=True) as connection:
-            if not (await connection.execute(self._connections.sql(deleted), given)).rowcount:
+        async with self.connections.transaction(write=True) as connection:
+            # In the order in which an append takes hold of them: otherwise each would wait for the other.
+            await self.journal.delete_of(connection, *given)
+            await forget_texts(self.connections, connection, *given)
+            if not (await connection.execute(self.connections.sql(deleted), given)).rowcount:
                 raise UnknownConversationError(conversation)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._connections.aclose()
+        await self.connections.aclose()
+        await asyncio.to_thread(self.renewer.close)
 
 
 def _key(what: str, name: str) -> str:

@@ -37,4 +37,61 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     """
     ALTER TABLE {s}.turns ADD COLUMN status text COLLATE "C" NOT NULL DEFAULT 'done'
     """,
+    # The ledger of effects and the journal of turns. A token tells which attempt has written a row, for one whose
+    # connection broke while it committed. Owners are the processes that use them.
+    """
+    CREATE TABLE {s}.owners (
+        owner text COLLATE "C" PRIMARY KEY,
+        alive_until timestamptz NOT NULL,
+        lease_s double precision NOT NULL,
+        renewals bigint NOT NULL
+    );
+    CREATE TABLE {s}.effects (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        key text COLLATE "C" NOT NULL UNIQUE,
+        tenant text COLLATE "C" NOT NULL,
+        conversation text COLLATE "C",
+        turn text COLLATE "C" NOT NULL,
+        place text NOT NULL,
+        tool text NOT NULL,
+        digest text NOT NULL,
+        arguments text NOT NULL,
+        state text COLLATE "C" NOT NULL,
+        owner text COLLATE "C" NOT NULL,
+        fence bigint NOT NULL,
+        result text,
+        claimed_at text COLLATE "C" NOT NULL,
+        ended_at text COLLATE "C" NOT NULL,
+        settled_by text NOT NULL,
+        note text NOT NULL,
+        token text NOT NULL
+    );
+    CREATE INDEX effects_of_conversations ON {s}.effects (tenant, conversation) WHERE conversation IS NOT NULL;
+    CREATE INDEX effects_not_ended ON {s}.effects (tenant, state) WHERE state IN ('claimed', 'unknown');
+    CREATE INDEX effects_by_end ON {s}.effects (ended_at) WHERE ended_at <> '';
+    CREATE TABLE {s}.journal_turns (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text COLLATE "C" NOT NULL UNIQUE,
+        tenant text COLLATE "C" NOT NULL,
+        conversation text COLLATE "C" NOT NULL,
+        state text COLLATE "C" NOT NULL,
+        message text NOT NULL,
+        owner text COLLATE "C" NOT NULL,
+        fence bigint NOT NULL,
+        began_at text COLLATE "C" NOT NULL,
+        ended_at text COLLATE "C" NOT NULL DEFAULT '',
+        error text NOT NULL DEFAULT '',
+        token text NOT NULL DEFAULT ''
+    );
+    CREATE INDEX journal_turns_of_conversations ON {s}.journal_turns (tenant, conversation);
+    CREATE INDEX journal_turns_by_end ON {s}.journal_turns (ended_at) WHERE ended_at <> '';
+    CREATE TABLE {s}.journal_entries (
+        turn text COLLATE "C" NOT NULL REFERENCES {s}.journal_turns (id) ON DELETE CASCADE,
+        number bigint NOT NULL,
+        kind text NOT NULL,
+        data text NOT NULL,
+        at text NOT NULL,
+        PRIMARY KEY (turn, number)
+    )
+    """,
 )

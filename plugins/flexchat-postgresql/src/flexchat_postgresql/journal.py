@@ -1,0 +1,259 @@
+"""The journal of turns in PostgreSQL, with the conversations: a turn's end and its conversation change together."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, LiteralString
+
+import attrs
+from flexchat.store import (
+    JournaledTurn,
+    JournalEntry,
+    LostTurnError,
+    StorageError,
+    TurnEnd,
+    TurnNotWaitingError,
+    TurnState,
+    UnknownTurnError,
+    storable,
+)
+
+from .connections import Connection, Connections
+from .owners import LIVES, Renewer, extend
+
+_STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
+_FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
+_COLUMNS: LiteralString = (
+    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error"  # as _FIELDS
+)
+_BEGIN: LiteralString = """
+    INSERT INTO {s}.journal_turns (id, tenant, conversation, state, message, owner, fence, began_at)
+    VALUES (%s, %s, %s, 'running', %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
+_LOCKED: LiteralString = """
+    SELECT state, fence, owner, ended_at, (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id)
+    FROM {s}.journal_turns WHERE id = %s FOR NO KEY UPDATE"""
+_ENTRIES: LiteralString = """
+    INSERT INTO {s}.journal_entries (turn, number, kind, data, at)
+    SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
+_END: LiteralString = "UPDATE {s}.journal_turns SET state = %s, ended_at = %s, error = %s WHERE id = %s"
+_FOUND: LiteralString = f"""
+    SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
+    WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s ORDER BY id LIMIT 2"""
+_TAKE: LiteralString = "UPDATE {s}.journal_turns SET owner = %s, fence = fence + 1, token = %s WHERE id = %s"
+_RELEASE: LiteralString = """
+    UPDATE {s}.journal_turns SET owner = '', error = %s WHERE id = %s AND fence = %s AND state = 'running'"""
+_WAITING: LiteralString = f"""
+    SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND state = 'running'
+    AND NOT {LIVES} ORDER BY number"""
+_DELETE: LiteralString = f"""
+    DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
+
+_LOST_WITHIN_S = 30.0
+"""What a server commits without waiting for the disk is there after three times its wal_writer_delay, 10 s at most."""
+
+_Row = tuple[str, int, str, str, str]
+
+
+class PostgresqlJournal:
+    """See TurnJournal.
+
+    Steps are committed without waiting for the disk, and a server that crashes may lose those of the last moment, while
+    their process lives on. So a process remembers what it has just written, and writes it again if it is gone.
+    """
+
+    def __init__(self, connections: Connections, renewer: Renewer) -> None:
+        self._connections, self._renewer = connections, renewer
+        self._recent: dict[str, builtins.list[tuple[float, _Row]]] = {}
+
+    async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
+        """Add steps to a turn; see TurnJournal."""
+        rows = [_row(turn.id, entry) for entry in entries]
+
+        async def write(connection: Connection, is_again: bool) -> None:
+            if lease_s is not None:
+                await extend(self._connections, connection, turn.owner, lease_s)
+            await self._add(connection, turn, rows)
+
+        await self._connections.repeated(write, soon=True)
+        self._remember(turn.id, rows)
+
+    async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
+        """Take up a turn that was interrupted; see TurnJournal."""
+        token = secrets.token_hex(8)
+
+        async def take(connection: Connection, is_again: bool) -> JournaledTurn:
+            found, its_token = await self._found(connection, id, tenant, " FOR UPDATE OF e")
+            if is_again and its_token == token:
+                return found  # the first run was committed
+            if found.state != "interrupted":
+                raise TurnNotWaitingError(found.id, found.state)
+            await extend(self._connections, connection, owner, lease_s)
+            await self._execute(connection, _TAKE, (owner, token, found.id))
+            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running")
+
+        return await self._connections.repeated(take)
+
+    async def release(self, turn: JournaledTurn, *, error: str = "") -> None:
+        """Let somebody else take up a turn; see TurnJournal."""
+
+        async def release(connection: Connection, is_again: bool) -> None:
+            await self._execute(connection, _RELEASE, (storable(error), turn.id, turn.fence))
+
+        await self._connections.repeated(release)
+        self._recent.pop(turn.id, None)
+
+    async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
+        """Return a turn with its steps; see TurnJournal."""
+        async with self._connections.transaction() as connection:
+            turn, _ = await self._found(connection, id, tenant)
+            asked = "SELECT number, kind, data, at FROM {s}.journal_entries WHERE turn = %s ORDER BY number"
+            rows = await (await self._execute(connection, asked, (turn.id,))).fetchall()
+        try:
+            return turn, [JournalEntry(number=n, kind=kind, data=json.loads(data), at=at) for n, kind, data, at in rows]
+        except ValueError as error:
+            raise StorageError(f"turns: the steps of {id} cannot be read: {error}") from None
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Sequence[TurnState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[JournaledTurn]:
+        """Return turns, the newest first; see TurnJournal."""
+        statement: LiteralString = f"SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE tenant = %(tenant)s"
+        given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
+        if states is not None:
+            statement += f" AND {_STATE} = ANY(%(states)s)"
+            given["states"] = [*states]
+        if conversation is not None:
+            statement += " AND conversation = %(conversation)s"
+            given["conversation"] = conversation
+        async with self._connections.transaction() as connection:
+            if before is not None:
+                statement += " AND number < (SELECT number FROM {s}.journal_turns WHERE id = %(before)s)"
+                given["before"] = (await self._found(connection, before, tenant))[0].id
+            statement += " ORDER BY number DESC LIMIT %(limit)s"
+            return [_turn(row) for row in await (await self._execute(connection, statement, given)).fetchall()]
+
+    async def waiting(self, conversation: str, *, tenant: str) -> Sequence[str]:
+        """Return the interrupted turns of a conversation; see TurnJournal."""
+        async with self._connections.transaction() as connection:
+            rows = await (await self._execute(connection, _WAITING, (tenant, conversation))).fetchall()
+        return [id for (id,) in rows]
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Let an owner's lease run from now on; see TurnJournal."""
+        self._renewer.renew(owner, lease_s)
+
+    async def forget(self, *, older_than_s: float) -> int:
+        """Delete turns that ended long ago; see TurnJournal."""
+        until = _text(datetime.now(UTC) - timedelta(seconds=older_than_s))
+
+        async def forget(connection: Connection, is_again: bool) -> int:
+            statement = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
+            deleted: int = (await self._execute(connection, statement, (until,))).rowcount
+            return deleted
+
+        return await self._connections.repeated(forget)
+
+    async def end(self, connection: Connection, end: TurnEnd, at: str, *, is_again: bool) -> bool:
+        """Write the last steps of a turn and its end, in the caller's transaction; False if an earlier run did that.
+
+        Raises:
+            LostTurnError: The turn has ended, or has been taken up by another owner.
+            StorageError: A step is not JSON data.
+        """
+        turn = end.turn
+        rows = [_row(turn.id, entry) for entry in end.entries]
+        if is_again:
+            found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+            if found is not None and (found[0], found[1], found[3]) == (end.state, turn.fence, at):
+                return False
+        if end.lease_s is not None:
+            await extend(self._connections, connection, turn.owner, end.lease_s)
+        await self._add(connection, turn, rows)
+        await self._execute(connection, _END, (end.state, at, storable(end.error), turn.id))
+        return True
+
+    def ended(self, turn: JournaledTurn) -> None:
+        """Remember nothing more of a turn whose end is on the disk."""
+        self._recent.pop(turn.id, None)
+
+    async def delete_of(self, connection: Connection, tenant: str, conversation: str) -> None:
+        """Delete the turns of a conversation with their steps, but for one that is running."""
+        await self._execute(connection, _DELETE, (tenant, conversation))
+
+    async def _add(self, connection: Connection, turn: JournaledTurn, rows: Sequence[_Row]) -> None:
+        """Add steps to a turn that is still ours; with step 1, and if the server has lost it, its row."""
+        first = rows[0][1] if rows else None
+        if first == 1:
+            await self._begin(connection, turn)
+        found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+        again = self._remembered(turn.id)
+        if found is None and again and again[0][1] == 1:
+            await self._begin(connection, turn)
+            found = await (await self._execute(connection, _LOCKED, (turn.id,))).fetchone()
+        if found is None or found[:3] != ("running", turn.fence, turn.owner):
+            raise LostTurnError(turn.id)
+        last = found[4]
+        written = [*(row for row in again if row[1] > last and (first is None or row[1] < first)), *rows]
+        if written:
+            if written[0][1] > last + 1:
+                raise StorageError(f"turns: step {last + 1} of {turn.id} is missing: the database has lost it")
+            await self._execute(connection, _ENTRIES, tuple(map(list, zip(*written, strict=True))))
+
+    async def _begin(self, connection: Connection, turn: JournaledTurn) -> None:
+        began_at = turn.began_at or _text(datetime.now(UTC))
+        given = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
+        await self._execute(connection, _BEGIN, given)
+
+    def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
+        now = time.monotonic()
+        if len(self._recent) > 1000:  # turns that were lost to others have no end here
+            self._recent = {id: rows for id, rows in self._recent.items() if rows[-1][0] > now - _LOST_WITHIN_S}
+        kept = [(at, row) for at, row in self._recent.get(turn, ()) if at > now - _LOST_WITHIN_S]
+        self._recent[turn] = kept + [(now, row) for row in rows]
+
+    def _remembered(self, turn: str) -> Sequence[_Row]:
+        return [row for _, row in self._recent.get(turn, ())]
+
+    async def _found(
+        self, connection: Connection, id: str, tenant: str, lock: LiteralString = ""
+    ) -> tuple[JournaledTurn, str]:
+        """Return the turn whose id is this, or starts with it, and its token."""
+        if not id or id != storable(id):
+            raise UnknownTurnError(id)
+        given = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
+        rows = await (await self._execute(connection, _FOUND + lock, given)).fetchall()
+        if not rows:
+            raise UnknownTurnError(id)
+        if len(rows) > 1 and rows[0][0] != id:
+            raise UnknownTurnError(id, several=True)
+        return _turn(rows[0]), rows[0][-1]
+
+    async def _execute(self, connection: Connection, statement: LiteralString, given: Any) -> Any:
+        return await connection.execute(self._connections.sql(statement), given)
+
+
+def _row(turn: str, entry: JournalEntry) -> _Row:
+    try:
+        # What a document store put into its metadata may be more than JSON says: it must not cost the turn.
+        return turn, entry.number, entry.kind, json.dumps(entry.data, separators=(",", ":"), default=str), entry.at
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StorageError(f"turns: step {entry.number} of {turn} cannot be written as JSON: {error}") from None
+
+
+def _turn(row: Sequence[Any]) -> JournaledTurn:
+    return JournaledTurn(**dict(zip(_FIELDS, row, strict=False)))
+
+
+def _text(at: datetime) -> str:
+    return at.isoformat(timespec="milliseconds")

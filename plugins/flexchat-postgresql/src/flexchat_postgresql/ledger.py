@@ -1,0 +1,245 @@
+"""The ledger of effects in PostgreSQL."""
+
+from __future__ import annotations
+
+import builtins
+import secrets
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, LiteralString
+
+import attrs
+from flexchat.store import Claim, Effect, EffectCall, EffectState, UnknownEffectError, effect_rows, storable
+
+from .connections import Connection, Connections
+from .owners import LIVES, Renewer, Watch, extend
+
+_FIELDS = tuple(field.name for field in attrs.fields(Effect))
+_COLUMNS: LiteralString = (
+    "key, tenant, conversation, turn, place, tool, digest, arguments, "
+    "state, owner, fence, result, claimed_at, ended_at, settled_by, note"
+)
+_VALUES: LiteralString = (
+    "%(key)s, %(tenant)s, %(conversation)s, %(turn)s, %(place)s, %(tool)s, %(digest)s, %(arguments)s, "
+    "%(state)s, %(owner)s, %(fence)s, %(result)s, %(claimed_at)s, %(ended_at)s, %(settled_by)s, %(note)s"
+)
+_INSERT: LiteralString = f"""
+    INSERT INTO {{s}}.effects ({_COLUMNS}, token) VALUES ({_VALUES}, %(token)s) ON CONFLICT (key) DO NOTHING"""
+_UPDATE: LiteralString = f"""
+    UPDATE {{s}}.effects SET ({_COLUMNS}, token) = ({_VALUES}, %(token)s) WHERE key = %(key)s"""
+_ROW: LiteralString = f"""
+    SELECT {_COLUMNS}, token, o.renewals, o.lease_s, o.alive_until <= clock_timestamp()
+    FROM {{s}}.effects e LEFT JOIN {{s}}.owners o USING (owner) WHERE key = %s FOR UPDATE OF e"""
+_FINISH: LiteralString = """
+    UPDATE {s}.effects SET state = %(state)s, result = %(result)s, note = %(note)s, ended_at = %(at)s
+    WHERE key = %(key)s AND fence = %(fence)s AND owner <> '' AND state IN ('claimed', 'unknown')"""
+_RELEASE: LiteralString = """
+    UPDATE {s}.effects SET state = 'failed', owner = '', note = %(note)s, ended_at = %(at)s
+    WHERE key = %(key)s AND fence = %(fence)s AND state = 'claimed'"""
+_IS_WRITTEN: LiteralString = """
+    SELECT 1 FROM {s}.effects
+    WHERE key = %(key)s AND fence = %(fence)s AND state = %(state)s AND note = %(note)s AND ended_at = %(at)s"""
+_FOUND: LiteralString = f"""
+    SELECT {_COLUMNS}, {LIVES} FROM {{s}}.effects e
+    WHERE key >= %(key)s AND key < %(end)s AND tenant = %(tenant)s LIMIT 3"""
+_TOLD_STATE: LiteralString = f"CASE WHEN state = 'claimed' AND NOT {LIVES} THEN 'unknown' ELSE state END"
+_FORGET_TEXTS: LiteralString = """
+    UPDATE {s}.effects SET arguments = '', result = NULL, note = ''
+    WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(texts)s
+    AND (arguments <> '' OR note <> '' OR result IS NOT NULL)"""
+_FORGET_ROWS: LiteralString = """
+    DELETE FROM {s}.effects e WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(rows)s
+    AND NOT EXISTS (SELECT FROM {s}.conversations c WHERE c.tenant = e.tenant AND c.id = e.conversation)"""
+_FORGET_OWNERS: LiteralString = """
+    DELETE FROM {s}.owners o WHERE alive_until < clock_timestamp() - make_interval(days => 1)
+    AND NOT EXISTS (SELECT FROM {s}.effects e WHERE state = 'claimed' AND e.owner = o.owner)"""
+_FORGET_CONVERSATION: LiteralString = """
+    UPDATE {s}.effects SET arguments = '', result = NULL, note = '' WHERE tenant = %s AND conversation = %s"""
+_DAY_S = 24 * 3600.0
+
+
+class PostgresqlLedger:
+    """Keeps effects in PostgreSQL; see EffectLedger.
+
+    A restart of the server in the middle of a write is waited for, for connect_timeout_s; then it is found out whether
+    the write had happened before. Leases are measured by the server's clock; see Watch for when somebody sets it.
+
+    Args:
+        connections: To the tables of conversations; closed by whoever made them.
+    """
+
+    def __init__(self, connections: Connections, renewer: Renewer) -> None:
+        self._connections, self._renewer = connections, renewer
+        self._watch = Watch()
+
+    async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:
+        """Claim an effect; see EffectLedger."""
+        call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
+        token, now = secrets.token_hex(8), effect_rows.now_text()
+        new = effect_rows.claimed_anew(call, None, owner, now)
+
+        async def claim(connection: Connection, is_again: bool) -> Claim:
+            inserted = await self._execute(connection, _INSERT, {**_values(new), "token": token})
+            if inserted.rowcount:
+                await extend(self._connections, connection, owner, lease_s)
+                return Claim("yours", new)
+            found = await (await self._execute(connection, _ROW, (call.key,))).fetchone()
+            if found is None:
+                raise _GoneError
+            row, (its_token, *lease) = _effect(found), found[len(_FIELDS) :]
+            if is_again and its_token == token and row.state == "claimed":
+                return Claim("yours", row)  # the first run was committed
+            outcome = effect_rows.outcome_of(row, call, self._lives(row.owner, lease), take_over)
+            if outcome == "yours":
+                row = effect_rows.claimed_anew(call, row, owner, now)
+                await self._execute(connection, _UPDATE, {**_values(row), "token": token})
+                await extend(self._connections, connection, owner, lease_s)
+            return Claim(outcome, row)
+
+        while True:
+            try:
+                return await self._connections.repeated(claim)
+            except _GoneError:
+                continue  # it was forgotten between two looks
+
+    def renew(self, owner: str, lease_s: float) -> None:
+        """Renew an owner's lease; see EffectLedger."""
+        self._renewer.renew(owner, lease_s)
+
+    async def finish(
+        self, key: str, fence: int, *, state: Literal["done", "failed", "unknown"], result: str | None, note: str = ""
+    ) -> bool:
+        """Record how a claim ended; see EffectLedger."""
+        given = {"state": state, "result": result, "note": storable(note)}
+        return await self._ended(_FINISH, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
+
+    async def release(self, key: str, fence: int, *, note: str) -> bool:
+        """Give a claim back; see EffectLedger."""
+        given = {"state": "failed", "note": storable(note)}
+        return await self._ended(_RELEASE, {**given, "key": key, "fence": fence, "at": effect_rows.now_text()})
+
+    async def settle(
+        self,
+        key: str,
+        *,
+        tenant: str,
+        state: Literal["done", "failed"],
+        by: str,
+        note: str = "",
+        result: str | None = None,
+    ) -> Effect:
+        """Replace "unknown" with a person's verdict; see EffectLedger."""
+        token, now = secrets.token_hex(8), effect_rows.now_text()
+
+        async def settle(connection: Connection, is_again: bool) -> Effect:
+            row, lives = await self._found(connection, key, tenant, " FOR UPDATE OF e")
+            if is_again and (row.state, row.settled_by, row.ended_at) == (state, storable(by), now):
+                return row  # the first run was committed
+            changed = effect_rows.settled(row, lives, state, storable(by), storable(note), result, now)
+            await self._execute(connection, _UPDATE, {**_values(changed), "token": token})
+            return changed
+
+        return await self._connections.repeated(settle)
+
+    async def get(self, key: str, *, tenant: str) -> Effect:
+        """Return an effect; see EffectLedger."""
+        async with self._connections.transaction() as connection:
+            return effect_rows.told(*await self._found(connection, key, tenant))
+
+    async def list(
+        self,
+        *,
+        tenant: str,
+        states: Iterable[EffectState] | None = None,
+        conversation: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> Sequence[Effect]:
+        """Return effects, the newest first; see EffectLedger."""
+        statement = f"SELECT {_COLUMNS}, {LIVES} FROM {{s}}.effects e WHERE tenant = %(tenant)s"
+        given: dict[str, object] = {"tenant": tenant, "limit": max(limit, 0)}
+        if states is not None:
+            # The first condition can use an index; the second counts a claim whose owner is dead as unknown.
+            statement += f" AND (state = ANY(%(states)s) OR state = 'claimed') AND {_TOLD_STATE} = ANY(%(states)s)"
+            given["states"] = [*states]
+        if conversation is not None:
+            statement += " AND conversation = %(conversation)s"
+            given["conversation"] = conversation
+        async with self._connections.transaction() as connection:
+            if before is not None:
+                statement += " AND number < (SELECT number FROM {s}.effects WHERE key = %(before)s)"
+                given["before"] = (await self._found(connection, before, tenant))[0].key
+            statement += " ORDER BY number DESC LIMIT %(limit)s"
+            rows: builtins.list[Any] = await (await self._execute(connection, statement, given)).fetchall()
+        return [effect_rows.told(_effect(row), row[-1]) for row in rows]
+
+    async def forget(self, *, older_than_s: float) -> None:
+        """Forget what ended long ago; see EffectLedger."""
+        given = {"texts": _ago(older_than_s), "rows": _ago(max(older_than_s, _DAY_S))}
+
+        async def forget(connection: Connection, is_again: bool) -> None:
+            for statement in (_FORGET_TEXTS, _FORGET_ROWS, _FORGET_OWNERS):
+                await self._execute(connection, statement, given)
+
+        await self._connections.repeated(forget)
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Forget the texts of a conversation; see EffectLedger."""
+
+        async def forget(connection: Connection, is_again: bool) -> None:
+            await forget_texts(self._connections, connection, tenant, conversation)
+
+        await self._connections.repeated(forget)
+
+    async def aclose(self) -> None:
+        """Nothing is closed: the store has lent its connections."""
+
+    async def _ended(self, statement: LiteralString, given: dict[str, object]) -> bool:
+        async def end(connection: Connection, is_again: bool) -> bool:
+            if (await self._execute(connection, statement, given)).rowcount:
+                return True
+            # The first run may have been committed: then the row is as that one wrote it, to the millisecond.
+            return is_again and (await self._execute(connection, _IS_WRITTEN, given)).rowcount > 0
+
+        return await self._connections.repeated(end)
+
+    async def _found(
+        self, connection: Connection, key: str, tenant: str, lock: LiteralString = ""
+    ) -> tuple[Effect, bool]:
+        """Return the effect whose key starts with this, and whether its owner lives."""
+        prefix = storable(key)
+        if not prefix or prefix != key:
+            raise UnknownEffectError(key)
+        given = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
+        rows: builtins.list[Any] = await (await self._execute(connection, _FOUND + lock, given)).fetchall()
+        if len(rows) != 1:
+            raise UnknownEffectError(key, [row[0] for row in rows])
+        return _effect(rows[0]), rows[0][-1]
+
+    def _lives(self, owner: str, lease: Sequence[Any]) -> bool:
+        renewals, lease_s, has_expired = lease
+        return renewals is not None and not self._watch.is_dead(owner, renewals, lease_s, has_expired=has_expired)
+
+    async def _execute(self, connection: Connection, statement: LiteralString, given: Any) -> Any:
+        return await connection.execute(self._connections.sql(statement), given)
+
+
+async def forget_texts(connections: Connections, connection: Connection, tenant: str, conversation: str) -> None:
+    """Forget the texts of a conversation's effects, in the caller's transaction."""
+    await connection.execute(connections.sql(_FORGET_CONVERSATION), (tenant, conversation))
+
+
+class _GoneError(Exception):
+    """A row was there, and then it was not."""
+
+
+def _effect(row: Sequence[Any]) -> Effect:
+    return Effect(**dict(zip(_FIELDS, row, strict=False)))
+
+
+def _values(row: Effect) -> dict[str, object]:
+    return {name: getattr(row, name) for name in _FIELDS}
+
+
+def _ago(seconds: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
