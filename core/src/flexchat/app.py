@@ -53,6 +53,7 @@ from .turn.run import Explanation, close, explain, preview, read, run
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
     from .config.reading import ReadConfig
+    from .conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +95,7 @@ class FlexChat:
         self.notes = parts.notes
         self._parts = parts
         store = parts.conversations
-        self.conversations = self._conversations(store) if store is not None else None
+        self.conversations = self._conversations(store, parts.journal) if store is not None else None
         self._engine = TurnEngine(
             parts.config,
             parts.llms,
@@ -102,7 +103,7 @@ class FlexChat:
             hooks=parts.hooks,
             stores=parts.stores,
             usual_thresholds=parts.usual_thresholds,
-            keeper=self._keeper(store) if store is not None else None,
+            keeper=self._keeper(store, parts.journal) if store is not None else None,
             mask=parts.mask,
         )
         self._about = AppInfo(llms=parts.packages, tools=parts.tools.get_registry().names())
@@ -533,14 +534,15 @@ class FlexChat:
                 self._is_open = False
                 await self._tell("flexchat_app_closed")
 
-    def _conversations(self, store: ConversationStore) -> Conversations:
+    def _conversations(self, store: ConversationStore, journal: SqliteJournal | None = None) -> Conversations:
         effects = self.tools.effects
         is_apart = effects.is_fixed or not hasattr(store, "ledger")
-        return Conversations(store, ledger=effects.ledger if is_apart else None)
+        apart = (effects.ledger if is_apart else None, journal)
+        return Conversations(store, apart=[each for each in apart if each is not None])
 
-    def _keeper(self, store: ConversationStore) -> Keeper:
+    def _keeper(self, store: ConversationStore, journal: SqliteJournal | None = None) -> Keeper:
         effects = self.tools.effects
-        return Keeper(store, lease_s=effects.lease_s, keep_s=effects.keep_s)
+        return Keeper(store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s)
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()

@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
@@ -30,13 +30,14 @@ from .tools.registry import verify_trouble
 if TYPE_CHECKING:
     from .config.document import ConfigDocument
     from .config.reading import ReadConfig
+    from .conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
 
 SLOW_LOAD_MS = 1000
 """Milliseconds; a plugin that takes longer to load is logged, because every command loads every plugin."""
 
-Held = ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects
+Held: TypeAlias = "ChatProvider | LocalModels | Reranker | Retriever | ConversationStore | Effects | SqliteJournal"
 """Anything that holds connections and is closed with the chat."""
 
 
@@ -57,6 +58,7 @@ class Parts:
     rerankers: tuple[Reranker, ...] = ()
     local_models: LocalModels = attrs.field(factory=LocalModels)
     conversations: ConversationStore | None = None
+    journal: SqliteJournal | None = None
     usual_thresholds: Mapping[str, tuple[float, float]] = attrs.field(factory=dict)
     mask: Mask = attrs.field(factory=Mask)
     packages: Mapping[str, str] = attrs.field(factory=dict)
@@ -71,7 +73,7 @@ class Parts:
             self.local_models,
             *self.rerankers,
             *self.stores.values(),
-            *([store] if store is not None else []),
+            *(kept for kept in (store, self.journal) if kept is not None),
             self.tools.effects,
         )
 
@@ -109,7 +111,7 @@ def assemble(
         _check_forms(reading, reading.config)
         _check_tool_formats(reading, reading.config, host, llms)
         stores = StoreOpener(reading, reading.config, host, llms, local, held).open(store_entries)
-    conversations = _conversations(reading, host)
+    conversations, journal = _conversations(reading, host)
     effects = _effects(reading, conversations)
     config = reading.finish()
     mask = Mask(reading.secrets | secret_values([*entries.values(), *store_entries.values()]))
@@ -133,6 +135,7 @@ def assemble(
         rerankers=tuple(held),
         local_models=local,
         conversations=conversations,
+        journal=journal,
         usual_thresholds=_usual_thresholds(host),
         mask=mask,
         packages={name: host.providers.package(entry.provider) for name, entry in config.llms.items()},
@@ -384,12 +387,14 @@ def _read_tables(reading: ReadConfig, host: PluginHost) -> None:
             reading.problem((name,), f"no plugin reads this table: {suspects}")
 
 
-def _conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:
+def _conversations(reading: ReadConfig, host: PluginHost) -> tuple[ConversationStore | None, SqliteJournal | None]:
+    """Return the store of conversations, and the journal of their turns if the store has none."""
     if "conversations" not in reading.document.data:
-        return None
-    from .conversations.opening import open_conversations  # imports sqlite3: only if they are kept
+        return None, None
+    from .conversations.opening import open_conversations, open_journal  # imports sqlite3: only if they are kept
 
-    return open_conversations(reading, host)
+    store = open_conversations(reading, host)
+    return store, open_journal(store)
 
 
 def _effects(reading: ReadConfig, conversations: ConversationStore | None) -> Effects:

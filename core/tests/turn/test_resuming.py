@@ -8,6 +8,7 @@ import contextlib
 import sqlite3
 import threading
 
+import attrs
 import pytest
 from flexchat import (
     ChatRequestError,
@@ -16,11 +17,14 @@ from flexchat import (
     StuckTurnError,
     TurnNotWaitingError,
     TurnResumed,
+    UnknownConversationError,
     UnknownTurnError,
     tool,
 )
 from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.plugin import hookimpl
+from flexchat.plugin.host import PluginHost
+from flexchat.store import ConversationStoreType
 from flexchat_testing import ScriptedProvider, calls, says
 
 C = {"conversation": "c"}
@@ -488,3 +492,100 @@ async def test_a_turn_inside_a_tool_makes_its_effects_once(tmp_path, died):
     assert turn.content == "Done again."
     assert counted.writes == [5]
     await again.conversations.store.aclose()
+
+
+@attrs.frozen
+class Nothing:
+    pass
+
+
+class Theirs:
+    """A third party's store: it keeps conversations, and neither effects nor a journal."""
+
+    def __init__(self):
+        self.kept = {}
+
+    async def append(self, conversation, turn, *, tenant):
+        turns = self.kept.setdefault(conversation, [])
+        if all(turn.id != known.id for known in turns):
+            turns.append(turn)
+
+    async def turns(self, conversation, *, tenant, last=None):
+        if conversation not in self.kept:
+            raise UnknownConversationError(conversation)
+        return self.kept[conversation]
+
+    async def delete(self, conversation, *, tenant):
+        del self.kept[conversation]
+
+    async def aclose(self):
+        pass
+
+
+@pytest.mark.parametrize("appended", [False, True])
+async def test_turns_of_another_store_are_journaled_in_a_file_of_ours(data_folder, tmp_path, appended):
+    """Their end and the conversation are not changed in one transaction: died before, or between the two."""
+    theirs, ours, copy = Theirs(), data_folder / "conversations.db", tmp_path / "copy.db"
+
+    class Plugin:
+        @hookimpl
+        def flexchat_register_conversation_stores(self):
+            yield ConversationStoreType(name="theirs", config_class=Nothing, create=lambda settings, folder: theirs)
+
+    def made(model, tools):
+        plugins = PluginHost()
+        plugins.load_installed()
+        plugins.register(Plugin(), "theirs")
+        config = {**CONFIG, "conversations": {"provider": "theirs"}}
+        return FlexChat.from_config(config, providers={"s": model}, tools=tools.tools, plugins=plugins)
+
+    def last(messages, options):
+        with contextlib.closing(sqlite3.connect(ours)) as old, contextlib.closing(sqlite3.connect(copy)) as new:
+            old.backup(new)
+            new.execute("DELETE FROM owners")
+            new.commit()
+        return says("Done.")
+
+    before, again = Counted(), Counted()
+    async with made(replies(PAY, last), before) as chat:
+        whole = await chat.respond("Pay", **C)
+        assert [turn.state for turn in await chat.turns()] == ["done"]
+    for file in data_folder.glob("conversations.db*"):
+        file.unlink()
+    copy.rename(ours)
+    if not appended:
+        theirs.kept.clear()
+
+    async with made(replies(None, says("All done.")), again) as chat:
+        (waiting,) = await chat.turns(states=["interrupted"])
+        turn = await chat.resume(waiting.id)
+        (now,) = await chat.turns()
+        effects = await chat.effects()
+        await chat.conversations.delete("c")
+        assert (await chat.turns(), (await chat.effects())[0].arguments) == ([], "")
+
+    assert (now.state, turn.id, before.writes, again.writes) == ("done", whole.id, [5], [])
+    assert [effect.state for effect in effects] == ["done"]
+
+
+async def test_effects_of_a_turn_that_may_still_be_resumed_are_not_forgotten(tmp_path, died):
+    """However long it lies around: without its row, an effect would happen again. Its conversation has not begun."""
+
+    def last(messages, options):
+        died()
+        return says("Done.")
+
+    before, again = Counted(), Counted()
+    await interrupted(tmp_path, replies(PAY, last), before)
+    store = SqliteConversations(died.path)
+    await store.database.write(lambda database: database.execute("UPDATE effects SET ended_at = '2020-01-01'"))
+    from_the_result = (
+        "DELETE FROM journal_entries WHERE number >= (SELECT number FROM journal_entries WHERE kind = 'tool')"
+    )
+    await store.database.write(lambda database: database.execute(from_the_result))
+
+    await store.ledger().forget(older_than_s=0)
+
+    await store.aclose()
+    turn = await resumed(died, replies(None, says("Done.")), again)
+    assert (again.writes, turn.response.tool_calls[0].result.result) == ([], "paid 5")

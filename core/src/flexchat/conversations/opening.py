@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from ..config.model import ConversationsTable, EffectsTable, own_keys
 from ..errors import did_you_mean
 from ..plugin.contracts import ConversationStore, ConversationStoreType, EffectLedger
-from .sqlite_store import SQLITE, sqlite_ledger_alone
+from ..storage import data_folder
+from .sqlite_journal import SqliteJournal
+from .sqlite_store import FILE_NAME, SQLITE, SqliteConversations, sqlite_ledger_alone
 
 if TYPE_CHECKING:
     from ..config.reading import ReadConfig  # loads cattrs, needed only when a configuration is read
@@ -47,6 +49,13 @@ def open_ledger(
             text += "; another store can keep them only if it keeps the conversations too"
     reading.problem(("tools", "effects", "store"), text)
     return None
+
+
+def open_journal(conversations: ConversationStore | None) -> SqliteJournal | None:
+    """Return a journal for a store that has none of its own, in a file of ours; None for others. No file is touched."""
+    if conversations is None or hasattr(conversations, "journal"):
+        return None
+    return SqliteJournal(SqliteConversations(data_folder() / FILE_NAME).database, closes=True)
 
 
 def open_conversations(reading: ReadConfig, host: PluginHost) -> ConversationStore | None:

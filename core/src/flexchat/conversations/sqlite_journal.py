@@ -55,10 +55,16 @@ _COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fe
 
 
 class SqliteJournal:
-    """See TurnJournal."""
+    """See TurnJournal.
 
-    def __init__(self, database: Database) -> None:
+    Args:
+        database: Has TABLES, and those of the ledger.
+        closes: Whether closing this closes the database.
+    """
+
+    def __init__(self, database: Database, *, closes: bool = False) -> None:
         self._database = database
+        self._closes = closes
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
         """Add steps to a turn; see TurnJournal. They survive the end of the process, but not a loss of power."""
@@ -155,6 +161,24 @@ class SqliteJournal:
     def renew(self, owner: str, lease_s: float) -> None:
         """Let an owner's lease run from now on; see TurnJournal."""
         self._database.write_blocking(lambda database: renew(database, owner, lease_s))
+
+    async def end(self, end: TurnEnd) -> None:
+        """End a turn whose conversation is kept elsewhere, once it is there.
+
+        Raises:
+            StorageError: It cannot be written.
+            LostTurnError: The turn has ended, or has been taken up by another owner.
+        """
+        await self._database.write(ended(end))
+
+    async def forget_conversation(self, conversation: str, *, tenant: str) -> None:
+        """Delete the turns of a deleted conversation that is kept elsewhere."""
+        await self._database.write(lambda database: delete_turns_of(database, tenant, conversation))
+
+    async def aclose(self) -> None:
+        """Close the file, if nobody else uses it."""
+        if self._closes:
+            await self._database.aclose()
 
     async def forget(self, *, older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""

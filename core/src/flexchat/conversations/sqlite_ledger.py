@@ -62,6 +62,8 @@ _TOLD_STATE = (
     "CASE WHEN state = 'claimed' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = effects.owner "
     "AND renewed <= ? AND renewed + lease > ?) THEN 'unknown' ELSE state END"
 )
+# A turn that has not ended may be taken up at any time, and its calls asked for again.
+_OVER = "NOT EXISTS (SELECT 1 FROM journal_turns WHERE journal_turns.id = effects.turn AND ended_at = '')"
 _DAY_S = 24 * 3600.0
 
 
@@ -191,12 +193,13 @@ class SqliteLedger:
         def forget(database: sqlite3.Connection) -> None:
             database.execute(
                 "UPDATE effects SET arguments = '', result = NULL, note = '' WHERE state IN ('done', 'failed') "
-                "AND ended_at <> '' AND ended_at < ? AND (arguments <> '' OR note <> '' OR result IS NOT NULL)",
+                f"AND ended_at <> '' AND ended_at < ? AND {_OVER} "
+                "AND (arguments <> '' OR note <> '' OR result IS NOT NULL)",
                 (_ago(older_than_s),),
             )
             database.execute(
-                "DELETE FROM effects WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < ? "
-                "AND NOT EXISTS (SELECT 1 FROM conversations WHERE conversations.tenant = effects.tenant "
+                f"DELETE FROM effects WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < ? "
+                f"AND {_OVER} AND NOT EXISTS (SELECT 1 FROM conversations WHERE conversations.tenant = effects.tenant "
                 "AND conversations.id = effects.conversation)",
                 (_ago(max(older_than_s, _DAY_S)),),
             )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..domain import DEFAULT_TENANT, ConversationInfo, ConversationTurn
 from ..plugin.contracts import ConversationStore, EffectLedger
 from .export import to_json, to_markdown
+
+if TYPE_CHECKING:
+    from .sqlite_journal import SqliteJournal
 
 
 class Conversations:
@@ -17,19 +20,24 @@ class Conversations:
         store: Where they are kept.
 
     Args:
-        ledger: Of their effects, where the store does not keep it: it forgets what was said in a deleted conversation.
+        apart: The ledger of their effects and the journal of their turns, if kept elsewhere: they forget what was said
+            in a deleted conversation.
     """
 
     def __init__(
-        self, store: ConversationStore, tenant: str = DEFAULT_TENANT, *, ledger: EffectLedger | None = None
+        self,
+        store: ConversationStore,
+        tenant: str = DEFAULT_TENANT,
+        *,
+        apart: Sequence[EffectLedger | SqliteJournal] = (),
     ) -> None:
         self.store = store
         self.tenant = tenant
-        self._ledger = ledger
+        self._apart = apart
 
     def of(self, tenant: str) -> Conversations:
         """Return the conversations of another tenant."""
-        return Conversations(self.store, tenant, ledger=self._ledger)
+        return Conversations(self.store, tenant, apart=self._apart)
 
     async def list(self, *, limit: int = 50, before: str | None = None) -> Sequence[ConversationInfo]:
         """Return the conversations, most recently used first.
@@ -74,8 +82,8 @@ class Conversations:
             UnknownConversationError: There is no conversation with that id.
         """
         await self.store.delete(conversation, tenant=self.tenant)
-        if self._ledger is not None:
-            await self._ledger.forget_conversation(conversation, tenant=self.tenant)
+        for each in self._apart:
+            await each.forget_conversation(conversation, tenant=self.tenant)
 
     async def export_markdown(self, conversation: str) -> str:
         """Return a conversation as Markdown, for people: what was said, and which tools ran.

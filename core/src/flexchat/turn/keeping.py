@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -23,6 +24,9 @@ from ..plugin.foreign import contained
 from .active import ActiveTurn
 from .journal import Journal
 from .lease import Lease
+
+if TYPE_CHECKING:
+    from ..conversations.sqlite_journal import SqliteJournal
 
 log = logging.getLogger(__name__)
 
@@ -65,12 +69,23 @@ class Keeper:
     Turns of one conversation run one after another: the second waits for the first and knows what was said in it.
     Turns that other processes add at the same time are kept too, in the order in which they end, but do not know of
     each other.
+
+    Args:
+        apart: The journal of the turns, if the store has none.
     """
 
-    def __init__(self, store: ConversationStore, *, lease_s: float = LEASE_S, keep_s: float = KEEP_S) -> None:
+    def __init__(
+        self,
+        store: ConversationStore,
+        apart: SqliteJournal | None = None,
+        *,
+        lease_s: float = LEASE_S,
+        keep_s: float = KEEP_S,
+    ) -> None:
         self.store = store
+        self._apart = apart
         self._keep_s, self._forget_at = keep_s, 0.0
-        self.journal: TurnJournal | None = getattr(store, "journal", None)
+        self.journal: TurnJournal | None = apart or getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
         self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -123,9 +138,13 @@ class Keeper:
 
         async def keep(done: Turn) -> Turn:
             kept = _conversation_turn(done)
+            end = None if journal is None else journal.end(done.status, done.error)
             with contained():
-                ending = {} if journal is None else {"end": journal.end(done.status, done.error)}
+                ending = {} if end is None or self._apart is not None else {"end": end}
                 await self.store.append(conversation, kept, tenant=tenant, **ending)
+            if end is not None and self._apart is not None:
+                # Killed before this, the turn is taken up, and appended again: that changes nothing.
+                await self._apart.end(end)
             return attrs.evolve(done, conversation=conversation)
 
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
