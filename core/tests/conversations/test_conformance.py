@@ -1,11 +1,11 @@
-"""The built-in conversation store, and the ledgers, keep the laws of the kit."""
+"""The built-in conversation store, its journal, and the ledgers keep the laws of the kit."""
 
 from pathlib import Path
 
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.conversations.sqlite_ledger import SqliteLedger
 from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat_testing import ConversationStoreConformance, LedgerConformance
+from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
 
 
 class TestSqliteConversations(ConversationStoreConformance):
@@ -32,3 +32,12 @@ class TestSqliteLedger(LedgerConformance):
 
     def make_ledger(self, folder: Path) -> SqliteLedger:
         return SqliteLedger(SqliteConversations(folder / "conversations.db").database, closes=True)
+
+
+class TestSqliteJournal(JournalConformance):
+    """In the conversations' file."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> SqliteConversations:
+        return SqliteConversations(folder / "conversations.db")

@@ -1,4 +1,4 @@
-"""The conversation store and the ledger of effects keep the laws of the kit."""
+"""The conversation store, its journal and its ledger keep the laws of the kit."""
 
 import pytest
 from flexchat_postgresql import conformance
@@ -16,3 +16,8 @@ class TestPostgresql(conformance.Postgresql):
 @pytest.mark.slow
 class TestPostgresqlEffects(conformance.PostgresqlEffects):
     """The ledger of the store "postgresql"."""
+
+
+@pytest.mark.slow
+class TestPostgresqlTurns(conformance.PostgresqlTurns):
+    """The journal of the store "postgresql"."""

@@ -225,10 +225,11 @@ def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: b
     if lease_s is not None:
         renew(database, turn.owner, lease_s)
     if is_new:
+        key = turn.id, turn.tenant, turn.conversation
         database.execute(
             "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at) "
             "VALUES (?, ?, ?, 'running', ?, ?, ?, ?)",
-            (turn.id, turn.tenant, turn.conversation, turn.message, turn.owner, turn.fence, turn.began_at or _now()),
+            (*key, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now()),
         )
         return
     row = database.execute(
@@ -248,11 +249,13 @@ def _row(turn: str, entry: JournalEntry) -> tuple[str, int, str, str, str]:
 
 def _found(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
     """Return the turn whose id is this, or starts with it."""
+    if not id or id != storable(id):
+        raise UnknownTurnError(id)
     rows = database.execute(
         f"SELECT {_COLUMNS} FROM journal_turns WHERE tenant = :tenant AND id >= :id AND id < :end ORDER BY id LIMIT 2",
         {"tenant": tenant, "id": id, "end": id + "g", "now": seconds_since_boot()},  # ids are hexadecimal
     ).fetchall()
-    if not id or not rows:
+    if not rows:
         raise UnknownTurnError(id)
     if len(rows) > 1 and rows[0][0] != id:
         raise UnknownTurnError(id, several=True)

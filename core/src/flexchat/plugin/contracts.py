@@ -396,13 +396,11 @@ class EffectLedger(Protocol):
 
 
 class JournalingStore(ConversationStore, Protocol):
-    """A ConversationStore that also keeps the steps of the turns, in the same place.
+    """A ConversationStore that also keeps the steps of the turns, in the same place."""
 
-    Attributes:
-        journal: Of all tenants.
-    """
-
-    journal: TurnJournal
+    @property
+    def journal(self) -> TurnJournal:
+        """The journal, of all tenants."""
 
     async def append(
         self, conversation: str, turn: ConversationTurn, *, tenant: str, end: TurnEnd | None = None

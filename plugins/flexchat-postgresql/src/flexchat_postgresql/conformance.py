@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 from flexchat.store import ConversationStore
-from flexchat_testing import ConversationStoreConformance, LedgerConformance
+from flexchat_testing import ConversationStoreConformance, JournalConformance, LedgerConformance
 
 from .config import PostgresqlConfig
 from .conversation_store import PostgresqlConversations
@@ -34,6 +34,17 @@ class Postgresql(ConversationStoreConformance):
         """Return a store with a schema of its own for each folder."""
         dsn, schema = schema_of(folder)
         return create_conversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3), folder)
+
+
+class PostgresqlTurns(JournalConformance):
+    """The journal of the store "postgresql"."""
+
+    supports = frozenset({"durable", "shared"})
+
+    def make_store(self, folder: Path) -> PostgresqlConversations:
+        """Return a store with a schema of its own for each folder."""
+        dsn, schema = schema_of(folder)
+        return PostgresqlConversations(PostgresqlConfig(dsn=dsn, schema=schema, pool_size=3))
 
 
 class PostgresqlEffects(LedgerConformance):

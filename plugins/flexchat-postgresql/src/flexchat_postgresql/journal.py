@@ -87,7 +87,10 @@ class PostgresqlJournal:
         token = secrets.token_hex(8)
 
         async def take(connection: Connection, is_again: bool) -> JournaledTurn:
-            found, its_token = await self._found(connection, id, tenant, " FOR UPDATE OF e")
+            found, _ = await self._found(connection, id, tenant)
+            # Whoever has waited for the lock must read the owners after that.
+            await self._execute(connection, _LOCKED, (found.id,))
+            found, its_token = await self._found(connection, found.id, tenant)
             if is_again and its_token == token:
                 return found  # the first run was committed
             if found.state != "interrupted":
@@ -225,14 +228,12 @@ class PostgresqlJournal:
     def _remembered(self, turn: str) -> Sequence[_Row]:
         return [row for _, row in self._recent.get(turn, ())]
 
-    async def _found(
-        self, connection: Connection, id: str, tenant: str, lock: LiteralString = ""
-    ) -> tuple[JournaledTurn, str]:
+    async def _found(self, connection: Connection, id: str, tenant: str) -> tuple[JournaledTurn, str]:
         """Return the turn whose id is this, or starts with it, and its token."""
         if not id or id != storable(id):
             raise UnknownTurnError(id)
         given = {"tenant": tenant, "id": id, "end": id + "g"}  # ids are hexadecimal
-        rows = await (await self._execute(connection, _FOUND + lock, given)).fetchall()
+        rows = await (await self._execute(connection, _FOUND, given)).fetchall()
         if not rows:
             raise UnknownTurnError(id)
         if len(rows) > 1 and rows[0][0] != id:

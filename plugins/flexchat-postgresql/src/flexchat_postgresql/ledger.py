@@ -29,7 +29,9 @@ _UPDATE: LiteralString = f"""
     UPDATE {{s}}.effects SET ({_COLUMNS}, token) = ({_VALUES}, %(token)s) WHERE key = %(key)s"""
 _ROW: LiteralString = f"""
     SELECT {_COLUMNS}, token, o.renewals, o.lease_s, o.alive_until <= clock_timestamp()
-    FROM {{s}}.effects e LEFT JOIN {{s}}.owners o USING (owner) WHERE key = %s FOR UPDATE OF e"""
+    FROM {{s}}.effects e LEFT JOIN {{s}}.owners o USING (owner) WHERE key = %s"""
+# Whoever has waited for a row's lock must read the owners after that: the statement that waited does not see them.
+_LOCK: LiteralString = "SELECT FROM {s}.effects WHERE key = %s FOR UPDATE"
 _FINISH: LiteralString = """
     UPDATE {s}.effects SET state = %(state)s, result = %(result)s, note = %(note)s, ended_at = %(at)s
     WHERE key = %(key)s AND fence = %(fence)s AND owner <> '' AND state IN ('claimed', 'unknown')"""
@@ -83,6 +85,7 @@ class PostgresqlLedger:
             if inserted.rowcount:
                 await extend(self._connections, connection, owner, lease_s)
                 return Claim("yours", new)
+            await self._execute(connection, _LOCK, (call.key,))
             found = await (await self._execute(connection, _ROW, (call.key,))).fetchone()
             if found is None:
                 raise _GoneError
@@ -132,7 +135,9 @@ class PostgresqlLedger:
         token, now = secrets.token_hex(8), effect_rows.now_text()
 
         async def settle(connection: Connection, is_again: bool) -> Effect:
-            row, lives = await self._found(connection, key, tenant, " FOR UPDATE OF e")
+            row, lives = await self._found(connection, key, tenant)
+            await self._execute(connection, _LOCK, (row.key,))
+            row, lives = await self._found(connection, row.key, tenant)
             if is_again and (row.state, row.settled_by, row.ended_at) == (state, storable(by), now):
                 return row  # the first run was committed
             changed = effect_rows.settled(row, lives, state, storable(by), storable(note), result, now)
@@ -203,15 +208,13 @@ class PostgresqlLedger:
 
         return await self._connections.repeated(end)
 
-    async def _found(
-        self, connection: Connection, key: str, tenant: str, lock: LiteralString = ""
-    ) -> tuple[Effect, bool]:
+    async def _found(self, connection: Connection, key: str, tenant: str) -> tuple[Effect, bool]:
         """Return the effect whose key starts with this, and whether its owner lives."""
         prefix = storable(key)
         if not prefix or prefix != key:
             raise UnknownEffectError(key)
         given = {"key": prefix, "end": prefix + "g", "tenant": tenant}  # keys are hexadecimal
-        rows: builtins.list[Any] = await (await self._execute(connection, _FOUND + lock, given)).fetchall()
+        rows: builtins.list[Any] = await (await self._execute(connection, _FOUND, given)).fetchall()
         if len(rows) != 1:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]

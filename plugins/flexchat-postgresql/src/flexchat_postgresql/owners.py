@@ -33,7 +33,8 @@ async def extend(connections: Connections, connection: Connection, owner: str, l
     """
     where = """WHERE NOT EXISTS (
         SELECT FROM {s}.owners WHERE owner = %(owner)s
-        AND alive_until >= clock_timestamp() + make_interval(secs => %(lease_s)s)
+        AND alive_until BETWEEN clock_timestamp() + make_interval(secs => %(lease_s)s)
+        AND clock_timestamp() + make_interval(secs => %(for_s)s)
     )"""
     given = {"owner": owner, "for_s": lease_s * 4 / 3, "lease_s": lease_s}
     statement = connections.sql(_LEASE, where=connections.sql(where))

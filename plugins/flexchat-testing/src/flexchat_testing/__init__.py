@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .laws.local_embeddings import LocalEmbeddingsConformance
     from .laws.provider import ProviderConformance
     from .laws.retriever import RetrieverConformance
+    from .laws.turn_journal import JournalConformance
     from .replay import ReplayTransport
 
 # Imported on demand: they need httpx or hypothesis, directly or not.
@@ -39,6 +40,7 @@ _LATER = {
     "ImplementationConformance": "laws.implementation",
     "LocalEmbeddingsConformance": "laws.local_embeddings",
     "ProviderConformance": "laws.provider",
+    "JournalConformance": "laws.turn_journal",
     "LedgerConformance": "laws.effect_ledger",
     "ReplayTransport": "replay",
     "RetrieverConformance": "laws.retriever",
@@ -50,6 +52,7 @@ __all__ = [
     "HandlerConformance",
     "HashingEmbedder",
     "ImplementationConformance",
+    "JournalConformance",
     "LedgerConformance",
     "LocalEmbeddingsConformance",
     "NetworkForbiddenError",

@@ -1,0 +1,432 @@
+"""The laws of a conversation store that also keeps the steps of turns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+from flexchat import UserMessage
+from flexchat.store import (
+    ConversationTurn,
+    JournaledTurn,
+    JournalEntry,
+    JournalingStore,
+    LostTurnError,
+    StorageError,
+    TurnEnd,
+    TurnNotWaitingError,
+    UnknownConversationError,
+    UnknownTurnError,
+)
+
+from .law import Conformance, law, refused, require, shown
+from .turn_samples import unwritable_turn
+
+LIVES, DEAD = 600.0, 0.0
+"""Leases, in seconds: of an owner that outlives the law, and of one that is dead at once."""
+
+_ENDS: tuple[Any, ...] = ("done", "failed", "cancelled")
+_TEXTS = ("", 'It\'s 5 % of \\ "x"', "漢字 😀", "a\0b", "half \ud83d of a pair", "x" * 100_000)
+
+
+class JournalConformance(Conformance):
+    """What every journal must do: keep the steps of a turn in order, for the one that runs it and nobody else.
+
+    Write make_store and ``supports``.
+    """
+
+    capabilities: ClassVar[Mapping[str, str]] = {
+        "durable": "make_store with a closed store's folder opens the same turns again",
+        "shared": "two stores with one folder may be open at once, as in two processes, and see each other's turns",
+    }
+
+    def make_store(self, folder: Path) -> JournalingStore:
+        """Return a store with a journal; an empty one for every new folder. Same folder, same turns."""
+        raise NotImplementedError(f"{type(self).__name__} must write make_store")
+
+    @contextlib.asynccontextmanager
+    async def opened(self, folder: Path | None = None) -> AsyncIterator[JournalingStore]:
+        """Open a store for the length of a law: an empty one, or that of a folder."""
+        with tempfile.TemporaryDirectory() as new:
+            store = self.make_store(folder or Path(new))
+            try:
+                yield store
+            finally:
+                await store.aclose()
+
+    @law()
+    async def test_a_turn_comes_back_whole(self) -> None:
+        """With what it began with, and its steps as they were written, in order."""
+        async with self.opened() as store:
+            wanted = turn("a1", message="Pay, please")
+            steps = entries(1, 2, 3)
+            await store.journal.write(wanted, steps[:1], lease_s=LIVES)
+            await store.journal.write(wanted, steps[1:], lease_s=None)
+            found, came = await store.journal.read("a1", tenant="t")
+            require([*came] == [*steps], f"the steps came back as {shown(came)}")
+            for listed in (found, *await store.journal.list(tenant="t")):
+                for field in ("id", "tenant", "conversation", "state", "message", "owner", "fence", "error"):
+                    was, now = getattr(wanted, field), getattr(listed, field)
+                    require(was == now, f"{field} was {shown(was)} and came back as {shown(now)}")
+                require("T" in listed.began_at, f"began_at is an ISO 8601 time, not {listed.began_at!r}")
+                require(listed.ended_at == "", f"ended_at is empty while it runs, not {listed.ended_at!r}")
+
+    @law()
+    async def test_steps_are_written_all_or_none(self) -> None:
+        """A step that is no JSON data is a StorageError, and those beside it are not kept."""
+        async with self.opened() as store:
+            await _begun(store, "a1")
+            bad = attrs.evolve(entries(3)[0], data=_circle())
+            for steps in ([entries(2)[0], bad], [attrs.evolve(bad, number=2)]):
+                await refused(store.journal.write(turn("a1"), steps, lease_s=None), StorageError, "no JSON data")
+            require(await _steps(store, "a1") == [1], f"after a write that failed there is {await _steps(store, 'a1')}")
+            await refused(
+                store.journal.write(turn("b1"), [attrs.evolve(bad, number=1)], lease_s=LIVES), StorageError, ""
+            )
+            require([t.id for t in await store.journal.list(tenant="t")] == ["a1"], "a write that failed began a turn")
+            await store.journal.write(turn("a1"), entries(2, 3), lease_s=None)
+            require(await _steps(store, "a1") == [1, 2, 3], "the turn goes on after a write that failed")
+
+    @law()
+    async def test_a_turn_is_interrupted_when_its_owner_is_dead(self) -> None:
+        """Wherever it is shown; and it runs again when its owner is heard of, also while the event loop is blocked."""
+        async with self.opened() as store:
+            for id in ("a1", "a2"):
+                await _begun(store, id, DEAD)
+            await _begun(store, "b1", owner="other")
+            for id, state in (("a1", "interrupted"), ("a2", "interrupted"), ("b1", "running")):
+                await _check_state(store, id, state)
+            renewing = threading.Thread(target=store.journal.renew, args=("o", LIVES), daemon=True)
+            renewing.start()
+            renewing.join(10)
+            require(not renewing.is_alive(), "renew must not wait for the event loop: it is called in a thread")
+            for id in ("a1", "a2"):
+                await _check_state(store, id, "running")
+            await store.journal.write(turn("a1"), entries(2), lease_s=DEAD)
+            await _check_state(store, "a1", "interrupted")
+            await store.journal.write(turn("a1"), entries(3), lease_s=LIVES)
+            await store.journal.write(turn("a1"), entries(4), lease_s=None)
+            await _check_state(store, "a1", "running")
+
+    @law()
+    async def test_of_many_that_take_a_turn_one_has_it(self) -> None:
+        """With the next fence; the others are told that it runs."""
+        async with self.opened() as store:
+            await _begun(store, "a1", DEAD)
+            takes = [store.journal.take("a1", tenant="t", owner=f"o{n}", lease_s=LIVES) for n in range(10)]
+            taken = await asyncio.gather(*takes, return_exceptions=True)
+            yours = [one for one in taken if isinstance(one, JournaledTurn)]
+            others = [one for one in taken if isinstance(one, TurnNotWaitingError) and one.state == "running"]
+            require((len(yours), len(others)) == (1, 9), f"ten took a turn, and it came to {shown(taken)}")
+            came = (yours[0].id, yours[0].fence, yours[0].state, yours[0].message)
+            require(came == ("a1", 2, "running", "hello"), f"a turn that was taken up is {came}")
+            found, _ = await store.journal.read("a1", tenant="t")
+            require(found == yours[0], f"read gives {shown(found)}, and take gave {shown(yours[0])}")
+
+    @law()
+    async def test_only_an_interrupted_turn_is_taken(self) -> None:
+        """One that runs or has ended is refused, with its state, and stays as it is."""
+        async with self.opened() as store:
+            await _begun(store, "a1")
+            for id, state in zip(("b1", "c1", "d1"), _ENDS, strict=True):
+                await _begun(store, id, conversation=id)
+                await store.append(id, kept(id), tenant="t", end=ending(turn(id, conversation=id), state, 2))
+            for id, state in zip(("a1", "b1", "c1", "d1"), ("running", *_ENDS), strict=True):
+                take = store.journal.take(id, tenant="t", owner="p", lease_s=LIVES)
+                await refused(take, TurnNotWaitingError, f"take of a turn that is {state}")
+                await _check_state(store, id, state)
+
+    @law()
+    async def test_whoever_had_a_turn_before_is_refused(self) -> None:
+        """It can neither write steps, nor give the turn up, nor end it; a conversation gets nothing of it."""
+        async with self.opened() as store:
+            first = await _begun(store, "a1", DEAD)
+            second = await store.journal.take("a1", tenant="t", owner="p", lease_s=LIVES)
+            for late in (first, attrs.evolve(first, fence=7), attrs.evolve(second, id="a9")):
+                await refused(store.journal.write(late, entries(2), lease_s=None), LostTurnError, "a late write")
+                end = store.append("c", kept("a1"), tenant="t", end=ending(late, "done", 2))
+                await refused(end, LostTurnError, "a late end")
+                await store.journal.release(late, error="late")
+            await _check_state(store, "a1", "running")
+            require(await _steps(store, "a1") == [1], "what a former owner wrote was kept")
+            await refused(store.turns("c", tenant="t"), UnknownConversationError, "turns after a late end")
+            await store.journal.write(second, entries(2), lease_s=None)
+            require(await _steps(store, "a1") == [1, 2], "the new owner writes on where the former one stopped")
+
+    @law()
+    async def test_a_turn_that_is_given_up_waits(self) -> None:
+        """At once, although its owner lives, and with the reason; the next owner has the next fence."""
+        async with self.opened() as store:
+            given = await _begun(store, "a1")
+            await store.journal.release(given, error="the rule is gone")
+            await _check_state(store, "a1", "interrupted")
+            found, _ = await store.journal.read("a1", tenant="t")
+            require(found.error == "the rule is gone", f"the reason came back as {found.error!r}")
+            taken = await store.journal.take("a1", tenant="t", owner="o", lease_s=LIVES)
+            require((taken.fence, taken.owner) == (2, "o"), f"taken up again it is {shown(taken)}")
+            await store.append("c", kept("a1"), tenant="t", end=ending(taken, "done", 2))
+            await store.journal.release(taken, error="too late")
+            await _check_state(store, "a1", "done")
+
+    @law()
+    async def test_a_turn_ends_with_its_conversation(self) -> None:
+        """Last steps, state, reason and the conversation's turn are there together; then nothing more is written."""
+        async with self.opened() as store:
+            for n, state in enumerate(_ENDS):
+                id = f"a{n}"
+                begun = await _begun(store, id)
+                await store.append("c", kept(id), tenant="t", end=ending(begun, state, 2, 3, error=f"why {n}"))
+                found, steps = await store.journal.read(id, tenant="t")
+                came = (found.state, found.error, [step.number for step in steps])
+                require(came == (state, f"why {n}", [1, 2, 3]), f"a turn that ended came back as {came}")
+                require("T" in found.ended_at, f"ended_at is an ISO 8601 time, not {found.ended_at!r}")
+                turns = [one.id for one in await store.turns("c", tenant="t")]
+                require(turns[-1] == id, f"the conversation ends with the turn, got {turns}")
+                late = store.journal.write(begun, entries(4), lease_s=None)
+                await refused(late, LostTurnError, f"a step of a turn that is {state}")
+                again = store.append("c", kept(f"b{n}"), tenant="t", end=ending(begun, state, 4))
+                await refused(again, LostTurnError, f"a second end of a turn that is {state}")
+            require(len(await store.turns("c", tenant="t")) == 3, "a second end adds nothing to the conversation")
+
+    @law()
+    async def test_a_turn_may_begin_with_its_end(self) -> None:
+        """A turn none of whose steps had to be written before; and one that is not in the journal ends without it."""
+        async with self.opened() as store:
+            await store.append("c", kept("a1"), tenant="t", end=ending(turn("a1"), "done", 1, 2, lease_s=LIVES))
+            await _check_state(store, "a1", "done")
+            require(await _steps(store, "a1") == [1, 2], "all its steps are written")
+            await store.append("c", kept("b1"), tenant="t")
+            require([t.id for t in await store.turns("c", tenant="t")] == ["a1", "b1"], "both turns are kept")
+            require([t.id for t in await store.journal.list(tenant="t")] == ["a1"], "one is in the journal")
+
+    @law()
+    async def test_an_end_that_cannot_be_written_changes_nothing(self) -> None:
+        """Neither the journal nor the conversation: what cannot be kept is refused with a StorageError."""
+        async with self.opened() as store:
+            begun = await _begun(store, "a1")
+            bad_step = attrs.evolve(ending(begun, "done", 2), entries=(attrs.evolve(entries(2)[0], data=_circle()),))
+            for added, end in ((unwritable_turn(), ending(begun, "done", 2)), (kept("a1"), bad_step)):
+                await refused(
+                    store.append("c", added, tenant="t", end=end), StorageError, "an end that is no JSON data"
+                )
+                await _check_state(store, "a1", "running")
+                require(await _steps(store, "a1") == [1], "steps of an end that was refused were kept")
+                await refused(store.turns("c", tenant="t"), UnknownConversationError, "turns after that")
+            await store.append("c", kept("a1"), tenant="t", end=ending(begun, "done", 2))
+            await _check_state(store, "a1", "done")
+
+    @law()
+    async def test_what_waits_is_told(self) -> None:
+        """The interrupted turns of one conversation, oldest first; none that runs or has ended."""
+        async with self.opened() as store:
+            for id in ("d1", "b1", "c1"):
+                await _begun(store, id, DEAD)
+            for id, conversation, tenant in (("e1", "other", "t"), ("f1", "c", "u")):
+                await _begun(store, id, DEAD, conversation=conversation, tenant=tenant)
+            await _begun(store, "a1", owner="lives")
+            ended = await _begun(store, "a2", owner="lives")
+            await store.append("c", kept("a2"), tenant="t", end=ending(ended, "done", 2))
+            waiting = [*await store.journal.waiting("c", tenant="t")]
+            require(waiting == ["d1", "b1", "c1"], f"waiting are d1, b1 and c1, oldest first; got {waiting}")
+            require([*await store.journal.waiting("new", tenant="t")] == [], "nothing waits in a new conversation")
+
+    @law()
+    async def test_a_list_is_the_newest_first(self) -> None:
+        """By state, by conversation, page by page."""
+        async with self.opened() as store:
+            for n in range(9):
+                owner, lease_s = (f"o{n}", DEAD) if n % 3 == 1 else ("lives", LIVES)
+                begun = await _begun(store, f"a{n}", lease_s, owner=owner, conversation="c" if n % 2 else "d")
+                if n % 3 == 2:
+                    end = ending(begun, "done", 2)
+                    await store.append(begun.conversation, kept(begun.id), tenant="t", end=end)
+            newest = [f"a{n}" for n in reversed(range(9))]
+
+            async def listed(**rest: Any) -> list[str]:
+                return [one.id for one in await store.journal.list(tenant="t", **rest)]
+
+            for came, wanted in (
+                (await listed(), newest),
+                (await listed(limit=2), newest[:2]),
+                (await listed(limit=2, before="a7"), newest[2:4]),
+                (await listed(before="a0"), []),
+                (await listed(states=["interrupted"]), newest[1::3]),
+                (await listed(states=["done", "running"], limit=3), ["a8", "a6", "a5"]),
+                (await listed(states=[]), []),
+                (await listed(conversation="c"), newest[1::2]),
+                (await listed(limit=0), []),
+            ):
+                require(came == wanted, f"listed {came}, wanted {wanted}")
+            await refused(listed(before="ff"), UnknownTurnError, "list before an unknown turn")
+
+    @law()
+    async def test_a_turn_is_found_by_the_beginning_of_its_id(self) -> None:
+        """One that fits several, or none, is refused, whatever it is; an id that is whole is found."""
+        async with self.opened() as store:
+            for id in ("abc1", "abc2", "abc", "d0"):
+                await _begun(store, id, DEAD)
+            for beginning, id in (("abc1", "abc1"), ("abc", "abc"), ("d", "d0")):
+                found, _ = await store.journal.read(beginning, tenant="t")
+                require(found.id == id, f"read of '{beginning}' found {found.id}")
+            require((await store.journal.take("d", tenant="t", owner="p", lease_s=LIVES)).id == "d0", "take of 'd'")
+            for wrong in ("ab", "", "ff", "abc10", "%", "_", "A", "\0", "\ud83d", "zzz", "'; --"):
+                await refused(store.journal.read(wrong, tenant="t"), UnknownTurnError, f"read of {wrong!r}")
+                take = store.journal.take(wrong, tenant="t", owner="p", lease_s=LIVES)
+                await refused(take, UnknownTurnError, f"take of {wrong!r}")
+
+    @law()
+    async def test_tenants_never_meet(self) -> None:
+        """None reads, takes, lists or waits for another's turn, or ends it by ending a conversation of that name."""
+        async with self.opened() as store:
+            await _begun(store, "a1", DEAD)
+            journal = store.journal
+            await refused(journal.read("a1", tenant="u"), UnknownTurnError, "read of another tenant's turn")
+            take = journal.take("a1", tenant="u", owner="p", lease_s=LIVES)
+            await refused(take, UnknownTurnError, "take of another tenant's turn")
+            await refused(journal.list(tenant="u", before="a1"), UnknownTurnError, "list before another tenant's turn")
+            require([*await store.journal.list(tenant="u")] == [], "list shows another tenant's turns")
+            require([*await store.journal.waiting("c", tenant="u")] == [], "another tenant's turn waits here")
+            await store.append("c", kept("b1"), tenant="u")
+            await store.delete("c", tenant="u")
+            await _check_state(store, "a1", "interrupted")
+
+    @law()
+    async def test_any_text_can_be_kept(self) -> None:
+        """Steps come back as they were; of messages and reasons, what a database does not take may be left out."""
+        async with self.opened() as store:
+            for n, text in enumerate(_TEXTS):
+                begun = turn(f"a{n}", message=text)
+                step = attrs.evolve(entries(1)[0], data={"said": text, text: [None, 1.5, True]})
+                await store.journal.write(begun, [step], lease_s=LIVES)
+                found, (came,) = await store.journal.read(f"a{n}", tenant="t")
+                require(came == step, f"a step with {shown(text, 60)} came back as {shown(came, 100)}")
+                await store.journal.release(begun, error=text)
+                released, _ = await store.journal.read(f"a{n}", tenant="t")
+                if text.isprintable() or len(text) > 1000:
+                    require((found.message, released.error) == (text, text), f"{shown(text, 60)} came back otherwise")
+                taken = await store.journal.take(f"a{n}", tenant="t", owner="o", lease_s=LIVES)
+                await store.append("c", kept(f"a{n}"), tenant="t", end=ending(taken, "failed", 2, error=text))
+                await _check_state(store, f"a{n}", "failed")
+
+    @law()
+    async def test_what_ended_long_ago_is_forgotten(self) -> None:
+        """With its steps, and counted; nothing younger, and nothing that has not ended."""
+        async with self.opened() as store:
+            await _begun(store, "a1")
+            await _begun(store, "b1", DEAD, owner="dead")
+            for id in ("d1", "d2"):
+                begun = await _begun(store, id)
+                await store.append("c", kept(id), tenant="t", end=ending(begun, "done", 2))
+            require(await store.journal.forget(older_than_s=3600) == 0, "nothing younger is forgotten")
+            await asyncio.sleep(0.005)  # rows tell milliseconds
+            forgotten = await store.journal.forget(older_than_s=0)
+            require(forgotten == 2, f"two turns have ended, and forget says {forgotten}")
+            left = [one.id for one in await store.journal.list(tenant="t")]
+            require(left == ["b1", "a1"], f"what has not ended stays: left are {left}")
+            require(len(await store.turns("c", tenant="t")) == 2, "the conversation keeps its turns")
+            await refused(store.journal.read("d1", tenant="t"), UnknownTurnError, "read of a forgotten turn")
+
+    @law()
+    async def test_a_deleted_conversation_takes_its_turns_along(self) -> None:
+        """With their steps, but for one that is running; those of others stay."""
+        async with self.opened() as store:
+            begun = await _begun(store, "a1")
+            await store.append("c", kept("a1"), tenant="t", end=ending(begun, "done", 2))
+            await _begun(store, "a2", DEAD, owner="dead")
+            await _begun(store, "a3")
+            await _begun(store, "b1", conversation="d")
+            await _begun(store, "b2", tenant="u")
+            await store.delete("c", tenant="t")
+            left = {one.id for tenant in "tu" for one in await store.journal.list(tenant=tenant)}
+            require(left == {"a3", "b1", "b2"}, f"running, or of others, are a3, b1 and b2; left are {sorted(left)}")
+            await refused(store.journal.read("a1", tenant="t"), UnknownTurnError, "read of a deleted turn")
+
+    @law("durable")
+    async def test_what_was_written_is_there_when_it_is_opened_again(self) -> None:
+        """Turns, steps, and the leases of those who live."""
+        with tempfile.TemporaryDirectory() as folder:
+            async with self.opened(Path(folder)) as store:
+                await _begun(store, "a1")
+                await _begun(store, "b1", DEAD, owner="dead")
+                await store.journal.write(turn("a1"), entries(2), lease_s=None)
+            async with self.opened(Path(folder)) as store:
+                for id, state in (("a1", "running"), ("b1", "interrupted")):
+                    await _check_state(store, id, state)
+                require(await _steps(store, "a1") == [1, 2], "the steps are there after opening again")
+                await store.journal.write(turn("a1"), entries(3), lease_s=None)
+
+    @law("shared")
+    async def test_two_that_share_it_agree(self) -> None:
+        """Of what both take up at once, each turn is one's, and what one writes the other reads."""
+        with tempfile.TemporaryDirectory() as folder:
+            async with self.opened(Path(folder)) as one, self.opened(Path(folder)) as two:
+                for n in range(10):
+                    await _begun(one, f"{n:02}", DEAD, owner="dead")
+                takes = [
+                    store.journal.take(f"{n:02}", tenant="t", owner=owner, lease_s=LIVES)
+                    for n in range(10)
+                    for store, owner in ((one, "a"), (two, "b"))
+                ]
+                taken = await asyncio.gather(*takes, return_exceptions=True)
+                for n in range(10):
+                    pair = taken[2 * n : 2 * n + 2]
+                    yours = [index for index, came in enumerate(pair) if isinstance(came, JournaledTurn)]
+                    require(len(yours) == 1, f"two took a turn at once, and it came to {shown(pair)}")
+                    store, other = (one, two) if yours == [0] else (two, one)
+                    await store.journal.write(pair[yours[0]], entries(2), lease_s=None)  # type: ignore[arg-type]
+                    require(await _steps(other, f"{n:02}") == [1, 2], "what one writes the other reads")
+
+
+def turn(
+    id: str, *, tenant: str = "t", conversation: str = "c", owner: str = "o", message: str = "hello"
+) -> JournaledTurn:
+    """Return a turn as it begins."""
+    return JournaledTurn(id=id, tenant=tenant, conversation=conversation, state="running", message=message, owner=owner)
+
+
+def entries(*numbers: int) -> list[JournalEntry]:
+    """Return steps with these numbers."""
+    at = "2026-01-02T03:04:05.678+00:00"
+    kinds = {1: "started"}
+    return [JournalEntry(number=n, kind=kinds.get(n, "phase"), data={"n": n, "x": [None, "é"]}, at=at) for n in numbers]
+
+
+def ending(begun: JournaledTurn, state: Any, *numbers: int, error: str = "", lease_s: float | None = None) -> TurnEnd:
+    """Return how a turn ends, with steps of these numbers."""
+    return TurnEnd(turn=begun, entries=tuple(entries(*numbers)), state=state, error=error, lease_s=lease_s)
+
+
+def kept(id: str) -> ConversationTurn:
+    """Return what a conversation keeps of a turn."""
+    return ConversationTurn(id=id, messages=(UserMessage(content="hello"),), at="2026-01-02T03:04:05+00:00")
+
+
+async def _begun(store: JournalingStore, id: str, lease_s: float = LIVES, **rest: Any) -> JournaledTurn:
+    begun = turn(id, **rest)
+    await store.journal.write(begun, entries(1), lease_s=lease_s)
+    return begun
+
+
+async def _steps(store: JournalingStore, id: str) -> Sequence[int]:
+    return [step.number for step in (await store.journal.read(id, tenant="t"))[1]]
+
+
+async def _check_state(store: JournalingStore, id: str, wanted: str) -> None:
+    """Check the state of a turn wherever it is told."""
+    found, _ = await store.journal.read(id, tenant="t")
+    (listed,) = [one for one in await store.journal.list(tenant="t", limit=100) if one.id == id]
+    waits = id in await store.journal.waiting(found.conversation, tenant="t")
+    came = (found.state, listed.state, waits)
+    require(came == (wanted, wanted, wanted == "interrupted"), f"the turn is {wanted}: read, list, waiting say {came}")
+
+
+def _circle() -> dict[str, Any]:
+    circle: dict[str, Any] = {}
+    circle["again"] = circle
+    return circle
