@@ -45,13 +45,15 @@ _FOUND: LiteralString = f"""
     SELECT {_COLUMNS}, {LIVES} FROM {{s}}.effects e
     WHERE key >= %(key)s AND key < %(end)s AND tenant = %(tenant)s LIMIT 3"""
 _TOLD_STATE: LiteralString = f"CASE WHEN state = 'claimed' AND NOT {LIVES} THEN 'unknown' ELSE state END"
-_FORGET_TEXTS: LiteralString = """
-    UPDATE {s}.effects SET arguments = '', result = NULL, note = ''
-    WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(texts)s
+# A turn that has not ended may be taken up at any time, and its calls asked for again.
+_OVER: LiteralString = "NOT EXISTS (SELECT FROM {s}.journal_turns t WHERE t.id = e.turn AND t.ended_at = '')"
+_FORGET_TEXTS: LiteralString = f"""
+    UPDATE {{s}}.effects e SET arguments = '', result = NULL, note = ''
+    WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(texts)s AND {_OVER}
     AND (arguments <> '' OR note <> '' OR result IS NOT NULL)"""
-_FORGET_ROWS: LiteralString = """
-    DELETE FROM {s}.effects e WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(rows)s
-    AND NOT EXISTS (SELECT FROM {s}.conversations c WHERE c.tenant = e.tenant AND c.id = e.conversation)"""
+_FORGET_ROWS: LiteralString = f"""
+    DELETE FROM {{s}}.effects e WHERE state IN ('done', 'failed') AND ended_at <> '' AND ended_at < %(rows)s AND {_OVER}
+    AND NOT EXISTS (SELECT FROM {{s}}.conversations c WHERE c.tenant = e.tenant AND c.id = e.conversation)"""
 _FORGET_OWNERS: LiteralString = """
     DELETE FROM {s}.owners o WHERE alive_until < clock_timestamp() - make_interval(days => 1)
     AND NOT EXISTS (SELECT FROM {s}.effects e WHERE state = 'claimed' AND e.owner = o.owner)"""
