@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import hashlib
 import logging
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -542,7 +543,18 @@ class FlexChat:
 
     def _keeper(self, store: ConversationStore, journal: SqliteJournal | None = None) -> Keeper:
         effects = self.tools.effects
-        return Keeper(store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s)
+        return Keeper(store, journal, lease_s=effects.lease_s, keep_s=effects.keep_s, run_by=self._about_runs)
+
+    def _about_runs(self) -> Mapping[str, Any]:
+        """Return what a turn's journal says of this chat: a digest of what decides about turns, and the packages."""
+        from . import __version__
+
+        config = self.config
+        deciding = (config.responses, config.tools, config.variables, config.topic, config.intent, config.limits)
+        return {
+            "config": hashlib.sha256(repr(deciding).encode("utf-8", "replace")).hexdigest()[:16],
+            "packages": sorted({f"flexchat-core {__version__}", *self.packages.values()}),
+        }
 
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()

@@ -376,6 +376,11 @@ async def test_the_steps_are_the_trace_of_the_turn(tmp_path):
     assert [s.kind for s in steps] == ["started", "rule", "request", "answer", "tool", "request", "answer"]
     assert [s.number for s in steps] == [1, 2, 3, 4, 5, 6, 7]
     assert steps[4].data["record"]["result"]["result"] == "seen tea"
+    assert steps[0].data["packages"] == ["flexchat-core 0.1.0", "flexchat-testing 0.1.0"]
+    other = chat_of(tmp_path / "o.db", replies(says("x")), limits={"tool_calls_per_turn": 3})
+    begun = [(await each.turn((await each.respond("x", **C)).id))[1][0].data["config"] for each in (other, chat, chat)]
+    assert begun[0] != begun[1] == begun[2] == steps[0].data["config"]
+    await other.conversations.store.aclose()
 
     await chat.conversations.delete("c")
     assert await chat.turns() == []

@@ -93,6 +93,8 @@ def _told(kind: str, data: Mapping[str, Any]) -> str:
             result = data["record"]["result"]
             came = result["error"] if "error" in result else result.get("result")
             return f"{data['record']['tool']}: {came}"
+        case "resumed":
+            return f"with configuration {data['config']}, {', '.join(data['packages'])}"
     return ""
 
 

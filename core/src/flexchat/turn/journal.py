@@ -2,13 +2,14 @@
 
 What the entries hold, by kind:
 
-started   request (ChatRequest), after (id of the conversation's last turn then, or null)
+started   request (ChatRequest), after (id of the conversation's last turn then, or null), config (a digest of what
+          decides about turns), packages ("flexchat-core 0.1.0", and those of the configured services)
 phase     record (PhaseRecord), and what the phase came to: topic and status, rag (RagResults), or intent
 rule      index, outcome (of the phase's record): the rule that was chosen
 request   llm, model, messages (how many): a model is about to be asked
 answer    result (ChatResult), llm, model, fallback, elapsed_ms, asked_for_form, warnings
 tool      iteration, index, record (ToolCallRecord), wrote (a tool has run that must not run twice)
-resumed   nothing: the turn has been taken up again
+resumed   config, packages: the turn has been taken up again
 
 A turn is taken up by running it again: each phase, answer and call that the journal has is given back instead of being
 made once more.
@@ -52,11 +53,13 @@ class Journal:
         lease: Lease,
         turn: JournaledTurn,
         recorded: Sequence[JournalEntry] = (),
+        *,
+        run_by: Mapping[str, Any],
     ) -> None:
         self.turn = turn
         self.is_closed = self.is_in_place = False
         self.loud: Sink | None = None
-        self._store, self._lease = store, lease
+        self._store, self._lease, self._run_by = store, lease, run_by
         self._number = len(recorded)
         self._unwritten: list[JournalEntry] = []
         self._phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
@@ -78,7 +81,11 @@ class Journal:
     def begin(self, request: ChatRequest, turns: Sequence[ConversationTurn]) -> None:
         """Note what the turn begins with, unless that was noted before."""
         if self._started is None:
-            self.add("started", request=_written(request), after=turns[-1].id if turns else None)
+            self.add("started", request=_written(request), after=turns[-1].id if turns else None, **self._run_by)
+
+    def resume(self) -> None:
+        """Note that the turn goes on."""
+        self.add("resumed", **self._run_by)
 
     def add(self, kind: str, **data: Any) -> None:
         """Note a step; ``flush`` writes it."""
@@ -177,6 +184,6 @@ async def go_on(turn: ActiveTurn) -> None:
     turn.sink, journal.loud = journal.loud, None
     if journal.is_closed:
         raise InterruptedTurnError(turn.info.id)
-    journal.add("resumed")
+    journal.resume()
     if turn.sink.wants(TurnResumed):
         await turn.sink.tell(TurnResumed(info=turn.info, user_message=turn.request.user_message))

@@ -8,9 +8,9 @@ import logging
 import secrets
 import time
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -72,6 +72,7 @@ class Keeper:
 
     Args:
         apart: The journal of the turns, if the store has none.
+        run_by: Returns what a turn's journal says of the program that runs it: its configuration and packages.
     """
 
     def __init__(
@@ -81,13 +82,22 @@ class Keeper:
         *,
         lease_s: float = LEASE_S,
         keep_s: float = KEEP_S,
+        run_by: Callable[[], Mapping[str, Any]] = dict,
     ) -> None:
         self.store = store
+        self._make_run_by = run_by
+        self._run_by: Mapping[str, Any] | None = None
         self._apart = apart
         self._keep_s, self._forget_at = keep_s, 0.0
         self.journal: TurnJournal | None = apart or getattr(store, "journal", None)
         self._lease = None if self.journal is None else Lease(self.journal.renew, lease_s)
         self._locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = weakref.WeakValueDictionary()
+
+    @property
+    def _about(self) -> Mapping[str, Any]:
+        if self._run_by is None:
+            self._run_by = self._make_run_by()
+        return self._run_by
 
     def journal_of(self, info: TurnInfo, message: str) -> Journal | None:
         """Return the journal of a new turn of a kept conversation; None where the store has none."""
@@ -101,7 +111,7 @@ class Keeper:
             message=" ".join(storable(message[:1000]).split())[:MESSAGE_CHARS],
             owner=self._lease.owner,
         )
-        return Journal(self.journal, self._lease, turn)
+        return Journal(self.journal, self._lease, turn, run_by=self._about)
 
     async def take(self, id: str, *, tenant: str) -> tuple[Journal, ChatRequest]:
         """Take up an interrupted turn; return its journal, and the request it began with.
@@ -113,7 +123,9 @@ class Keeper:
         assert self._lease is not None
         turn = await self.journal.take(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
         _, entries = await self.journal.read(turn.id, tenant=tenant)
-        return Journal(self.journal, self._lease, turn, entries), request_from_dict(entries[0].data["request"])
+        return Journal(self.journal, self._lease, turn, entries, run_by=self._about), request_from_dict(
+            entries[0].data["request"]
+        )
 
     def close(self) -> None:
         """Renew the lease no more."""
