@@ -53,7 +53,7 @@ from .domain import (
     UserMessage,
 )
 from .domain.history import read_history, write_history
-from .domain.journal import JournaledTurn, JournalEntry
+from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
 from .errors import (
     CannotSettleError,
     ChatRequestError,
@@ -172,6 +172,7 @@ __all__ = [
     "SyncFlexChat",
     "SystemMessage",
     "TextDelta",
+    "ToldEvent",
     "ToolCall",
     "ToolCallRecord",
     "ToolContext",

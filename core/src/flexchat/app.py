@@ -31,10 +31,17 @@ from .domain import (
     Turn,
 )
 from .domain.copies import with_own_tables
-from .domain.journal import JournaledTurn, JournalEntry, TurnState
+from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
 from .domain.message_json import result_to_json
 from .domain.text import scrub
-from .errors import ProviderError, ProviderProtocolError, ProviderTimeoutError
+from .errors import (
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+    StuckTurnError,
+    TurnNotWaitingError,
+    UnknownTurnError,
+)
 from .events.feed import Feed
 from .events.log import EventLog
 from .llms.llm import LLM
@@ -60,6 +67,9 @@ log = logging.getLogger(__name__)
 
 TELLING_S = 10.0
 """How many seconds the plugins may take when notified that a chat is opened or closed."""
+
+MOST_RESUMES = 5
+"""How often a turn is resumed unasked: what ends its process each time must not go on for ever."""
 
 
 class FlexChat:
@@ -261,10 +271,7 @@ class FlexChat:
             ChatRequestError, NestedTurnError: As for respond; errors during the turn are reported by the handle.
         """
         log = EventLog()
-        handle = TurnHandle(self._engine.begin(self._request(message, asked), listeners=(log.add,)), log, self._run)
-        self._started.add(handle)
-        handle.when_ended(self._started.discard)
-        return handle
+        return self._handle(self._engine.begin(self._request(message, asked), listeners=(log.add,)), log)
 
     async def resume(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> Turn:
         """Take up a turn whose process ended before it did, and return it once it has ended.
@@ -284,6 +291,48 @@ class FlexChat:
             FlexChatError: As respond.
         """
         return await self._run(await self._engine.take_up(id, tenant=tenant, context=context))
+
+    async def start_resumed(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> TurnHandle:
+        """Take up a turn as ``resume`` does, and return it as ``start`` does, once it is this process's.
+
+        Its events begin with TurnResumed, and what stands of the turn.
+
+        Raises:
+            ChatRequestError, UnknownTurnError, TurnNotWaitingError, StuckTurnError, StorageError: As resume; other
+                errors are reported by the handle.
+        """
+        log = EventLog()
+        turn = await self._engine.take_up(id, tenant=tenant, context=context, listeners=(log.add,))
+        return self._handle(turn, log)
+
+    async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
+        """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.
+
+        Of two processes that do this, one gets a turn. One that the configuration does not fit any more is left, as is
+        one whose process has ended 6 times while it ran it: it may be the reason. Both are logged once; ``turns`` shows
+        why they wait, and ``resume`` takes them up nevertheless.
+
+        Args:
+            most: How many, at most.
+
+        Raises:
+            ChatRequestError: As resume. StorageError: The journal cannot be used.
+        """
+        handles, left = [], await self._engine.journal.left(limit=most)
+        for turn in left:
+            try:
+                if turn.fence > MOST_RESUMES:
+                    why = f"its process has ended {turn.fence} times while it ran"
+                    assert self._engine.keeper is not None
+                    await self._engine.keeper.give_up(turn, why)
+                    log.warning("the turn %s is not resumed any more: %s", turn.id, why)
+                else:
+                    handles.append(await self.start_resumed(turn.id, tenant=turn.tenant))
+            except StuckTurnError as error:
+                log.warning("%s", error)
+            except (TurnNotWaitingError, UnknownTurnError):
+                continue  # another process was faster
+        return handles
 
     async def close_turn(self, id: str, *, tenant: str = DEFAULT_TENANT) -> Turn:
         """End an interrupted turn without going on: its conversation gets what it did, and what is unknown of it.
@@ -327,6 +376,20 @@ class FlexChat:
             ChatRequestError: As resume. UnknownTurnError: There is no such turn.
         """
         return await self._engine.journal.read(id, tenant=tenant)
+
+    async def events(
+        self, id: str, *, tenant: str = DEFAULT_TENANT, after: int = 0
+    ) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+        """Return a turn, and what was kept of its events with ``TurnHandle.add_events``: for a day after its end.
+
+        Args:
+            id: The turn's whole id.
+            after: Number of the last event already known; 0 for none.
+
+        Raises:
+            ChatRequestError: As resume. UnknownTurnError: There is no such turn. StorageError: It cannot be read.
+        """
+        return await self._engine.journal.events(id, tenant=tenant, after=after)
 
     def keep_in(self, store: ConversationStore) -> None:
         """Keep conversations in this store from now on, instead of the config's. The caller must close it.
@@ -559,6 +622,12 @@ class FlexChat:
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()
         return await run(turn)
+
+    def _handle(self, turn: ActiveTurn, log: EventLog) -> TurnHandle:
+        handle = TurnHandle(turn, log, self._run)
+        self._started.add(handle)
+        handle.when_ended(self._started.discard)
+        return handle
 
     async def _end_started(self) -> None:
         ending = [*self._started]

@@ -412,11 +412,16 @@ class StuckTurnError(FlexChatError):
 
 
 class InterruptedTurnError(FlexChatError):
-    """The process that ran this turn ended before the turn did, and the turn was not resumed."""
+    """The process that ran this turn ended before the turn did.
 
-    def __init__(self, id: str) -> None:
-        super().__init__("the turn was interrupted: the process that ran it ended, and it was not resumed")
-        self.id = id
+    Attributes:
+        waits: Whether the turn can still be resumed.
+    """
+
+    def __init__(self, id: str, *, waits: bool = False) -> None:
+        then = "it can be resumed" if waits else "it was not resumed"
+        super().__init__(f"the turn was interrupted: the process that ran it ended, and {then}")
+        self.id, self.waits = id, waits
 
 
 class LostTurnError(FlexChatError):

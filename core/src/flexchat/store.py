@@ -18,7 +18,7 @@ from .domain import (
     Where,
 )
 from .domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
-from .domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
+from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
 from .domain.keys import key, secret_key
 from .domain.message_json import turn_from_json, turn_to_dict, turn_to_json
 from .domain.text import storable
@@ -97,6 +97,7 @@ __all__ = [
     "Retriever",
     "Source",
     "StorageError",
+    "ToldEvent",
     "TurnEnd",
     "TurnJournal",
     "TurnNotWaitingError",

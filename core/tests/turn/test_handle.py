@@ -1,12 +1,22 @@
 """Turns that run by themselves, whoever listens."""
 
 import asyncio
+import contextlib
 import contextvars
 
 import pytest
-from flexchat import FlexChat, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
+from flexchat import FlexChat, InterruptedTurnError, TextDelta, TurnCancelled, TurnFailed, TurnFinished, tool
 from flexchat.conversations.sqlite_store import SqliteConversations
-from flexchat.errors import ChatRequestError, ProviderConnectionError, StorageError
+from flexchat.domain.journal import ToldEvent
+from flexchat.errors import (
+    ChatRequestError,
+    LostTurnError,
+    ProviderConnectionError,
+    RequestRefusedError,
+    StorageError,
+    UnknownConversationError,
+)
+from flexchat.plugin import hookimpl
 from flexchat_testing import ScriptedProvider, calls, says
 
 RULE = {"llm": "s", "model": "m", "tools": {}}
@@ -142,6 +152,151 @@ async def test_cancelled_while_it_waits_for_its_place_it_has_an_end(tmp_path):
         assert [type(event) for event in await events_of(second)] == [TurnCancelled]
         first.cancel()
         await first.result()
+    await store.aclose()
+
+
+async def until(handle, name):
+    async for _, event in handle.events():
+        if type(event).__name__ == name:
+            return
+
+
+async def test_interrupted_it_can_be_resumed_at_once(tmp_path):
+    """Nothing comes into the conversation before it is; its tools and answers are those of the first run."""
+    store, ran = SqliteConversations(tmp_path / "c.db"), []
+
+    @tool(effect="read")
+    def look() -> str:
+        """Look."""
+        ran.append(1)
+        return "seen"
+
+    async with chat_of(calls(("look", {}), text="Let me see."), waits, says("Done."), tools=[look]) as chat:
+        chat.keep_in(store)
+        handle = chat.start("Hi", conversation="c")
+        await until(handle, "ToolFinished")
+        handle.interrupt()
+        handle.cancel()
+        with pytest.raises(InterruptedTurnError, match="can be resumed") as raised:
+            await handle.result()
+        last = (await events_of(handle))[-1]
+        assert isinstance(last, TurnFailed)
+        assert (last.error, raised.value.waits, last.turn.conversation) == (raised.value, True, None)
+        (waiting,) = await chat.turns(states=["interrupted"])
+        with pytest.raises(UnknownConversationError):
+            await chat.conversations.turns("c")
+
+        resumed = await chat.start_resumed(waiting.id)
+        turn = await resumed.result()
+
+        assert (turn.content, turn.conversation, resumed.id, len(ran)) == ("Done.", "c", handle.id, 1)
+        told = await events_of(resumed)
+        assert [type(event).__name__ for event in told[:6]] == [
+            "TurnResumed",
+            "TextDelta",
+            "AnswerEnd",
+            "ToolStarted",
+            "ToolFinished",
+            "ModelRequestStarted",
+        ]
+        assert (told[1].text, told[4].record.result.result) == ("Let me see.", "seen")
+        assert [kept.id for kept in await store.turns("c", tenant="default")] == [turn.id]
+    await store.aclose()
+
+
+async def test_interrupting_one_that_is_not_kept_cancels_it():
+    async with chat_of(waits) as chat:
+        handle = chat.start("Hi")
+        await until(handle, "ModelRequestStarted")
+        assert not handle.is_kept
+        handle.interrupt()
+        assert (await handle.result()).status == "cancelled"
+
+
+async def test_interrupting_one_that_waits_for_its_place_cancels_it(tmp_path):
+    store = SqliteConversations(tmp_path / "c.db")
+    async with chat_of(waits, says("never")) as chat:
+        chat.keep_in(store)
+        first, second = (chat.start(text, conversation="c") for text in ("1", "2"))
+        await until(first, "ModelRequestStarted")
+        second.interrupt()
+        assert [type(event) for event in await events_of(second)] == [TurnCancelled]
+        first.interrupt()
+        await first.last()
+        assert [turn.id for turn in await chat.turns()] == [first.id]
+    await store.aclose()
+
+
+async def test_a_person_who_cancels_comes_before_one_who_interrupts(tmp_path):
+    store = SqliteConversations(tmp_path / "c.db")
+    async with chat_of(waits) as chat:
+        chat.keep_in(store)
+        handle = chat.start("Hi", conversation="c")
+        await until(handle, "ModelRequestStarted")
+        handle.cancel()
+        handle.interrupt()
+        assert (await handle.result()).status == "cancelled"
+    await store.aclose()
+
+
+@pytest.mark.parametrize("steps", range(12))
+async def test_interrupted_at_any_moment_it_is_done_interrupted_or_never_was(tmp_path, steps):
+    store = SqliteConversations(tmp_path / "c.db")
+    async with chat_of(says("a b c"), says("d")) as chat:
+        chat.keep_in(store)
+        handle = chat.start("Hi", conversation="c")
+        for _ in range(steps * 3):
+            await asyncio.sleep(0)
+        handle.interrupt()
+        last = await handle.last()
+        found = [(turn.id, turn.state) for turn in await chat.turns()]
+        if isinstance(last, TurnFinished):
+            assert found == [(handle.id, "done")]
+        elif isinstance(last, TurnFailed):
+            assert found == [(handle.id, "interrupted")]
+            assert (await (await chat.start_resumed(handle.id)).result()).status == "done"
+        else:
+            assert found in ([], [(handle.id, "cancelled")])
+    await store.aclose()
+
+
+async def test_it_keeps_what_its_listeners_are_told(tmp_path):
+    """From its first event on, also before its first step was written; and after its end."""
+    store = SqliteConversations(tmp_path / "c.db")
+    async with chat_of(says("a")) as chat:
+        chat.keep_in(store)
+        handle = chat.start("Hi", conversation="c")
+        first = await anext(handle.events())
+        await handle.add_events([ToldEvent(1, type(first[1]).__name__, "{}")])
+        assert [event.name for event in (await chat.events(handle.id))[1]] == ["TurnStarted"]
+        await handle.result()
+        await handle.add_events([ToldEvent(2, "end", "{}")])
+        turn, events = await chat.events(handle.id, after=1)
+        assert (turn.state, [event.name for event in events]) == ("done", ["end"])
+    await store.aclose()
+
+
+async def test_keeping_events_does_not_disturb_a_turn_that_ends_at_once(tmp_path):
+    """Its first step and its end are one transaction, unless the events came first."""
+
+    class Gate:
+        @hookimpl
+        def flexchat_before_model_request(self):
+            raise ValueError("never")
+
+    store = SqliteConversations(tmp_path / "c.db")
+    data = {"llms": {"s": {"provider": "scripted"}}, "responses": [RULE]}
+    async with FlexChat.from_config(data, providers={"s": ScriptedProvider([])}, hooks=[Gate()]) as chat:
+        chat.keep_in(store)
+        for number in range(20):
+            handle = chat.start("Hi", conversation="c")
+            for _ in range(number):
+                await asyncio.sleep(0)
+            with contextlib.suppress(LostTurnError):  # the turn has no row yet
+                await handle.add_events([ToldEvent(1, "x", "{}")])
+            assert isinstance((await handle.last()).error, RequestRefusedError)
+        assert {turn.state for turn in await chat.turns()} == {"failed"}
+        assert len(await store.turns("c", tenant="default")) == 20
     await store.aclose()
 
 

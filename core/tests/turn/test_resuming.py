@@ -4,6 +4,7 @@ A death is a copy of the database, taken at the moment of it, whose owners are n
 the process had is not in it.
 """
 
+import asyncio
 import contextlib
 import sqlite3
 import threading
@@ -14,6 +15,7 @@ from flexchat import (
     ChatRequestError,
     FlexChat,
     LostTurnError,
+    StorageError,
     StuckTurnError,
     TurnNotWaitingError,
     TurnResumed,
@@ -469,6 +471,62 @@ async def test_a_stuck_turn_can_be_ended(tmp_path, died):
     turn = await chat.close_turn(waiting.id)
     (record,) = turn.response.tool_calls
     assert "It is unknown whether 'pay' took effect" in record.result.error
+    await chat.conversations.store.aclose()
+
+
+async def test_what_is_interrupted_is_taken_up_unasked(tmp_path, died):
+    """By one of two processes; of all tenants."""
+    model = replies(lambda m, o: died() or says("Done."))
+    async with chat_of(tmp_path / "c.db", model) as chat:
+        await chat.respond("Hi", **C, tenant="red")
+        await chat.conversations.store.aclose()
+    chats = [chat_of(died.path, replies(says("All done."))) for _ in range(2)]
+    found = await asyncio.gather(*(chat.resume_interrupted() for chat in chats))
+    ((handle,),) = [handles for handles in found if handles]
+    assert ((await handle.result()).content, handle.info.tenant) == ("All done.", "red")
+    assert await chats[0].resume_interrupted() == []
+    for chat in chats:
+        await chat.aclose()
+        await chat.conversations.store.aclose()
+
+
+async def test_a_turn_that_is_stuck_is_left_and_said_once(tmp_path, died, caplog):
+    await interrupted(tmp_path, replies(PAY, says("Paid.")), Counted(before=died))
+    chat = chat_of(died.path, ScriptedProvider([says("x")]), responses=[{"llm": "s", "model": "m"}])
+    for _ in range(2):
+        assert await chat.resume_interrupted() == []
+    assert [record.message.count("cannot be resumed") for record in caplog.records] == [1]
+    (waiting,) = await chat.turns(states=["interrupted"])
+    assert waiting.error
+    await chat.conversations.store.aclose()
+
+
+async def test_a_turn_whose_process_always_dies_is_not_resumed_for_ever(tmp_path, died, caplog):
+    """A person still can."""
+    await interrupted(tmp_path, replies(lambda m, o: died() or says("Done.")), Counted())
+    chat = chat_of(died.path, replies(says("Done.")))
+    with contextlib.closing(sqlite3.connect(died.path)) as file:
+        file.execute("UPDATE journal_turns SET fence = 6")
+        file.commit()
+    for _ in range(2):
+        assert await chat.resume_interrupted() == []
+    assert [record.message.count("is not resumed any more") for record in caplog.records] == [1]
+    (waiting,) = await chat.turns(states=["interrupted"])
+    assert waiting.error == "its process has ended 6 times while it ran"
+    assert (await chat.resume(waiting.id)).status == "done"
+    await chat.conversations.store.aclose()
+
+
+async def test_a_turn_that_cannot_be_read_is_left_to_people(tmp_path, died):
+    await interrupted(tmp_path, replies(lambda m, o: died() or says("Done.")), Counted())
+    with contextlib.closing(sqlite3.connect(died.path)) as file:
+        file.execute("UPDATE journal_entries SET data = '{' WHERE number = 1")
+        file.commit()
+    chat = chat_of(died.path, replies(says("Done.")))
+    with pytest.raises(StorageError, match="cannot be read"):
+        await chat.resume_interrupted()
+    assert await chat.resume_interrupted() == []
+    assert "cannot be read" in (await chat.turns())[0].error
     await chat.conversations.store.aclose()
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import attrs
 
-from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
+from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
 from ..domain.text import storable
 from ..errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
 from ..storage import Database
@@ -43,6 +43,16 @@ CREATE TABLE journal_entries (
 ) WITHOUT ROWID;
 """
 
+EVENT_TABLES = """
+CREATE TABLE journal_events (
+    turn TEXT NOT NULL REFERENCES journal_turns (id) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (turn, number)
+) WITHOUT ROWID;
+"""
+
 _STATE = (
     "CASE WHEN state = 'running' AND NOT EXISTS (SELECT 1 FROM owners WHERE owners.owner = journal_turns.owner "
     "AND renewed <= :now AND renewed + lease > :now) THEN 'interrupted' ELSE state END"
@@ -52,6 +62,11 @@ _WAITING = (
     f"AND {_STATE} = 'interrupted' ORDER BY number"
 )
 _COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error"
+_LEFT = (
+    f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
+    "ORDER BY number LIMIT :limit"
+)
+_ENDED = "FROM journal_turns WHERE ended_at != '' AND ended_at < ?"
 
 
 class SqliteJournal:
@@ -84,8 +99,10 @@ class SqliteJournal:
             if found.state != "interrupted":
                 raise TurnNotWaitingError(found.id, found.state)
             renew(database, owner, lease_s)
-            database.execute("UPDATE journal_turns SET owner = ?, fence = fence + 1 WHERE id = ?", (owner, found.id))
-            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running")
+            database.execute(
+                "UPDATE journal_turns SET owner = ?, fence = fence + 1, error = '' WHERE id = ?", (owner, found.id)
+            )
+            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running", error="")
 
         return await self._database.write(take)
 
@@ -99,6 +116,44 @@ class SqliteJournal:
             )
 
         await self._database.write(release)
+
+    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+        """Return the interrupted turns of all tenants; see TurnJournal."""
+        values = {"now": seconds_since_boot(), "limit": limit}
+
+        def read(database: sqlite3.Connection) -> builtins.list[JournaledTurn]:
+            return [_turn(row) for row in database.execute(_LEFT, values)]
+
+        return await self._database.read_soon(read)
+
+    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+        """Keep events of a turn; see TurnJournal."""
+        rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
+
+        def add(database: sqlite3.Connection) -> None:
+            ours = database.execute("SELECT 1 FROM journal_turns WHERE id = ? AND fence = ?", (turn.id, turn.fence))
+            if ours.fetchone() is None:
+                raise LostTurnError(turn.id)
+            database.executemany("INSERT INTO journal_events VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+            if forget:
+                database.execute("DELETE FROM journal_events WHERE turn = ? AND number <= ?", (turn.id, forget))
+
+        await self._database.write_soon(add)
+
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+        """Return a turn and its events; see TurnJournal."""
+
+        def read(database: sqlite3.Connection) -> tuple[JournaledTurn, builtins.list[ToldEvent]]:
+            found = _found(database, id, tenant)
+            if found.id != id:
+                raise UnknownTurnError(id)
+            rows = database.execute(
+                "SELECT number, name, data FROM journal_events WHERE turn = ? AND number > ? ORDER BY number",
+                (id, after),
+            )
+            return found, [ToldEvent(*row) for row in rows]
+
+        return await self._database.read(read)
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
@@ -180,14 +235,13 @@ class SqliteJournal:
         if self._closes:
             await self._database.aclose()
 
-    async def forget(self, *, older_than_s: float) -> int:
+    async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""
-        until = datetime.fromtimestamp(datetime.now(UTC).timestamp() - older_than_s, UTC)
+        until, until_told = _ago(older_than_s), _ago(events_older_than_s)
 
         def forget(database: sqlite3.Connection) -> int:
-            return database.execute(
-                "DELETE FROM journal_turns WHERE ended_at != '' AND ended_at < ?", (_text(until),)
-            ).rowcount
+            database.execute(f"DELETE FROM journal_events WHERE turn IN (SELECT id {_ENDED})", (until_told,))
+            return database.execute(f"DELETE {_ENDED}", (until,)).rowcount
 
         return await self._database.write(forget)
 
@@ -280,6 +334,10 @@ def _turn(row: tuple[str, str, str, TurnState, str, str, int, str, str, str]) ->
 
 def _now() -> str:
     return _text(datetime.now(UTC))
+
+
+def _ago(seconds: float) -> str:
+    return _text(datetime.fromtimestamp(datetime.now(UTC).timestamp() - seconds, UTC))
 
 
 def _text(at: datetime) -> str:

@@ -93,9 +93,11 @@ class TurnStarted(Happening):
 
 @attrs.frozen(kw_only=True)
 class TurnResumed(Happening):
-    """A turn whose process died, or was stopped, goes on; what happened before is not reported again.
+    """A turn whose process died, or was stopped, goes on; what happened before is not reported to plugins again.
 
-    A part of an answer that had been streamed by then, and was not complete, is void: the model is asked again.
+    For listeners of ``FlexChat.start_resumed``, all they were told of the turn before is void: what stands of it
+    follows this event, the whole answers and the tools that have their results. An answer that was not complete is
+    asked for again.
     """
 
     user_message: str

@@ -28,6 +28,21 @@ class JournalEntry:
     at: str = ""
 
 
+@attrs.frozen
+class ToldEvent:
+    """An event of a turn as its listeners were told it.
+
+    Attributes:
+        number: From 1, without gaps, also after the turn was resumed.
+        name: What kind it is, in the words of whoever tells it: "text".
+        data: JSON.
+    """
+
+    number: int
+    name: str
+    data: str
+
+
 @attrs.frozen(kw_only=True)
 class JournaledTurn:
     """A turn in the journal, without its steps.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..domain import Happening, StreamEvent, TurnFinished, TurnInfo
@@ -79,13 +79,18 @@ class Sink:
         if self._feed is not None:
             await self._feed.seam()
 
-    async def begin(self, happening: Happening) -> None:
-        """Report that a request to a model, or a tool, is about to start.
+    async def begin(self, happening: Happening, further: Iterable[StreamEvent] = ()) -> None:
+        """Report that a request to a model, or a tool, is about to start, or that a turn goes on.
 
         The reader gets it first, and has asked for more when this returns: if it leaves the stream at an event,
         nothing after that has started, and no plugin was notified of it.
+
+        Args:
+            further: What the reader and the listeners get after it, at once, and plugins do not.
         """
         self.delta(happening)
+        for each in further:
+            self.delta(each)
         await self.seam()
         if self._hooks.wants(type(happening)):
             await self._hooks.tell(happening)

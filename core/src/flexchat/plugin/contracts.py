@@ -33,7 +33,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
-from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
+from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
 from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Cited, current_turn
@@ -450,7 +450,31 @@ class TurnJournal(Protocol):
         """Give up a turn, which is interrupted then.
 
         Args:
-            error: Why it cannot go on.
+            error: Why it cannot go on, until somebody takes it up; empty if it can.
+        """
+
+    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+        """Return the interrupted turns of all tenants that can go on, oldest first: those without an ``error``."""
+
+    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+        """Keep events that the listeners of a turn are told next, all or none; it may have ended. They survive the end
+        of the process. One whose number is taken is left out.
+
+        Args:
+            forget: Delete the turn's events up to this number.
+
+        Raises:
+            LostTurnError: There is no such turn, or another owner has taken it up.
+        """
+
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+        """Return a turn, and those of its events whose number is greater, in order; as they were at one moment.
+
+        Args:
+            id: The turn's whole id.
+
+        Raises:
+            UnknownTurnError: There is none.
         """
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
@@ -484,8 +508,12 @@ class TurnJournal(Protocol):
     def renew(self, owner: str, lease_s: float) -> None:
         """Let the lease of an owner run from now on, so many seconds. Blocks: it is called in a thread of its own."""
 
-    async def forget(self, *, older_than_s: float) -> int:
-        """Delete turns that ended so many seconds ago, with their steps; return how many."""
+    async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
+        """Delete turns that ended so many seconds ago, with their steps and events; return how many.
+
+        Args:
+            events_older_than_s: The events of turns that ended so many seconds ago are deleted, too.
+        """
 
 
 @attrs.frozen(kw_only=True)

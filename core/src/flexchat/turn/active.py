@@ -82,6 +82,7 @@ class ActiveTurn:
         done: The turn as it is returned; None until it has ended.
         is_over: Whether all its events have been sent, so that no turn can run inside it any more.
         journal: Where its steps are written; None where conversations are not kept.
+        is_interrupted: Whether it was stopped so that somebody else resumes it.
     """
 
     info: TurnInfo
@@ -115,6 +116,7 @@ class ActiveTurn:
     done: Turn | None = None
     is_over: bool = False
     journal: Journal | None = None
+    is_interrupted: bool = False
 
     @property
     def answer(self) -> str:

@@ -24,6 +24,7 @@ from ..domain.history import repair_history
 from ..plugin.hooks import ModelRequest
 from .active import ActiveTurn, Candidates
 from .exchange import exchange, request_to
+from .journal import go_on
 from .next_step import NextStep, next_step, why_no_answer
 from .response_format import ensure_form, read_answer
 from .rounds import messages_of, rounds
@@ -135,6 +136,7 @@ async def _at_limit(turn: ActiveTurn, options: ChatOptions) -> ChatResponse:
         assert turn.result is not None
         if turn.form is not None or (turn.result.content and not turn.result.tool_calls):
             return await _finish(turn, options, max_iterations_reached=True)
+    await go_on(turn)
     turn.sink.delta(TextDelta(0, TOO_MANY_CALLS))
     said = AssistantMessage(parts=(TextPart(text=TOO_MANY_CALLS),))
     return _response(turn, TOO_MANY_CALLS, said, max_iterations_reached=True)
@@ -157,6 +159,7 @@ async def _finish(turn: ActiveTurn, options: ChatOptions, *, max_iterations_reac
     elif not content:
         turn.warnings.append("the model gave an empty answer")
     if content and (turn.form is not None or not (result.content or turn.paused)):
+        await go_on(turn)
         turn.sink.delta(TextDelta(0, content))
     response = _response(turn, content, result.message, max_iterations_reached=max_iterations_reached)
     return response if turn.form is None else attrs.evolve(response, parsed=parsed, data=data)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
 
 from ..domain import Happening, StreamEvent, Turn, TurnCancelled, TurnFailed, TurnFinished, TurnInfo
+from ..domain.journal import ToldEvent
 from ..events.log import EventLog
 from .active import ActiveTurn
 from .run import unfinished
@@ -30,6 +31,7 @@ class TurnHandle:
         self.info: TurnInfo = turn.info
         self._log = log
         self._turn: ActiveTurn | None = turn
+        self._journal = turn.journal
         self._task: asyncio.Task[Turn] = asyncio.get_running_loop().create_task(work(turn))
         self._task.add_done_callback(self._ended)
 
@@ -37,6 +39,11 @@ class TurnHandle:
     def id(self) -> str:
         """The turn's id: 32 hexadecimal digits."""
         return self.info.id
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its steps are written to a journal, so that it can be interrupted and resumed."""
+        return self._journal is not None
 
     @property
     def is_ended(self) -> bool:
@@ -84,6 +91,32 @@ class TurnHandle:
         """End the turn; ``result`` waits for its end. What exists of it by then is kept."""
         if not self._task.cancelling():  # a second cancel would stop it from being kept
             self._task.cancel()
+
+    def interrupt(self) -> None:
+        """Stop the turn where it is, so that it can be resumed; one that is not kept, or has not begun, is cancelled.
+
+        Its last event is a TurnFailed with an InterruptedTurnError.
+        """
+        if self._turn is not None and not self._task.cancelling():
+            self._turn.is_interrupted = True
+        self.cancel()
+
+    async def add_events(self, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+        """Keep events in the journal, in the words in which the turn's listeners are told them.
+
+        A program that tells its listeners only what has been kept can go on telling them, in the same numbers, after
+        the turn was resumed by another process; ``FlexChat.events`` has what was kept.
+
+        Args:
+            events: The next ones; their numbers follow those kept before.
+            forget: Delete those up to this number.
+
+        Raises:
+            LostTurnError: Another process has taken the turn up.
+            StorageError: They cannot be kept.
+        """
+        assert self._journal is not None, "only a turn that is kept keeps events"
+        await self._journal.add_events(events, forget=forget)
 
     def when_ended(self, told: Callable[[TurnHandle], object]) -> None:
         """Call something once the turn has ended."""

@@ -17,16 +17,30 @@ made once more.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..domain import ChatRequest, ConversationTurn, TurnResumed
-from ..domain.journal import JournaledTurn, JournalEntry, TurnEnd, TurnState
-from ..domain.message_json import result_from_dict, value_to_dict
+from ..domain import (
+    AnswerEnd,
+    ChatRequest,
+    ConversationTurn,
+    ReasoningDelta,
+    ReasoningPart,
+    StreamEvent,
+    TextDelta,
+    TextPart,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    TurnResumed,
+)
+from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
+from ..domain.message_json import record_from_dict, result_from_dict, value_to_dict
 from ..errors import InterruptedTurnError, StorageError
 from ..plugin.contracts import TurnJournal
 from ..schema.answer_format import answer_format
@@ -60,6 +74,8 @@ class Journal:
         self.is_closed = self.is_in_place = False
         self.loud: Sink | None = None
         self._store, self._lease, self._run_by = store, lease, run_by
+        self._writing = asyncio.Lock()
+        self._recorded = recorded
         self._number = len(recorded)
         self._unwritten: list[JournalEntry] = []
         self._phases = {entry.data["record"]["phase"]: entry.data for entry in recorded if entry.kind == "phase"}
@@ -101,17 +117,73 @@ class Journal:
             LostTurnError: Somebody else has taken the turn up.
         """
         if self._unwritten:
-            entries, self._unwritten = self._unwritten, []
-            try:
-                await self._store.write(self.turn, entries, lease_s=self._lease.due())
-            except StorageError:
-                self._unwritten = entries + self._unwritten
-                raise
+            async with self._writing:
+                await self._flush()
 
-    def end(self, state: TurnState, error: str) -> TurnEnd:
-        """Return how the turn ends, with the steps that have not been written."""
-        entries = tuple(self._unwritten)
-        return TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due())
+    async def _flush(self) -> None:
+        entries, self._unwritten = self._unwritten, []
+        if not entries:
+            return
+        try:
+            await self._store.write(self.turn, entries, lease_s=self._lease.due())
+        except StorageError:
+            self._unwritten = entries + self._unwritten
+            raise
+
+    async def end(self, state: TurnState, error: str, write: Callable[[TurnEnd], Awaitable[None]]) -> None:
+        """End the turn, with the steps that have not been written.
+
+        Args:
+            write: Writes its end, and adds it to its conversation.
+
+        Raises:
+            StorageError, LostTurnError: As flush.
+        """
+        async with self._writing:
+            entries = tuple(self._unwritten)
+            await write(TurnEnd(turn=self.turn, entries=entries, state=state, error=error, lease_s=self._lease.due()))
+            self._unwritten.clear()
+
+    async def leave(self) -> None:
+        """Leave the turn where it is, to whoever resumes it.
+
+        Raises:
+            StorageError, LostTurnError: As flush.
+        """
+        await self.flush()
+        await self.release()
+
+    async def add_events(self, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+        """Keep events as the turn's listeners are told them; see TurnJournal.
+
+        Raises:
+            StorageError, LostTurnError: They are not kept.
+        """
+        async with self._writing:
+            if self._unwritten and self._unwritten[0].number == 1:  # the turn itself comes first
+                await self._flush()
+            await self._store.add_events(self.turn, events, forget=forget)
+
+    def standing(self, turn: ActiveTurn) -> Iterator[StreamEvent]:
+        """Yield what stands of the turn that was resumed: its whole answers, and the tools that have their results.
+
+        Not what it finds anew, such as the result of a tool in the ledger.
+        """
+        for entry in self._recorded:
+            if entry.kind == "answer":
+                result = result_from_dict(entry.data["result"])
+                for index, part in enumerate(result.message.parts):
+                    if type(part) is ReasoningPart:
+                        yield ReasoningDelta(index, part.text)
+                    elif type(part) is TextPart and turn.form is None:
+                        yield TextDelta(index, part.text)
+                yield AnswerEnd(result)
+            elif entry.kind == "tool":
+                record = record_from_dict(entry.data["record"])
+                read = record.params if record.raw_arguments is None else None
+                call = ToolCall(id=record.call_id, name=record.tool, arguments=read, raw_arguments=record.raw_arguments)
+                yield ToolStarted(info=turn.info, call=call)
+                yield ToolFinished(info=turn.info, record=record)
 
     async def waiting(self) -> Sequence[str]:
         """Return the ids of the interrupted turns of this turn's conversation.
@@ -121,8 +193,11 @@ class Journal:
         """
         return await self._store.waiting(self.turn.conversation, tenant=self.turn.tenant)
 
-    async def release(self, why: str) -> None:
-        """Give the turn up: it is interrupted again, and cannot go on as things are.
+    async def release(self, why: str = "") -> None:
+        """Give the turn up: it is interrupted again.
+
+        Args:
+            why: Why it cannot go on as things are; empty if it can.
 
         Raises:
             StorageError: It cannot be written.
@@ -186,4 +261,5 @@ async def go_on(turn: ActiveTurn) -> None:
         raise InterruptedTurnError(turn.info.id)
     journal.resume()
     if turn.sink.wants(TurnResumed):
-        await turn.sink.tell(TurnResumed(info=turn.info, user_message=turn.request.user_message))
+        standing = journal.standing(turn) if turn.sink.is_read else ()
+        await turn.sink.begin(TurnResumed(info=turn.info, user_message=turn.request.user_message), standing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import secrets
 import time
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..domain import ChatRequest, ConversationTurn, Message, Turn, TurnInfo
-from ..domain.journal import JournaledTurn
+from ..domain.journal import JournaledTurn, TurnEnd
 from ..domain.message_json import request_from_dict
 from ..domain.text import storable
 from ..errors import StorageError, UnknownConversationError
 from ..plugin.contracts import ConversationStore, TurnJournal
-from ..plugin.foreign import contained
+from ..plugin.foreign import contained, error_name
 from .active import ActiveTurn
 from .journal import Journal
 from .lease import Lease
@@ -35,6 +36,9 @@ LEASE_S = 30.0
 
 KEEP_S = 30 * 24 * 3600.0
 """How long the steps of a turn are kept after its end."""
+
+KEEP_EVENTS_S = 24 * 3600.0
+"""How long the events of a turn can be told again after its end."""
 
 _DAY_S = 24 * 3600.0
 
@@ -122,9 +126,25 @@ class Keeper:
         assert self.journal is not None
         assert self._lease is not None
         turn = await self.journal.take(id, tenant=tenant, owner=self._lease.owner, lease_s=self._lease.seconds)
-        _, entries = await self.journal.read(turn.id, tenant=tenant)
-        return Journal(self.journal, self._lease, turn, entries, run_by=self._about), request_from_dict(
-            entries[0].data["request"]
+        try:
+            _, entries = await self.journal.read(turn.id, tenant=tenant)
+            request = request_from_dict(entries[0].data["request"])
+        except Exception as error:
+            await self.journal.release(turn, error=f"its steps cannot be read: {error_name(error)}")
+            raise
+        return Journal(self.journal, self._lease, turn, entries, run_by=self._about), request
+
+    async def give_up(self, turn: JournaledTurn, why: str) -> None:
+        """Leave an interrupted turn to people: it is not among those that can go on any more.
+
+        Raises:
+            UnknownTurnError, TurnNotWaitingError, StorageError: As take.
+        """
+        assert self.journal is not None
+        assert self._lease is not None
+        owner, lease_s = self._lease.owner, self._lease.seconds
+        await self.journal.release(
+            await self.journal.take(turn.id, tenant=turn.tenant, owner=owner, lease_s=lease_s), error=why
         )
 
     def close(self) -> None:
@@ -150,13 +170,21 @@ class Keeper:
 
         async def keep(done: Turn) -> Turn:
             kept = _conversation_turn(done)
-            end = None if journal is None else journal.end(done.status, done.error)
-            with contained():
-                ending = {} if end is None or self._apart is not None else {"end": end}
-                await self.store.append(conversation, kept, tenant=tenant, **ending)
-            if end is not None and self._apart is not None:
+            append: Any = functools.partial(self.store.append, conversation, kept, tenant=tenant)
+
+            async def end(ending: TurnEnd) -> None:
+                if self._apart is None:
+                    await append(end=ending)
+                    return
+                await append()
                 # Killed before this, the turn is taken up, and appended again: that changes nothing.
-                await self._apart.end(end)
+                await self._apart.end(ending)
+
+            with contained():
+                if journal is None:
+                    await append()
+                else:
+                    await journal.end(done.status, done.error, end)
             return attrs.evolve(done, conversation=conversation)
 
         lock = self._locks.setdefault((tenant, conversation), asyncio.Lock())
@@ -178,7 +206,7 @@ class Keeper:
             return
         self._forget_at = time.monotonic() + _DAY_S
         try:
-            await self.journal.forget(older_than_s=self._keep_s)
+            await self.journal.forget(older_than_s=self._keep_s, events_older_than_s=min(self._keep_s, KEEP_EVENTS_S))
         except StorageError as error:
             log.warning("the steps of old turns could not be deleted: %s", error)
 

@@ -35,7 +35,7 @@ from .active import ActiveTurn
 from .answer import answer, first_request
 from .citations import citations_of
 from .engine import TurnEngine
-from .journal import go_on
+from .journal import Journal, go_on
 from .keeping import Keep
 from .matching import RuleVerdict, each_verdict
 from .tasks import end
@@ -142,6 +142,8 @@ async def _run(turn: ActiveTurn, keep: Keep | None) -> Turn:
             if keep is not None:
                 turn.done = await keep(turn.done)
         except asyncio.CancelledError as error:
+            if turn.is_interrupted and turn.done is None and keep is not None and turn.journal is not None:
+                await _leave(turn, turn.journal)
             await _broken_off(turn, error, keep)
             raise
         except Exception as error:
@@ -248,6 +250,22 @@ async def _broken_off(turn: ActiveTurn, error: BaseException, keep: Keep | None)
     cancelled |= await _waited_for(telling, TELLING_S + 0.5)  # it ends on its own, unless a plugin prevents that
     if cancelled and isinstance(error, Exception):
         raise asyncio.CancelledError
+
+
+async def _leave(turn: ActiveTurn, journal: Journal) -> None:
+    """Stop a turn where it is, and leave it to whoever resumes it.
+
+    Raises:
+        InterruptedTurnError: Always.
+    """
+
+    async def leave(stopped: Turn) -> Turn:
+        await journal.leave()
+        return stopped
+
+    error = InterruptedTurnError(turn.info.id, waits=True)
+    await _broken_off(turn, error, leave)
+    raise error from None
 
 
 def unfinished(turn: ActiveTurn, error: BaseException) -> Turn:

@@ -16,6 +16,7 @@ from flexchat.store import (
     JournalEntry,
     LostTurnError,
     StorageError,
+    ToldEvent,
     TurnEnd,
     TurnNotWaitingError,
     TurnState,
@@ -44,12 +45,20 @@ _END: LiteralString = "UPDATE {s}.journal_turns SET state = %s, ended_at = %s, e
 _FOUND: LiteralString = f"""
     SELECT {_COLUMNS}, token FROM {{s}}.journal_turns e
     WHERE tenant = %(tenant)s AND id >= %(id)s AND id < %(end)s ORDER BY id LIMIT 2"""
-_TAKE: LiteralString = "UPDATE {s}.journal_turns SET owner = %s, fence = fence + 1, token = %s WHERE id = %s"
+_TAKE: LiteralString = (
+    "UPDATE {s}.journal_turns SET owner = %s, fence = fence + 1, token = %s, error = '' WHERE id = %s"
+)
 _RELEASE: LiteralString = """
     UPDATE {s}.journal_turns SET owner = '', error = %s WHERE id = %s AND fence = %s AND state = 'running'"""
 _WAITING: LiteralString = f"""
     SELECT id FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND state = 'running'
     AND NOT {LIVES} ORDER BY number"""
+_LEFT: LiteralString = f"""
+    SELECT {_COLUMNS} FROM {{s}}.journal_turns e WHERE state = 'running' AND error = '' AND NOT {LIVES}
+    ORDER BY number LIMIT %s"""
+_EVENTS: LiteralString = """
+    INSERT INTO {s}.journal_events (turn, number, name, data)
+    SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _DELETE: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
 
@@ -97,7 +106,7 @@ class PostgresqlJournal:
                 raise TurnNotWaitingError(found.id, found.state)
             await extend(self._connections, connection, owner, lease_s)
             await self._execute(connection, _TAKE, (owner, token, found.id))
-            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running")
+            return attrs.evolve(found, owner=owner, fence=found.fence + 1, state="running", error="")
 
         return await self._connections.repeated(take)
 
@@ -109,6 +118,38 @@ class PostgresqlJournal:
 
         await self._connections.repeated(release)
         self._recent.pop(turn.id, None)
+
+    async def left(self, *, limit: int) -> Sequence[JournaledTurn]:
+        """Return the interrupted turns of all tenants; see TurnJournal."""
+        async with self._connections.transaction() as connection:
+            return [_turn(row) for row in await (await self._execute(connection, _LEFT, (limit,))).fetchall()]
+
+    async def add_events(self, turn: JournaledTurn, events: Sequence[ToldEvent], *, forget: int = 0) -> None:
+        """Keep events of a turn; see TurnJournal."""
+        rows = [(turn.id, event.number, storable(event.name), storable(event.data)) for event in events]
+
+        async def add(connection: Connection, is_again: bool) -> None:
+            ours = "SELECT 1 FROM {s}.journal_turns WHERE id = %s AND fence = %s FOR SHARE"
+            if await (await self._execute(connection, ours, (turn.id, turn.fence))).fetchone() is None:
+                raise LostTurnError(turn.id)
+            if rows:
+                await self._execute(connection, _EVENTS, tuple(map(list, zip(*rows, strict=True))))
+            if forget:
+                old = "DELETE FROM {s}.journal_events WHERE turn = %s AND number <= %s"
+                await self._execute(connection, old, (turn.id, forget))
+
+        await self._connections.repeated(add, soon=True)
+
+    async def events(self, id: str, *, tenant: str, after: int = 0) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+        """Return a turn and its events; see TurnJournal."""
+        asked = """
+            SELECT number, name, data FROM {s}.journal_events WHERE turn = %s AND number > %s ORDER BY number"""
+        async with self._connections.transaction() as connection:
+            turn, _ = await self._found(connection, id, tenant)
+            if turn.id != id:
+                raise UnknownTurnError(id)
+            rows = await (await self._execute(connection, asked, (id, after))).fetchall()
+        return turn, [ToldEvent(*row) for row in rows]
 
     async def read(self, id: str, *, tenant: str) -> tuple[JournaledTurn, Sequence[JournalEntry]]:
         """Return a turn with its steps; see TurnJournal."""
@@ -156,11 +197,16 @@ class PostgresqlJournal:
         """Let an owner's lease run from now on; see TurnJournal."""
         self._renewer.renew(owner, lease_s)
 
-    async def forget(self, *, older_than_s: float) -> int:
+    async def forget(self, *, older_than_s: float, events_older_than_s: float) -> int:
         """Delete turns that ended long ago; see TurnJournal."""
-        until = _text(datetime.now(UTC) - timedelta(seconds=older_than_s))
+        now = datetime.now(UTC)
+        until, until_told = (_text(now - timedelta(seconds=each)) for each in (older_than_s, events_older_than_s))
 
         async def forget(connection: Connection, is_again: bool) -> int:
+            told = """
+                DELETE FROM {s}.journal_events
+                WHERE turn IN (SELECT id FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s)"""
+            await self._execute(connection, told, (until_told,))
             statement = "DELETE FROM {s}.journal_turns WHERE ended_at <> '' AND ended_at < %s"
             deleted: int = (await self._execute(connection, statement, (until,))).rowcount
             return deleted

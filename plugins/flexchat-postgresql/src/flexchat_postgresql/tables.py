@@ -94,4 +94,15 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
         PRIMARY KEY (turn, number)
     )
     """,
+    # What the listeners of turns were told.
+    """
+    CREATE TABLE {s}.journal_events (
+        turn text COLLATE "C" NOT NULL REFERENCES {s}.journal_turns (id) ON DELETE CASCADE,
+        number bigint NOT NULL,
+        name text NOT NULL,
+        data text NOT NULL,
+        PRIMARY KEY (turn, number)
+    );
+    CREATE INDEX journal_turns_running ON {s}.journal_turns (number) WHERE state = 'running'
+    """,
 )

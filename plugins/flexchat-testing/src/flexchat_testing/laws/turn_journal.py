@@ -323,9 +323,10 @@ class JournalConformance(Conformance):
             for id in ("d1", "d2"):
                 begun = await _begun(store, id)
                 await store.append("c", kept(id), tenant="t", end=ending(begun, "done", 2))
-            require(await store.journal.forget(older_than_s=3600) == 0, "nothing younger is forgotten")
+            forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=3600)
+            require(forgotten == 0, "nothing younger is forgotten")
             await asyncio.sleep(0.005)  # rows tell milliseconds
-            forgotten = await store.journal.forget(older_than_s=0)
+            forgotten = await store.journal.forget(older_than_s=0, events_older_than_s=0)
             require(forgotten == 2, f"two turns have ended, and forget says {forgotten}")
             left = [one.id for one in await store.journal.list(tenant="t")]
             require(left == ["b1", "a1"], f"what has not ended stays: left are {left}")
