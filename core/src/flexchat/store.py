@@ -18,7 +18,7 @@ from .domain import (
     Where,
 )
 from .domain.filters import AllOf, AnyOf, Compare, Condition, holds, read_filter
-from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
+from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from .domain.keys import key, secret_key
 from .domain.message_json import turn_from_json, turn_to_dict, turn_to_json
 from .domain.text import storable
@@ -100,6 +100,7 @@ __all__ = [
     "ToldEvent",
     "TurnEnd",
     "TurnJournal",
+    "TurnKey",
     "TurnNotWaitingError",
     "TurnState",
     "TurnStatus",

@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 import attrs
 
-from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
+from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..domain.text import storable
 from ..errors import LostTurnError, StorageError, TurnNotWaitingError, UnknownTurnError
 from ..storage import Database
+from . import sqlite_keys
 from .effect_rows import seconds_since_boot
 from .sqlite_ledger import renew
 
@@ -61,7 +62,7 @@ _WAITING = (
     "SELECT id FROM journal_turns WHERE tenant = :tenant AND conversation = :conversation AND state = 'running' "
     f"AND {_STATE} = 'interrupted' ORDER BY number"
 )
-_COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error"
+_COLUMNS = f"id, tenant, conversation, {_STATE} AS now_state, message, owner, fence, began_at, ended_at, error, key"
 _LEFT = (
     f"SELECT {_COLUMNS} FROM journal_turns WHERE state = 'running' AND error = '' AND now_state = 'interrupted' "
     "ORDER BY number LIMIT :limit"
@@ -90,6 +91,15 @@ class SqliteJournal:
             database.executemany("INSERT INTO journal_entries VALUES (?, ?, ?, ?, ?)", rows)
 
         await self._database.write_soon(add)
+
+    async def bind(
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: str | None = None
+    ) -> TurnKey:
+        """Bind a caller's key to a turn; see TurnJournal."""
+        new = TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, bound_at=_now())
+        return await self._database.write(
+            lambda database: sqlite_keys.bound(database, new, free_before=_ago(keep_s), instead_of=instead_of)
+        )
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Take up a turn that was interrupted; see TurnJournal."""
@@ -279,12 +289,14 @@ def _begin_or_check(database: sqlite3.Connection, turn: JournaledTurn, is_new: b
     if lease_s is not None:
         renew(database, turn.owner, lease_s)
     if is_new:
-        key = turn.id, turn.tenant, turn.conversation
+        place = turn.id, turn.tenant, turn.conversation
         database.execute(
-            "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at) "
-            "VALUES (?, ?, ?, 'running', ?, ?, ?, ?)",
-            (*key, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now()),
+            "INSERT INTO journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key) "
+            "VALUES (?, ?, ?, 'running', ?, ?, ?, ?, ?)",
+            (*place, storable(turn.message), turn.owner, turn.fence, turn.began_at or _now(), turn.key),
         )
+        if turn.key:
+            sqlite_keys.begin(database, turn)
         return
     row = database.execute(
         "SELECT 1 FROM journal_turns WHERE id = ? AND fence = ? AND state = 'running'", (turn.id, turn.fence)
@@ -316,8 +328,8 @@ def _found(database: sqlite3.Connection, id: str, tenant: str) -> JournaledTurn:
     return _turn(rows[0])
 
 
-def _turn(row: tuple[str, str, str, TurnState, str, str, int, str, str, str]) -> JournaledTurn:
-    id, tenant, conversation, state, message, owner, fence, began_at, ended_at, error = row
+def _turn(row: tuple[str, str, str, TurnState, str, str, int, str, str, str, str]) -> JournaledTurn:
+    id, tenant, conversation, state, message, owner, fence, began_at, ended_at, error, key = row
     return JournaledTurn(
         id=id,
         tenant=tenant,
@@ -329,6 +341,7 @@ def _turn(row: tuple[str, str, str, TurnState, str, str, int, str, str, str]) ->
         began_at=began_at,
         ended_at=ended_at,
         error=error,
+        key=key,
     )
 
 

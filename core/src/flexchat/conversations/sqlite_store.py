@@ -18,7 +18,7 @@ from ..errors import StorageError, UnknownConversationError
 from ..files import located
 from ..plugin.contracts import ConversationStoreType
 from ..storage import Database, data_folder
-from . import sqlite_ledger
+from . import sqlite_keys, sqlite_ledger
 from .sqlite_journal import EVENT_TABLES, SqliteJournal, delete_turns_of, ended
 from .sqlite_journal import TABLES as JOURNAL_TABLES
 
@@ -53,7 +53,7 @@ CREATE TABLE turns (
 """
 # A column in addition to the turn's JSON, for the list of conversations. Turns in old files are all done.
 _STATUS = "ALTER TABLE turns ADD COLUMN status TEXT NOT NULL DEFAULT 'done';"
-_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES, EVENT_TABLES)
+_MIGRATIONS = (_TABLES, _STATUS, sqlite_ledger.TABLES, JOURNAL_TABLES, EVENT_TABLES, sqlite_keys.TABLES)
 
 _INFO = (
     "id, title, turns, started_at, used_at, topic, (SELECT status FROM turns WHERE number = conversations.last_turn)"

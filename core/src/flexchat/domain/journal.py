@@ -54,6 +54,7 @@ class JournaledTurn:
         fence: Counts who has run it, from 1: what an earlier one still writes is refused.
         began_at, ended_at: ISO 8601, UTC; ended_at is empty while it has not ended.
         error: Why it failed, or why it cannot be resumed; empty otherwise.
+        key: The key its caller gave for it; empty if none.
     """
 
     id: str
@@ -66,6 +67,26 @@ class JournaledTurn:
     began_at: str = ""
     ended_at: str = ""
     error: str = ""
+    key: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class TurnKey:
+    """A key that a caller gave for a request, and the turn it stands for.
+
+    Attributes:
+        turn: Turn.id.
+        digest: Equal for equal requests.
+        begun: Whether the turn has begun: one that has not, has done nothing. It stays true when the turn is deleted.
+        bound_at: ISO 8601, UTC.
+    """
+
+    key: str
+    tenant: str
+    turn: str
+    digest: str
+    begun: bool = False
+    bound_at: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -33,7 +33,7 @@ from ..domain import (
     TurnInfo,
     Where,
 )
-from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnState
+from ..domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnEnd, TurnKey, TurnState
 from ..errors import Problem
 from .call import NO_TURN, Call
 from .current import Cited, current_turn
@@ -423,7 +423,7 @@ class TurnJournal(Protocol):
     method may raise StorageError."""
 
     async def write(self, turn: JournaledTurn, entries: Sequence[JournalEntry], *, lease_s: float | None) -> None:
-        """Add steps to a turn, all or none. With step 1 the turn begins.
+        """Add steps to a turn, all or none. With step 1 the turn begins; if it has a key, that is marked as begun.
 
         Args:
             lease_s: Seconds the owner's lease is to last from now on; None to leave it.
@@ -432,7 +432,22 @@ class TurnJournal(Protocol):
         (the turn's end, a claim or its finish) has returned.
 
         Raises:
-            LostTurnError: The turn has ended, or has been taken up by another owner.
+            LostTurnError: The turn has ended, or has been taken up by another owner; or it would begin, and its key
+                stands for another turn by now.
+        """
+
+    async def bind(
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: str | None = None
+    ) -> TurnKey:
+        """Bind a caller's key to a turn that is about to begin, and return what the key stands for now: that turn, or
+        an earlier one. It is on the disk before this returns.
+
+        A key outlives the deletion of its turn: it must not begin another one.
+
+        Args:
+            digest: Of the request.
+            keep_s: A key bound so many seconds ago or longer is free again.
+            instead_of: Id of the turn to replace, if the key still stands for it; or else what it stands for stays.
         """
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:

@@ -28,7 +28,7 @@ from .connections import Connection, Connections
 from .owners import LIVES, Renewer, extend
 
 _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
-_FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
+_FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn) if field.name != "key")
 _COLUMNS: LiteralString = (
     f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error"  # as _FIELDS
 )
