@@ -18,6 +18,7 @@ from flexchat.store import (
     StorageError,
     ToldEvent,
     TurnEnd,
+    TurnKey,
     TurnNotWaitingError,
     TurnState,
     UnknownTurnError,
@@ -28,13 +29,13 @@ from .connections import Connection, Connections
 from .owners import LIVES, Renewer, extend
 
 _STATE: LiteralString = f"CASE WHEN state = 'running' AND NOT {LIVES} THEN 'interrupted' ELSE state END"
-_FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn) if field.name != "key")
+_FIELDS = tuple(field.name for field in attrs.fields(JournaledTurn))
 _COLUMNS: LiteralString = (
-    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error"  # as _FIELDS
+    f"id, tenant, conversation, {_STATE}, message, owner, fence, began_at, ended_at, error, key"  # as _FIELDS
 )
 _BEGIN: LiteralString = """
-    INSERT INTO {s}.journal_turns (id, tenant, conversation, state, message, owner, fence, began_at)
-    VALUES (%s, %s, %s, 'running', %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
+    INSERT INTO {s}.journal_turns (id, tenant, conversation, state, message, owner, fence, began_at, key)
+    VALUES (%s, %s, %s, 'running', %s, %s, %s, %s, %s) ON CONFLICT (id) DO NOTHING"""
 _LOCKED: LiteralString = """
     SELECT state, fence, owner, ended_at, (SELECT coalesce(max(number), 0) FROM {s}.journal_entries WHERE turn = id)
     FROM {s}.journal_turns WHERE id = %s FOR NO KEY UPDATE"""
@@ -61,6 +62,14 @@ _EVENTS: LiteralString = """
     SELECT * FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"""
 _DELETE: LiteralString = f"""
     DELETE FROM {{s}}.journal_turns e WHERE tenant = %s AND conversation = %s AND {_STATE} <> 'running'"""
+
+_FREE: LiteralString = "DELETE FROM {s}.turn_keys WHERE bound_at <= %s"
+_BIND: LiteralString = """
+    INSERT INTO {s}.turn_keys AS k (tenant, key, turn, digest, bound_at) VALUES (%s, %s, %s, %s, %s)
+    ON CONFLICT (tenant, key) DO UPDATE
+    SET turn = excluded.turn, digest = excluded.digest, begun = false, bound_at = excluded.bound_at WHERE k.turn = %s"""
+_BOUND: LiteralString = "SELECT turn, digest, begun, bound_at FROM {s}.turn_keys WHERE tenant = %s AND key = %s"
+_KEY_BEGUN: LiteralString = "UPDATE {s}.turn_keys SET begun = true WHERE tenant = %s AND key = %s AND turn = %s"
 
 _LOST_WITHIN_S = 30.0
 """What a server commits without waiting for the disk is there after three times its wal_writer_delay, 10 s at most."""
@@ -90,6 +99,24 @@ class PostgresqlJournal:
 
         await self._connections.repeated(write, soon=True)
         self._remember(turn.id, rows)
+
+    async def bind(
+        self, key: str, *, tenant: str, turn: str, digest: str, keep_s: float, instead_of: str | None = None
+    ) -> TurnKey:
+        """Bind a caller's key to a turn; see TurnJournal."""
+        now = datetime.now(UTC)
+        new = (tenant, key, turn, digest, _text(now), instead_of)
+
+        async def bind(connection: Connection, is_again: bool) -> TurnKey:
+            await self._execute(connection, _FREE, (_text(now - timedelta(seconds=keep_s)),))
+            await self._execute(connection, _BIND, new)
+            row = await (await self._execute(connection, _BOUND, (tenant, key))).fetchone()
+            if row is None:
+                raise StorageError("turns: a key was freed at the same moment: bind it again")
+            turn, digest, begun, bound_at = row
+            return TurnKey(key=key, tenant=tenant, turn=turn, digest=digest, begun=begun, bound_at=bound_at)
+
+        return await self._connections.repeated(bind)
 
     async def take(self, id: str, *, tenant: str, owner: str, lease_s: float) -> JournaledTurn:
         """Take up a turn that was interrupted; see TurnJournal."""
@@ -262,7 +289,11 @@ class PostgresqlJournal:
     async def _begin(self, connection: Connection, turn: JournaledTurn) -> None:
         began_at = turn.began_at or _text(datetime.now(UTC))
         given = (turn.id, turn.tenant, turn.conversation, storable(turn.message), turn.owner, turn.fence, began_at)
-        await self._execute(connection, _BEGIN, given)
+        await self._execute(connection, _BEGIN, (*given, turn.key))
+        if turn.key:
+            begun = await self._execute(connection, _KEY_BEGUN, (turn.tenant, turn.key, turn.id))
+            if not begun.rowcount:
+                raise LostTurnError(turn.id)
 
     def _remember(self, turn: str, rows: Sequence[_Row]) -> None:
         now = time.monotonic()

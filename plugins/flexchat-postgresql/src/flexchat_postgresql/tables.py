@@ -105,4 +105,18 @@ CONVERSATIONS: tuple[LiteralString, ...] = (
     );
     CREATE INDEX journal_turns_running ON {s}.journal_turns (number) WHERE state = 'running'
     """,
+    # The keys of callers, each with the turn it stands for.
+    """
+    CREATE TABLE {s}.turn_keys (
+        tenant text COLLATE "C" NOT NULL,
+        key text COLLATE "C" NOT NULL,
+        turn text COLLATE "C" NOT NULL,
+        digest text NOT NULL,
+        begun boolean NOT NULL DEFAULT false,
+        bound_at text COLLATE "C" NOT NULL,
+        PRIMARY KEY (tenant, key)
+    );
+    CREATE INDEX turn_keys_by_age ON {s}.turn_keys (bound_at);
+    ALTER TABLE {s}.journal_turns ADD COLUMN key text NOT NULL DEFAULT ''
+    """,
 )
