@@ -4,9 +4,9 @@
 
 Rows: a streamed answer in one burst and paced (CPU time per chunk, against a loop over httpx written by hand), from
 the start of a process to its first conversation (against the same loop), how the cost of a tool iteration grows in a
-long conversation, and whole turns in memory. Within a round a figure is the least of several counts, as others use the
-machine too; what is shown is the median over the rounds, and a ratio is taken within a round. The server runs in a
-process of its own, on the loopback interface; CPU time is the client's.
+long conversation, whole turns in memory, and turns of kept conversations (a SQLite file). Within a round a figure is
+the least of several counts, as others use the machine too; what is shown is the median over the rounds, and a ratio is
+taken within a round. The server runs in a process of its own, on the loopback interface; CPU time is the client's.
 """
 
 import argparse
@@ -18,10 +18,12 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
+SCENARIOS = ("burst", "paced", "first", "growth", "memory", "kept")
 ITERATIONS = (1, 10, 50, 100)
 GAP_S = 0.0005
 PROMPT, MESSAGE = "Be brief.", "How is the weather in Paris?"
@@ -247,6 +249,45 @@ async def in_memory():
     }
 
 
+async def kept():
+    """CPU µs of a turn in a new conversation that is kept, all threads included: without tools, and with one write."""
+    from flexchat import FlexChat, tool
+    from flexchat.conversations.sqlite_store import SqliteConversations
+    from flexchat_testing import ScriptedProvider, calls, says
+
+    async def pay(amount: int) -> str:
+        """Pay an amount."""
+        return "paid"
+
+    async def cost(replies, folder):
+        config = {
+            "llms": {"it": {"provider": "scripted"}},
+            "responses": [{"llm": "it", "model": "m", "prompt": PROMPT, "tools": {"enabled": True}}],
+        }
+        model = ScriptedProvider(replies, repeat=True)
+        made = FlexChat.from_config(config, tools=[tool(name="pay", effect="write")(pay)], providers={"it": model})
+        store = SqliteConversations(folder / "kept.db")
+        made.keep_in(store)
+        took = []
+        for number in range(9):
+            before = time.process_time()
+            for turn in range(60):
+                await made.respond(MESSAGE, conversation=f"{number} {turn}")
+                model.requests.clear()
+            took.append((time.process_time() - before) / 60)
+        await store.aclose()
+        return min(took) * 1e6
+
+    figures = {}
+    for row, replies in {
+        "kept turn, no call, µs": [says(FINAL)],
+        "kept turn, one write tool, µs": [calls(("pay", {"amount": 5})), says(FINAL)],
+    }.items():
+        with tempfile.TemporaryDirectory() as folder:
+            figures[row] = await cost(replies, Path(folder))
+    return figures
+
+
 async def work(what, server):
     who, _, scenario = what.partition(" ")
     kind = Ours if who == "ours" else Raw
@@ -256,7 +297,9 @@ async def work(what, server):
         return await per_chunk(kind, server, "burst", {200: 20, 2000: 6})
     if scenario == "paced":
         return await per_chunk(kind, server, "paced", {200: 4, 2000: 2})
-    return await (growth(kind, server) if scenario == "growth" else in_memory())
+    if scenario == "growth":
+        return await growth(kind, server)
+    return await (kept() if scenario == "kept" else in_memory())
 
 
 # The run.
@@ -281,10 +324,10 @@ def measure(what, tree, server):
     return json.loads(said), {"CPU": (usage.ru_utime + usage.ru_stime) * 1e3, "wall": elapsed * 1e3}
 
 
-def one_round(trees, server, order):
+def one_round(trees, server, order, scenarios):
     """Return the figures of one round: by row, then "raw" and the trees' names."""
     rows = {}
-    for scenario in ("burst", "paced", "first", "growth", "memory"):
+    for scenario in scenarios:
         asked = [(name, f"ours {scenario}") for name in order]
         if scenario in ("burst", "paced", "first"):
             asked.insert(1, ("raw", f"raw {scenario}"))
@@ -308,6 +351,7 @@ def main():
     parser.add_argument("--against", type=Path, help="the other checkout")
     parser.add_argument("--tree", type=Path, default=HERE, help="the checkout that is measured; absent: this one")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", choices=SCENARIOS, action="append", help="measure this; may be repeated")
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--server", help=argparse.SUPPRESS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
@@ -322,9 +366,9 @@ def main():
     playing = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
     try:
         server = f"http://127.0.0.1:{playing.stdout.readline().strip()}"
-        rounds = []
+        rounds, order = [], ["before", "after"]
         for number in range(args.rounds):
-            rounds.append(one_round(trees, server, ["before", "after"] if number % 2 == 0 else ["after", "before"]))
+            rounds.append(one_round(trees, server, order if number % 2 == 0 else order[::-1], args.only or SCENARIOS))
             print(f"round {number + 1} of {args.rounds}", file=sys.stderr)
     finally:
         playing.kill()
