@@ -1,6 +1,7 @@
 """Let processes, deaths, clocks and people meet in every order: no effect happens twice, and none is lost.
 
     python benchmarks/effects_schedules.py --schedules 100000 [--seed N] [--store memory|sqlite]
+    python benchmarks/effects_schedules.py --break claim       break the order on purpose: see that it is noticed
 
 A state machine of hypothesis over whole turns and calls by hand, with the real journal and ledger. Several processes
 share one store; each stops at every write and at every effect until the machine lets it go on, kills it there, or
@@ -25,6 +26,7 @@ from pathlib import Path
 import hypothesis
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, ToolContext, tool
 from flexchat.assembly import installed_plugins
+from flexchat.calls.claim import ClaimEffect
 from flexchat.calls.effects import Effects
 from flexchat.conversations import effect_rows, sqlite_store
 from flexchat.conversations.memory_ledger import MemoryLedger
@@ -522,13 +524,35 @@ def run(schedules, seed, store=None, *, steps=40):
     )
 
 
+def break_order(what):
+    """Change the order of things, to see that it is noticed."""
+    if what == "claim":
+
+        async def run_before_claim(self, call, rest):
+            result = await rest()
+            call.began = True
+            await self._claimed(call, self._wanted(call))
+            return result
+
+        ClaimEffect._once = run_before_claim
+    else:
+
+        async def never(self, call, effect, state, result):
+            return result
+
+        ClaimEffect._finish = never
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    parser.add_argument("--break", dest="broken", choices=("claim", "finish"), help="break the order on purpose")
     parser.add_argument("--store", choices=("sqlite", "memory"), default="sqlite")
     args = parser.parse_args()
     simulate_time()
+    if args.broken:
+        break_order(args.broken)
     began, done = time.perf_counter(), 0
     print(f"seed {args.seed}", flush=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
