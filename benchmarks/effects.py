@@ -3,11 +3,15 @@
     python benchmarks/effects.py --runs 10000              runs; the counts; exit status 1 if a promise is broken
     python benchmarks/effects.py --continue FOLDER         go on with a run that was stopped
     python benchmarks/effects.py --runs 200 --break journal    break the order on purpose: see that it is caught
+    python benchmarks/effects.py --store postgresql            in PostgreSQL, which is restarted in a part of the runs
 
 A run is a turn with a tool that changes something, or a call by hand under a key. It runs in a forked process, which is
 killed (SIGKILL) at one of the POINTS or at a random moment; then two processes at once take it up, of which one may be
 killed again, until it has ended. The model writes other words, ids and orders each time it is asked, and in half of the
 runs other arguments. What the tools did is counted by a service of its own, which knows nothing of FlexChat's ledger.
+
+PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
+of ten it is stopped and started again while the processes work: half of the times as a crash would stop it.
 """
 
 import argparse
@@ -25,6 +29,8 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "servers"))
+
 from flexchat import EffectUnknownError, FlexChat, FlexChatError, ToolContext, tool
 from flexchat.assembly import installed_plugins
 from flexchat.calls.claim import ClaimEffect
@@ -36,6 +42,8 @@ STEPS = ("write", "model", "claim", "tool", "finish", "append")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
 KINDS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", "by hand", "by hand, with key")
 BREAKS = ("claim", "finish", "journal")
+RESTARTS = 0.1
+"""Part of the rounds in which the server is restarted."""
 IN_THE_WINDOW = ("claim after", "tool before", "tool after", "finish before", "at random", "pay_late", "pay_or_die")
 
 PLUGINS = installed_plugins()
@@ -47,6 +55,80 @@ CREATE TABLE IF NOT EXISTS keys (key TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS paid_again (run TEXT, position INTEGER);
 CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, kind TEXT, kills TEXT, ended INTEGER);
 """
+
+
+class Sqlite:
+    """What was kept, in one file."""
+
+    def __init__(self, folder):
+        self._path = folder / "kept.db"
+
+    def store(self):
+        return SqliteConversations(self._path)
+
+    def ask(self, statement, *values):
+        """Run a statement, with ? for each value, and return its rows."""
+        with contextlib.closing(sqlite3.connect(self._path, timeout=30)) as database:
+            rows = database.execute(statement, values).fetchall()
+            database.commit()
+            return rows
+
+    def restart(self, chance):
+        """There is no server."""
+
+    def close(self):
+        """There is no server."""
+
+
+class Postgresql:
+    """What was kept, in a server of its own, which can be restarted."""
+
+    def __init__(self, folder):
+        import postgres_server
+        import psycopg
+        from flexchat_postgresql.config import PostgresqlConfig
+        from flexchat_postgresql.conversation_store import PostgresqlConversations
+
+        if (folder / "postgresql").exists():
+            raise SystemExit("runs on PostgreSQL cannot be continued: its data went with the driver's process")
+        (folder / "postgresql").touch()
+        debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        self._server = postgres_server.Server(debian[-1] if debian else postgres_server.binaries(), fsync=False)
+        config = PostgresqlConfig(dsn=self._server.dsn(), schema="kept", connect_timeout_s=20, pool_size=3)
+        self.store = lambda: PostgresqlConversations(config)
+        self._psycopg, self._connection = psycopg, (0, None)
+
+    def ask(self, statement, *values):
+        """Run a statement, with ? for each value, and return its rows."""
+        until = time.monotonic() + 20
+        while True:
+            process, connection = self._connection
+            try:
+                if process != os.getpid():  # a fork has a connection of its own
+                    options = "-c search_path=kept"
+                    connection = self._psycopg.connect(self._server.dsn(), autocommit=True, options=options)
+                    self._connection = (os.getpid(), connection)
+                done = connection.execute(statement.replace("?", "%s"), values)
+                return done.fetchall() if done.description else []
+            except self._psycopg.OperationalError:
+                self._connection = (0, None)
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+
+    def restart(self, chance):
+        """Restart the server: as its owner would, or as a crash would."""
+        time.sleep(chance.random() * 0.1)
+        stop = chance.choice((self._server.stop, self._server.crash))
+        stop()
+        self._server.start()
+        return stop.__name__
+
+    def close(self):
+        self._server.remove()
+
+
+STORES = {"sqlite": Sqlite, "postgresql": Postgresql}
 
 
 class Killer:
@@ -163,19 +245,18 @@ def tools(service, run, kill):
     return pay, pay_with_key, pay_and_ask, was_paid, pay_late, pay_or_die, look
 
 
-def model(run, kind, kill, folder, service):
+def model(run, kind, kill, kept, service):
     """A model that never says the same twice: it looks, pays, and answers."""
     chance = random.Random()
 
     def reply(messages, options):
         since = next(i for i, message in enumerate(reversed(messages)) if message.role == "user")
         position = sum(message.role == "assistant" for message in messages[len(messages) - since :])
-        with contextlib.closing(sqlite3.connect(folder / "kept.db", timeout=30)) as database:
-            (recorded,) = database.execute(
-                "SELECT count(*) FROM journal_entries JOIN journal_turns ON turn = id "
-                "WHERE conversation = ? AND kind = 'answer'",
-                (run,),
-            ).fetchone()
+        ((recorded,),) = kept.ask(
+            "SELECT count(*) FROM journal_entries JOIN journal_turns ON turn = id "
+            "WHERE conversation = ? AND kind = 'answer'",
+            run,
+        )
         if recorded > position:
             service.write(lambda d: d.execute("INSERT INTO paid_again VALUES (?, ?)", (run, position)))
         kill("model before")
@@ -191,15 +272,15 @@ def model(run, kind, kill, folder, service):
     return ScriptedProvider([reply], repeat=True)
 
 
-def chat_of(folder, service, run, kind, kill):
+def chat_of(folder, kept, service, run, kind, kill):
     """The chat of one process, which tells its owners' ids to whoever buries it."""
     config = {
         "llms": {"bot": {"provider": "scripted"}},
         "responses": [{"llm": "bot", "model": "m", "tools": {"enabled": True}}],
     }
     given = tools(service, run, kill)
-    store = SqliteConversations(folder / "kept.db")
-    answers = model(run, kind, kill, folder, service)
+    store = kept.store()
+    answers = model(run, kind, kill, kept, service)
     chat = FlexChat.from_config(config, tools=given, providers={"bot": answers}, plugins=PLUGINS)
     chat.keep_in(store)
     keeper = chat._engine.keeper
@@ -213,9 +294,9 @@ def chat_of(folder, service, run, kind, kill):
     return chat, store
 
 
-async def attempt(folder, service, run, kind, kill):
+async def attempt(folder, kept, service, run, kind, kill):
     """Run a turn, take it up, or make a call by hand; in a process of its own."""
-    chat, store = chat_of(folder, service, run, kind, kill)
+    chat, store = chat_of(folder, kept, service, run, kind, kill)
     with contextlib.suppress(FlexChatError):
         if kind.startswith("by hand"):
             name = "pay_with_key" if "key" in kind else "pay"
@@ -268,60 +349,57 @@ def forked(work):
         os._exit(status)
 
 
-def bury(folder):
+def bury(folder, kept):
     """Wait for the end of any process, and end its leases at once. Return its id, and whether it was killed."""
     child, status = os.wait()
     was_killed = os.WIFSIGNALED(status)
     record = folder / "owners" / str(child)
     if record.exists():
-        with contextlib.closing(sqlite3.connect(folder / "kept.db", timeout=30)) as database:
-            database.executemany("DELETE FROM owners WHERE owner = ?", [(o,) for o in json.loads(record.read_text())])
-            database.commit()
+        for owner in json.loads(record.read_text()):
+            kept.ask("DELETE FROM owners WHERE owner = ?", owner)
     record.unlink(missing_ok=True)
     if not was_killed and os.WEXITSTATUS(status):
         sys.exit("a process of the driver failed")
     return child, was_killed
 
 
-def one(folder, service, run, chance):
+def one(folder, kept, service, run, chance):
     """Make one run to its end; return its kind, and where it was killed."""
     kind, kills = chance.choice(KINDS), []
     for trial in range(6):
-        together = 2 if kind.startswith("by hand") or states_of(folder, run) else 1
+        together = 2 if kind.startswith("by hand") or states_of(kept, run) else 1
         children = []
         for _ in range(together):
             point = chance.choice((*POINTS, "at random", "not at all")) if trial < 4 else "not at all"
             kill = Killer(point, chance.choice((1, 1, 2, 3)))
-            children.append((forked(lambda kill=kill: attempt(folder, service, run, kind, kill)), point))
+            children.append((forked(lambda kill=kill: attempt(folder, kept, service, run, kind, kill)), point))
         for child, point in children:
             if point == "at random":
                 time.sleep(chance.random() * 0.04)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
-        ended = dict(bury(folder) for _ in children)
+        restarted = kept.restart(chance) if trial < 3 and chance.random() < RESTARTS else None
+        ended = dict(bury(folder, kept) for _ in children)
         killed = [point for child, point in children if ended[child]]
-        kills += killed
-        states = states_of(folder, run)
+        kills += killed + ([f"server: {restarted}"] if restarted else [])
+        states = states_of(kept, run)
         if not killed and (kind.startswith("by hand") or (states and "running" not in states)):
             break
     return kind, kills
 
 
-def states_of(folder, run):
+def states_of(kept, run):
     """Return the states of a run's turn: none before it has begun."""
-    with contextlib.closing(sqlite3.connect(folder / "kept.db", timeout=30)) as database:
-        rows = database.execute("SELECT state FROM journal_turns WHERE conversation = ?", (run,))
-        return [state for (state,) in rows]
+    return [state for (state,) in kept.ask("SELECT state FROM journal_turns WHERE conversation = ?", run)]
 
 
-def verdict(folder, service):
+def verdict(kept, service):
     """Compare what the service counted with what the ledger says; return the counts and what is wrong."""
     runs = service.write(lambda d: d.execute("SELECT run, kind, kills FROM runs WHERE ended = 1").fetchall())
     did = dict(service.write(lambda d: d.execute("SELECT run, count(*) FROM effects GROUP BY run").fetchall()))
     (again,) = service.write(lambda d: d.execute("SELECT count(*) FROM paid_again").fetchone())
-    with contextlib.closing(sqlite3.connect(folder / "kept.db")) as database:
-        rows = database.execute("SELECT coalesce(conversation, place), state FROM effects").fetchall()
-        unended = database.execute("SELECT count(*) FROM journal_turns WHERE state = 'running'").fetchone()[0]
+    rows = kept.ask("SELECT coalesce(conversation, place), state FROM effects")
+    ((unended,),) = kept.ask("SELECT count(*) FROM journal_turns WHERE state = 'running'")
     states = {}
     for run, state in rows:
         states.setdefault(run.removeprefix("key:"), []).append("unknown" if state == "claimed" else state)
@@ -355,27 +433,38 @@ def main():
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--continue", dest="folder", type=Path, help="the folder of a run that was stopped")
     parser.add_argument("--break", dest="broken", choices=BREAKS, help="break the order on purpose")
+    parser.add_argument("--store", choices=STORES, default="sqlite", help="where conversations and effects are kept")
     args = parser.parse_args()
     folder = args.folder or Path(tempfile.mkdtemp(prefix="flexchat-effects-"))
     (folder / "owners").mkdir(exist_ok=True)
-    service = Service(folder)
+    service, kept = Service(folder), STORES[args.store](folder)
+    try:
+        return drive(args, folder, kept, service)
+    finally:
+        kept.close()
+
+
+def drive(args, folder, kept, service):
+    """Make the runs, and say what came of them."""
     if args.broken:
         break_order(args.broken)
-    asyncio.run(attempt(folder, service, "warm-up", "pay", Killer("", 0)))  # imports what the forked processes need
+    asyncio.run(
+        attempt(folder, kept, service, "warm-up", "pay", Killer("", 0))
+    )  # imports what the forked processes need
     made = service.write(lambda d: d.execute("SELECT count(*) FROM runs").fetchone()[0])
     chance = random.Random(args.seed)
     started = time.monotonic()
     print(f"{folder}: {made} of {args.runs} runs were made before", flush=True)
     for number in range(made, args.runs):
         run = secrets.token_hex(8)
-        kind, kills = one(folder, service, run, chance)
+        kind, kills = one(folder, kept, service, run, chance)
         row = run, kind, json.dumps(kills)
         service.write(lambda d, row=row: d.execute("INSERT INTO runs VALUES (?, ?, ?, 1)", row))
         if (number + 1) % 500 == 0:
             print(f"{number + 1} runs, {time.monotonic() - started:.0f} s", flush=True)
-        if args.broken and number % 20 == 19 and verdict(folder, service)[1]:
+        if args.broken and number % 20 == 19 and verdict(kept, service)[1]:
             break
-    counts, wrong = verdict(folder, service)
+    counts, wrong = verdict(kept, service)
     for name, count in counts.items():
         print(f"{name + ':':24}{count:,}")
     for text in wrong[:20]:

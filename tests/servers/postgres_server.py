@@ -72,6 +72,12 @@ class Server:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(20)
 
+    def crash(self) -> None:
+        """Stop the server as ``pg_ctl stop -m immediate`` does: it must recover when it starts."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(20)
+
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
