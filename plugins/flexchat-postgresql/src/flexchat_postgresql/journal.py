@@ -158,7 +158,7 @@ class PostgresqlJournal:
         async def add(connection: Connection, is_again: bool) -> None:
             ours = "SELECT 1 FROM {s}.journal_turns WHERE id = %s AND fence = %s FOR SHARE"
             if await (await self._execute(connection, ours, (turn.id, turn.fence))).fetchone() is None:
-                raise LostTurnError(turn.id)
+                await self._add(connection, turn, ())  # it is lost, or only its beginning, in a crash of the server
             if rows:
                 await self._execute(connection, _EVENTS, tuple(map(list, zip(*rows, strict=True))))
             if forget:

@@ -107,11 +107,44 @@ class Indiscreet(SqliteJournal):
 class Thrifty(SqliteJournal):
     """Forgets what has not ended."""
 
-    async def forget(self, *, older_than_s):
-        count = await super().forget(older_than_s=older_than_s)
+    async def forget(self, *, older_than_s, events_older_than_s):
+        count = await super().forget(older_than_s=older_than_s, events_older_than_s=events_older_than_s)
         if older_than_s == 0:
             await self._database.write(lambda d: d.execute("DELETE FROM journal_turns"))
         return count
+
+
+class Fickle(SqliteJournal):
+    """Binds a key to whoever came last."""
+
+    async def bind(self, key, *, instead_of=None, **rest):
+        bound = await super().bind(key, instead_of=instead_of, **rest)
+        return await super().bind(key, instead_of=bound.turn, **rest)
+
+
+class Unmarked(SqliteJournal):
+    """Does not look at a turn's key when it begins."""
+
+    async def write(self, turn, entries, *, lease_s):
+        await super().write(attrs.evolve(turn, key=""), entries, lease_s=lease_s)
+
+
+class Repeating(SqliteJournal):
+    """Returns all events, whatever the reader has seen."""
+
+    async def events(self, id, *, tenant, after=0):
+        return await super().events(id, tenant=tenant)
+
+
+class Stuck(SqliteJournal):
+    """Leaves what cannot go on among what can."""
+
+    async def release(self, turn, *, error=""):
+        await super().release(turn, error=error)
+        if error == "the rule is gone":
+            await self._database.write(
+                lambda d: d.execute("UPDATE journal_turns SET error = '' WHERE id = ?", (turn.id,))
+            )
 
 
 class Torn(SqliteConversations):
@@ -145,6 +178,10 @@ JOURNALS = (
     Deaf,
     Indiscreet,
     Thrifty,
+    Fickle,
+    Unmarked,
+    Repeating,
+    Stuck,
 )
 
 

@@ -19,6 +19,7 @@ from flexchat.store import (
     JournalingStore,
     LostTurnError,
     StorageError,
+    ToldEvent,
     TurnEnd,
     TurnNotWaitingError,
     UnknownConversationError,
@@ -348,6 +349,110 @@ class JournalConformance(Conformance):
             require(left == {"a3", "b1", "b2"}, f"running, or of others, are a3, b1 and b2; left are {sorted(left)}")
             await refused(store.journal.read("a1", tenant="t"), UnknownTurnError, "read of a deleted turn")
 
+    @law()
+    async def test_what_was_left_is_told_to_all(self) -> None:
+        """The interrupted turns of all tenants, oldest first, but for those that cannot go on."""
+        async with self.opened() as store:
+            for id, tenant in (("d1", "t"), ("b1", "u"), ("c1", "t")):
+                await _begun(store, id, DEAD, owner="dead", tenant=tenant)
+            await _begun(store, "a1")
+            for id, error in (("e1", ""), ("f1", "the rule is gone")):
+                await store.journal.release(await _begun(store, id), error=error)
+
+            async def left(limit: int = 10) -> list[str]:
+                return [one.id for one in await store.journal.left(limit=limit)]
+
+            require(await left() == ["d1", "b1", "c1", "e1"], f"left are d1, b1, c1 and e1; got {await left()}")
+            require(await left(2) == ["d1", "b1"], f"the first two are d1 and b1; got {await left(2)}")
+            taken = await store.journal.take("f1", tenant="t", owner="p", lease_s=LIVES)
+            require(taken.error == "", "who takes up a turn that could not go on thinks that it can")
+            await store.journal.release(taken)
+            require("f1" in await left(), "a turn that was taken up since can go on")
+
+    @law()
+    async def test_a_key_stands_for_one_turn(self) -> None:
+        """The first that is bound to it, of however many at once, until it is replaced; and of one tenant alone."""
+        async with self.opened() as store:
+
+            async def bound(turn: str, key: str = "k", tenant: str = "t", **rest: Any) -> tuple[str, str]:
+                rest = {"keep_s": 600.0, "digest": f"d{turn}", **rest}
+                came = await store.journal.bind(key, tenant=tenant, turn=turn, **rest)
+                require((came.key, came.tenant) == (key, tenant), f"key and tenant came back as {shown(came)}")
+                require(not came.begun, f"a key whose turn has not begun is {shown(came)}")
+                return came.turn, came.digest
+
+            came = await asyncio.gather(*(bound(f"a{n}") for n in range(10)))
+            require(len(set(came)) == 1, f"ten turns were bound to one key at once: it stands for {shown(set(came))}")
+            first = came[0][0]
+            for others in ({}, {"digest": "other"}, {"instead_of": "b9"}):
+                require(await bound("b1", **others) == came[0], "a key goes on to stand for what it stood for")
+            require(await bound("b1", tenant="u") == ("b1", "db1"), "another tenant's key is another key")
+            require(await bound("c1", instead_of=first) == ("c1", "dc1"), "the turn of a key is replaced")
+            require(await bound("d1", instead_of=first) == ("c1", "dc1"), "of two that replace a turn, one does")
+            await asyncio.sleep(0.005)  # rows tell milliseconds
+            require(await bound("e1", keep_s=0.0) == ("e1", "de1"), "a key whose time is over is free")
+
+    @law()
+    async def test_a_turn_with_a_key_marks_it_as_begun(self) -> None:
+        """With its first step, or its end if that is the first; and it does not begin if its key is another's."""
+        async with self.opened() as store:
+            for key, others in (("k", "a2"), ("l", "b2")):
+                id = f"{others[0]}1"
+                await store.journal.bind(key, tenant="t", turn=id, digest="d", keep_s=600.0)
+                mine = attrs.evolve(turn(id), key=key)
+                wrong = attrs.evolve(turn(others), key=key)
+                await refused(store.journal.write(wrong, entries(1), lease_s=LIVES), LostTurnError, "another's key")
+                require(others not in [one.id for one in await store.journal.list(tenant="t")], "it began all the same")
+                if key == "k":
+                    await store.journal.write(mine, entries(1), lease_s=LIVES)
+                else:
+                    await store.append("c", kept(id), tenant="t", end=ending(mine, "done", 1, lease_s=LIVES))
+                found, _ = await store.journal.read(id, tenant="t")
+                require(found.key == key, f"the turn's key came back as {found.key!r}")
+                came = await store.journal.bind(key, tenant="t", turn="c1", digest="e", keep_s=600.0)
+                require((came.turn, came.begun) == (id, True), f"the key of a turn that has begun is {shown(came)}")
+            await store.delete("c", tenant="t")
+            came = await store.journal.bind("l", tenant="t", turn="c1", digest="e", keep_s=600.0)
+            require((came.turn, came.begun) == ("b1", True), f"the key of a turn that was deleted is {shown(came)}")
+
+    @law()
+    async def test_events_come_back_in_order(self) -> None:
+        """Each once, after a number, of a turn that runs or has ended; up to a number they are deleted."""
+        async with self.opened() as store:
+            begun = await _begun(store, "a1")
+            await store.journal.add_events(begun, told(2, 3), forget=0)
+            await store.journal.add_events(begun, [ToldEvent(3, "other", "{}"), *told(4)])
+            for after, wanted in ((0, [2, 3, 4]), (2, [3, 4]), (4, [])):
+                found, came = await store.journal.events("a1", tenant="t", after=after)
+                require([*came] == told(*wanted), f"after {after} come {shown([*came])}")
+                require((found.id, found.state) == ("a1", "running"), f"the turn came back as {shown(found)}")
+            await store.append("c", kept("a1"), tenant="t", end=ending(begun, "done", 2))
+            await store.journal.add_events(begun, told(5), forget=3)
+            found, came = await store.journal.events("a1", tenant="t")
+            require((found.state, [*came]) == ("done", told(4, 5)), f"of an ended turn come {shown([*came])}")
+            for n, text in enumerate(_TEXTS):
+                await store.journal.add_events(begun, [ToldEvent(10 + n, "text", text)])
+
+    @law()
+    async def test_events_belong_to_a_turn(self) -> None:
+        """Only its owner adds any, all or none; none of them outlives it; and its whole id is asked for."""
+        async with self.opened() as store:
+            first = await _begun(store, "abc", DEAD)
+            await store.journal.add_events(first, told(1))
+            second = await store.journal.take("abc", tenant="t", owner="p", lease_s=LIVES)
+            for late in (first, turn("b9")):
+                await refused(store.journal.add_events(late, told(2)), LostTurnError, "events of a former owner")
+            await store.journal.add_events(second, told(2))
+            _, came = await store.journal.events("abc", tenant="t")
+            require([*came] == told(1, 2), f"the events of two owners are {shown([*came])}")
+            for id, tenant in (("ab", "t"), ("abc", "u"), ("", "t")):
+                await refused(store.journal.events(id, tenant=tenant), UnknownTurnError, f"events of {id!r}")
+            await store.append("c", kept("abc"), tenant="t", end=ending(second, "done", 2))
+            await asyncio.sleep(0.005)  # rows tell milliseconds
+            forgotten = await store.journal.forget(older_than_s=3600, events_older_than_s=0)
+            _, came = await store.journal.events("abc", tenant="t")
+            require((forgotten, [*came]) == (0, []), f"events may be forgotten before the turn; left are {shown(came)}")
+
     @law("durable")
     async def test_what_was_written_is_there_when_it_is_opened_again(self) -> None:
         """Turns, steps, and the leases of those who live."""
@@ -396,6 +501,11 @@ def entries(*numbers: int) -> list[JournalEntry]:
     at = "2026-01-02T03:04:05.678+00:00"
     kinds = {1: "started"}
     return [JournalEntry(number=n, kind=kinds.get(n, "phase"), data={"n": n, "x": [None, "é"]}, at=at) for n in numbers]
+
+
+def told(*numbers: int) -> list[ToldEvent]:
+    """Return events with these numbers."""
+    return [ToldEvent(number, "text", f'{{"n": {number}}}') for number in numbers]
 
 
 def ending(begun: JournaledTurn, state: Any, *numbers: int, error: str = "", lease_s: float | None = None) -> TurnEnd:
