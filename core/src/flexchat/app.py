@@ -270,7 +270,7 @@ class FlexChat:
         Raises:
             ChatRequestError, NestedTurnError: As for respond; errors during the turn are reported by the handle.
         """
-        log = EventLog()
+        log: EventLog[StreamEvent] = EventLog()
         return self._handle(self._engine.begin(self._request(message, asked), listeners=(log.add,)), log)
 
     async def resume(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> Turn:
@@ -301,7 +301,7 @@ class FlexChat:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StuckTurnError, StorageError: As resume; other
                 errors are reported by the handle.
         """
-        log = EventLog()
+        log: EventLog[StreamEvent] = EventLog()
         turn = await self._engine.take_up(id, tenant=tenant, context=context, listeners=(log.add,))
         return self._handle(turn, log)
 
@@ -623,7 +623,7 @@ class FlexChat:
         await self._open()
         return await run(turn)
 
-    def _handle(self, turn: ActiveTurn, log: EventLog) -> TurnHandle:
+    def _handle(self, turn: ActiveTurn, log: EventLog[StreamEvent]) -> TurnHandle:
         handle = TurnHandle(turn, log, self._run)
         self._started.add(handle)
         handle.when_ended(self._started.discard)

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         with_hint,
     )
     from .events.feed import Feed
+    from .events.log import EventLog
     from .files import is_there, read_file, refuse_other
     from .llms.breaker import OPEN as CIRCUIT_OPEN
     from .llms.llm import Llms
@@ -189,6 +190,7 @@ _HOMES = {
         "with_hint",
     ),
     "events.feed": ("Feed",),
+    "events.log": ("EventLog",),
     "files": (
         "is_there",
         "read_file",
@@ -269,6 +271,7 @@ __all__ = [
     "ConfigDocument",
     "Conversations",
     "ConversationsTable",
+    "EventLog",
     "Feed",
     "ForgottenEventsError",
     "Happening",

@@ -3,50 +3,84 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Generic, TypeVar
 
-from ..domain import ReasoningDelta, StreamEvent, TextDelta, ToolCallDelta
+from ..domain import ReasoningDelta, TextDelta, ToolCallDelta
 from ..errors import ForgottenEventsError
 
 MOST_EVENTS = 100_000
 MOST_CHARACTERS = 8 * 1024 * 1024
 """Of the pieces of answers. Other events hold data the turn holds anyway."""
 
+T = TypeVar("T")
 
-class EventLog:
+
+def characters(event: Any) -> int:
+    """Return how many characters of an answer an event has."""
+    match event:
+        case TextDelta() | ReasoningDelta():
+            return len(event.text)
+        case ToolCallDelta():
+            return len(event.arguments)
+    return 0
+
+
+class EventLog(Generic[T]):
     """Keeps the events of one turn: a Listener of its sink, and ``after`` reads them from any number on.
 
     Beyond the limits, the oldest events are forgotten, at least a quarter of them at once.
 
+    Args:
+        size: Returns how many characters an event counts for.
+        first: The number of the first event; those before it are forgotten.
+
     Attributes:
         is_ended: Whether there will be no more events.
+        forgotten: The number of the last event that is no longer kept; 0 if all are.
     """
 
-    __slots__ = ("_changed", "_characters", "_events", "_forgotten", "_most_characters", "_most_events", "is_ended")
+    __slots__ = (
+        "_changed",
+        "_characters",
+        "_events",
+        "_most_characters",
+        "_most_events",
+        "_size",
+        "forgotten",
+        "is_ended",
+    )
 
-    def __init__(self, most_events: int = MOST_EVENTS, most_characters: int = MOST_CHARACTERS) -> None:
+    def __init__(
+        self,
+        most_events: int = MOST_EVENTS,
+        most_characters: int = MOST_CHARACTERS,
+        *,
+        size: Callable[[T], int] = characters,
+        first: int = 1,
+    ) -> None:
         self.is_ended = False
-        self._most_events, self._most_characters = most_events, most_characters
-        self._events: list[StreamEvent] = []  # the first has the number _forgotten + 1
-        self._forgotten = 0
+        self._most_events, self._most_characters, self._size = most_events, most_characters, size
+        self._events: list[T] = []  # the first has the number forgotten + 1
+        self.forgotten = first - 1
         self._characters = 0
         self._changed = asyncio.Event()
 
     @property
     def number(self) -> int:
         """The number of the last event; 0 before the first."""
-        return self._forgotten + len(self._events)
+        return self.forgotten + len(self._events)
 
     @property
-    def last(self) -> StreamEvent | None:
+    def last(self) -> T | None:
         """The last event."""
         return self._events[-1] if self._events else None
 
-    def add(self, number: int, event: StreamEvent) -> None:
+    def add(self, number: int, event: T) -> None:
         """Keep the next event."""
         assert number == self.number + 1, "events come in the order of their numbers"
         self._events.append(event)
-        self._characters += _characters(event)
+        self._characters += self._size(event)
         if len(self._events) > self._most_events or self._characters > self._most_characters:
             self._forget()
         self._wake()
@@ -56,7 +90,7 @@ class EventLog:
         self.is_ended = True
         self._wake()
 
-    async def after(self, number: int) -> AsyncGenerator[tuple[int, StreamEvent], None]:
+    async def after(self, number: int) -> AsyncGenerator[tuple[int, T], None]:
         """Yield all events after that number, each with its own number, until the last one has arrived.
 
         Raises:
@@ -64,11 +98,11 @@ class EventLog:
         """
         while True:
             while number < self.number:
-                if number < self._forgotten:
+                if number < self.forgotten:
                     raise ForgottenEventsError(
-                        f"the events of this turn are kept from number {self._forgotten + 1}, not from {number + 1}"
+                        f"the events of this turn are kept from number {self.forgotten + 1}, not from {number + 1}"
                     )
-                event = self._events[number - self._forgotten]
+                event = self._events[number - self.forgotten]
                 number += 1
                 yield number, event
             if self.is_ended:
@@ -90,16 +124,7 @@ class EventLog:
         while len(self._events) - count > most_events or (
             self._characters > most_characters and count < len(self._events) - 1
         ):
-            self._characters -= _characters(self._events[count])
+            self._characters -= self._size(self._events[count])
             count += 1
         del self._events[:count]
-        self._forgotten += count
-
-
-def _characters(event: StreamEvent) -> int:
-    match event:
-        case TextDelta() | ReasoningDelta():
-            return len(event.text)
-        case ToolCallDelta():
-            return len(event.arguments)
-    return 0
+        self.forgotten += count

@@ -26,7 +26,7 @@ class TurnHandle:
     """
 
     def __init__(
-        self, turn: ActiveTurn, log: EventLog, work: Callable[[ActiveTurn], Coroutine[Any, Any, Turn]]
+        self, turn: ActiveTurn, log: EventLog[StreamEvent], work: Callable[[ActiveTurn], Coroutine[Any, Any, Turn]]
     ) -> None:
         self.info: TurnInfo = turn.info
         self._log = log

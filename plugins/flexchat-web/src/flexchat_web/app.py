@@ -93,7 +93,7 @@ class WebApp:
         self._pages = _pages(serving)
         self._page_files = {page.name: StaticFiles(directory=page.folder, check_dir=False) for page in self._pages}
         self._watch = watch
-        self._watching: asyncio.Task[None] | None = None
+        self._works: list[asyncio.Task[None]] = []
         self._guard = Guard(self._answer, serving.settings, is_open=self._is_open, mask=serving.mask)
 
     async def __call__(self, scope: Scope, receive: Any, send: Send) -> None:
@@ -101,23 +101,32 @@ class WebApp:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
             return
-        if self._watch and self._watching is None:
-            self._watching = asyncio.create_task(self.serving.watch())
+        self._begin()
         await self._guard(scope, receive, send)
 
     async def aclose(self) -> None:
         """Close what is open: streams, stores, connections, the watch over the file."""
         self.streams.stop()
-        if self._watching is not None:
-            await ended(self._watching)
+        while self._works:
+            await ended(self._works.pop())
         await self.serving.aclose()
+
+    def _begin(self) -> None:
+        """Begin what is done beside the requests: a mounted app is not told when the server starts."""
+        if self._works:
+            return
+        if self.serving.settings.resume:
+            from .api.turns import take_up
+
+            self._works.append(asyncio.create_task(take_up(self.serving)))
+        if self._watch:
+            self._works.append(asyncio.create_task(self.serving.watch()))
 
     async def _lifespan(self, receive: Any, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                if self._watch:
-                    self._watching = asyncio.create_task(self.serving.watch())
+                self._begin()
                 await send({"type": "lifespan.startup.complete"})
             else:
                 await self.aclose()

@@ -95,10 +95,14 @@ class Stream:
     """An answer of server-sent events. The generator is closed when the client leaves.
 
     What it raises before its first event is answered as if the operation had raised it.
+
+    Attributes:
+        stopped: The last event if the server is stopped; None for an error that says so.
     """
 
     events: AsyncGenerator[Event, None]
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    stopped: Event | None = None
 
 
 Reply = Json | Written | Text | Stream

@@ -168,7 +168,7 @@ class _Streaming:
         problem = ApiError(503, "the server is being stopped; ask again once it is back", kind="server-stopped")
         if not self._begun:
             raise problem
-        await self._piece(event_bytes(self._failed(problem)))
+        await self._piece(event_bytes(self._stream.stopped or self._failed(problem)))
 
     async def _pump(self) -> None:
         async with contextlib.aclosing(self._stream.events) as events:

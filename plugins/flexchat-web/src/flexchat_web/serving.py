@@ -61,6 +61,7 @@ class Settings:
         allow_env: Environment variables that a configuration in a request may use.
         unheard_seconds: How long a turn continues while nobody listens to its stream; 0: it ends with the connection.
         most_unheard: Most such turns per tenant; beyond that, the one alone for longest is ended.
+        resume: Whether turns that other processes left when they died are taken up.
     """
 
     tokens: Mapping[str, str] = attrs.field(factory=dict, repr=False)
@@ -72,6 +73,7 @@ class Settings:
     allow_env: frozenset[str] = frozenset()
     unheard_seconds: float = 60.0
     most_unheard: int = 32
+    resume: bool = True
 
     @edit.default
     def _on_this_machine(self) -> bool:

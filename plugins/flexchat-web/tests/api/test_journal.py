@@ -13,7 +13,7 @@ def journal(app):
 
 @pytest.fixture
 async def client(told):
-    made = await told.client()
+    made = await told.client(resume=False)
     made.journal = journal(made._transport.app)
     return made
 
@@ -98,7 +98,7 @@ async def test_without_kept_conversations_the_answer_says_so(told):
 
 
 async def test_the_turns_of_another_tenant_are_unknown(told, client_of):
-    app = told.app(tokens={"red-token-0123456789": "red", "blue-token-0123456789": "blue"})
+    app = told.app(tokens={"red-token-0123456789": "red", "blue-token-0123456789": "blue"}, resume=False)
     id = await leave_turn(journal(app), tenant="red")
     async with client_of(app, headers={"authorization": "Bearer blue-token-0123456789"}) as client:
         assert (await client.get("/api/turns")).json() == {"turns": []}

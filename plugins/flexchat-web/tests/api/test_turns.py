@@ -14,6 +14,7 @@ from flexchat.provider import ProviderOverloadedError
 from flexchat_testing import ScriptedProvider, calls, says
 from flexchat_web.api import turns as turns_module
 from flexchat_web.api.turns import Turns
+from web_leftovers import leave_turn
 
 WEATHER = ("get_weather", {"city": "Rome"})
 LONG = " ".join(f"word{number}" for number in range(150))
@@ -277,14 +278,153 @@ async def test_a_new_configuration_leaves_a_turn_on_the_one_it_began_with(told, 
     assert (await join(client, id))[-1][2]["content"] == "Once upon a time"
 
 
-async def test_a_server_that_ends_cancels_what_runs_and_keeps_it(told, waiting, listening):
+async def test_a_server_that_ends_cancels_what_is_not_kept(waiting, listening):
     client = await listening()
-    await begin(client, 3, conversation="c")
+    await begin(client, 3)
     await waiting.asked.wait()
     (turn,) = Turns.of(client.app.serving)._turns.values()
     await client.app.aclose()
     assert (waiting.gone.is_set(), turn.handle.is_ended) == (True, True)
-    assert (await turn.handle.last()).turn.conversation == "c"
+    assert (await turn.handle.last()).turn.status == "cancelled"
+
+
+async def test_a_server_that_ends_leaves_what_is_kept_to_the_next(told, waiting, listening):
+    """Which goes on at once: its readers join again, and get the next numbers."""
+    told.tables["tools"]["effects"] = {"lease_s": 60}
+    first = await listening()
+    found = await begin(first, 4, conversation="c")
+    id = found[0][2]["id"]
+    await waiting.asked.wait()
+    await first.app.aclose()
+    assert waiting.gone.is_set()
+
+    waiting.go.set()
+    second = await listening()
+    rest = await join(second, id, found[-1][0])
+    names = [name for _, name, _ in rest]
+    assert (names[0], names.count("turn_resumed"), names[-1]) == ("turn_resumed", 1, "turn")
+    assert (rest[-1][2]["status"], rest[-1][2]["content"]) == ("done", "Once upon a time")
+    assert found + rest == await join(second, id)
+    assert [number for number, _, _ in found + rest] == [*range(1, len(found + rest) + 1)]
+    (kept,) = (await second.get("/api/conversations/c")).json()["turns"]
+    assert kept["id"] == id
+
+
+async def test_a_stream_of_a_kept_turn_says_that_the_server_stops(told, waiting, listening):
+    """And that the turn goes on; that of another turn ends with an error."""
+    client = await listening()
+    ends = []
+    for body in ({"conversation": "c"}, {}):
+        async with client.stream("POST", "/chat/api", json={"prompt": "Rome?", "stream": True, **body}) as response:
+            lines = response.aiter_lines()
+            async for line in lines:
+                if line == "event: text":
+                    break
+            client.app.streams.stop()
+            rest = [line async for line in lines if line]
+            ends.append([line for line in rest if line.startswith(("id:", "event:"))][-1])
+    assert ends == ["event: interrupted", "event: error"]
+
+
+async def test_a_turn_that_runs_in_another_server_is_told_here_too(told, waiting, listening):
+    """Joined before it has ended, and after."""
+    one, other = await listening(), await listening()
+    found = await begin(one, 3, conversation="c")
+    id = found[0][2]["id"]
+    joined = asyncio.create_task(join(other, id))
+    await until(lambda: Turns.of(one.app.serving).find(id, "default").log.number >= 4)
+    waiting.go.set()
+    whole = await joined
+    assert whole == await join(one, id)
+    assert whole == await join(other, id)
+    assert (whole[:3], whole[-1][1]) == (found, "turn")
+    gone = await other.get(f"/api/turns/{id}/events", headers={"last-event-id": str(whole[-1][0])})
+    assert gone.status_code == 204
+    assert (await other.get(f"/api/turns/{id[:8]}/events")).status_code == 404
+
+
+async def test_of_two_servers_one_takes_a_turn_up(told, waiting, listening):
+    first = await listening()
+    id = (await begin(first, 4, conversation="c"))[0][2]["id"]
+    await first.app.aclose()
+    waiting.go.set()
+    asked = len(told._plugin.provider.requests)
+    one, other = await asyncio.gather(listening(), listening())
+    streams = await asyncio.gather(join(one, id), join(other, id))
+    assert streams[0] == streams[1]
+    assert [name for _, name, _ in streams[0]].count("turn_resumed") == 1
+    assert len(told._plugin.provider.requests) == asked + 1
+
+
+async def test_a_turn_nobody_streamed_has_no_events(listening):
+    """410, with a pointer to its conversation."""
+    client = await listening()
+    id = (await client.post("/chat/api", json={"prompt": "Hi", "conversation": "c"})).json()["turn"]["id"]
+    gone = await client.get(f"/api/turns/{id}/events")
+    assert (gone.status_code, gone.json()["conversation"]) == (410, "c")
+
+
+async def store_of(client, work):
+    """Change the file of the conversations."""
+    async with client.app.serving.chat() as chat:
+        await chat.conversations.store.database.write(work)
+
+
+async def test_events_that_were_deleted_are_gone(listening, monkeypatch):
+    client = await listening()
+    found = await begin(client, None, conversation="c")
+    Turns.of(client.app.serving)._forget(found[0][2]["id"])
+    await store_of(client, lambda database: database.execute("DELETE FROM journal_events"))
+    assert (await client.get(f"/api/turns/{found[0][2]['id']}/events")).status_code == 410
+
+
+@pytest.mark.parametrize("ends", ["turn", "error"])
+async def test_the_end_of_a_turn_that_its_process_could_not_tell_is_told(told, listening, monkeypatch, ends):
+    """It was killed after the end was kept, and before it was told."""
+    if ends == "error":
+        told.says(calls(WEATHER), ProviderOverloadedError("busy"))
+    client = await listening()
+    found = await begin(client, None, conversation="c")
+    id, last = found[0][2]["id"], found[-1]
+    Turns.of(client.app.serving)._forget(id)
+    await store_of(client, lambda d: d.execute("DELETE FROM journal_events WHERE name = ?", (ends,)))
+    monkeypatch.setattr(turns_module, "TELLING_SECONDS", -1)
+    again = await join(client, id)
+    assert again[:-1] == found[:-1]
+    assert again[-1][:2] == last[:2]
+    if ends == "turn":
+        same = ("id", "content", "status", "conversation", "phases", "rounds", "usage", "topic", "service", "model")
+        assert {key: again[-1][2][key] for key in same} == {key: last[2][key] for key in same}
+    else:
+        assert again[-1][2]["detail"] == "busy"
+    assert await join(client, id, last[0]) == []
+
+
+async def test_a_turn_that_waits_for_a_person_is_not_waited_for(told, listening):
+    client = await listening(resume=False)
+    async with client.app.serving.chat() as chat:
+        id = await leave_turn(chat.conversations.store.journal)
+        await store_of(client, lambda d: d.execute("UPDATE journal_turns SET error = 'a tool is gone'"))
+    stuck = await client.get(f"/api/turns/{id}/events")
+    assert (stuck.status_code, "a tool is gone" in stuck.json()["detail"]) == (409, True)
+
+
+async def test_what_died_is_taken_up_a_few_at_once(told, waiting, listening, monkeypatch):
+    """The oldest first; and nobody needs to listen."""
+    monkeypatch.setattr(turns_module, "MOST_RESUMED", 2)
+    told.tables["tools"]["effects"] = {"lease_s": 1}
+    client = await listening(resume=False)
+    async with client.app.serving.chat() as chat:
+        ids = [await leave_turn(chat.conversations.store.journal, conversation=f"c{n}") for n in range(4)]
+    server = await listening(unheard_seconds=0.01)
+    turns = Turns.of(server.app.serving)
+    await until(lambda: len(turns) == 2)
+    assert {*turns._turns} == {*ids[:2]}
+    waiting.go.set()
+    async with server.app.serving.chat() as chat:
+        async with asyncio.timeout(10):
+            while [t.state for t in await chat.turns()] != ["done"] * 4:  # noqa: ASYNC110  it ends without a word
+                await asyncio.sleep(0.01)
 
 
 async def test_turns_that_have_ended_are_forgotten(listening, monkeypatch):

@@ -25,7 +25,7 @@ from .shapes import (
     record,
     taken,
 )
-from .turns import Turns, begun
+from .turns import INTERRUPTED, Turns, begun
 
 NO_PROMPT = "Invalid request: prompt is required and must be a string"
 
@@ -41,7 +41,8 @@ _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 async def _chat(call: Call) -> Reply:
     if call.body.get("stream", call.wants_stream):
-        return Stream(begun(Turns.of(call.serving), **_asked(call.body), **_kept(call)))
+        events = begun(Turns.of(call.serving), **_asked(call.body), **_kept(call))
+        return Stream(events, stopped=INTERRUPTED if call.body.get("conversation") else None)
     async with call.serving.chat() as chat:
         turn = await chat.respond(**_asked(call.body), **_kept(call))
     answer = {"response": turn.content, "status": "success", "topic": turn.profile.topic}

@@ -72,7 +72,7 @@ async def _show(call: Call) -> Reply:
     async with _own(call) as conversations:
         info = await conversations.get(call.path["id"])
         turns = await conversations.turns(call.path["id"])
-    return Json({**_info(info), "turns": [_turn(turn) for turn in turns]})
+    return Json({**_info(info), "turns": [kept_turn(turn) for turn in turns]})
 
 
 async def _rename(call: Call) -> Reply:
@@ -121,7 +121,7 @@ def _info(info: ConversationInfo) -> dict[str, Any]:
     }
 
 
-def _turn(turn: ConversationTurn) -> dict[str, Any]:
+def kept_turn(turn: ConversationTurn) -> dict[str, Any]:
     """Return a kept turn: its messages, and the rest as Turn.to_dict has it for one that has just ended."""
     kept: dict[str, Any] = shown(turn_to_dict(turn))
     return {

@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from flexchat import (
     AnswerEnd,
+    AssistantMessage,
     ModelRequestFinished,
     ModelRequestStarted,
     PhaseStarted,
@@ -22,8 +23,11 @@ from flexchat import (
     TurnStarted,
 )
 from flexchat.provider import ToolCallDelta, ToolCallStart
+from flexchat.store import ConversationTurn
 
 from ..operations import Event
+from ..problems import ApiError
+from .conversations import kept_turn
 
 
 async def events_of(
@@ -63,6 +67,17 @@ def event_of(happened: StreamEvent, mask: Callable[[str], str]) -> Event | None:
         case TurnFinished() | TurnCancelled():
             return Event("turn", happened.turn.to_dict())
     return _piece(happened)
+
+
+def last_event(turn: ConversationTurn, conversation: str) -> Event:
+    """Return the last event of a turn whose process died before it told it: as the conversation has the turn."""
+    if turn.status == "failed":
+        return Event("error", ApiError(500, turn.error, kind="failed-turn").to_dict())
+    said: list[str] = []
+    for message in turn.messages:
+        said = [*said, message.content or ""] if isinstance(message, AssistantMessage) else []
+    kept = {key: value for key, value in kept_turn(turn).items() if key not in ("messages", "at")}
+    return Event("turn", {**kept, "content": "".join(said), "conversation": conversation})
 
 
 def _piece(happened: StreamEvent) -> Event | None:

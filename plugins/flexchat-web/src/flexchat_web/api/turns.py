@@ -1,64 +1,55 @@
-"""The turns that run in the server, with or without listeners: joined and cancelled by id."""
+"""The turns of a server, with or without listeners: joined and cancelled by id, taken up when their process died."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import attrs
-from flexchat import ChatRequestError, FlexChatError, StreamEvent, TurnFailed, TurnHandle, UnknownTurnError
+from flexchat import (
+    ChatRequestError,
+    FlexChat,
+    JournaledTurn,
+    ToldEvent,
+    TurnHandle,
+    UnknownTurnError,
+)
 
-from ..guard import incident
 from ..operations import Call, Event, Json, Operation, Reply, Stream, Text
 from ..problems import ApiError
+from ..sending import encoded
 from ..serving import Serving
-from .errors import problem_of
-from .events import event_of
+from .events import last_event
+from .served import LAST, ServedTurn
 from .shapes import TURN, record
 
+log = logging.getLogger(__name__)
+
 KEPT_SECONDS = 60.0
-"""How long an ended turn can still be joined."""
+"""How long an ended turn is held in memory. One that is not kept can be joined for as long."""
 
 MOST_ENDED = 64
-"""Most ended turns that can still be joined."""
+"""Most ended turns that are held."""
 
 CLOSING_SECONDS = 5.0
 """How long the server waits for its turns when it shuts down."""
 
+LOOK_SECONDS = 0.25
+"""How often it is looked for what another process tells of a turn."""
 
-@attrs.define(eq=False)
-class ServedTurn:
-    """A turn, its tenant, and its number of listeners.
+TELLING_SECONDS = 5.0
+"""How long a process has to tell how a turn ended; after that, others tell it."""
 
-    Attributes:
-        mask: Removes its configuration's secrets from texts.
-        timer: Ends it if nobody has listened for too long; None while somebody does.
-    """
+MOST_RESUMED = 4
+"""Most turns of dead processes that are run at once."""
 
-    handle: TurnHandle
-    tenant: str
-    mask: Callable[[str], str]
-    listeners: int = 0
-    timer: asyncio.TimerHandle | None = None
-    _problem: ApiError | None = None
-
-    def problem(self, error: Exception) -> ApiError:
-        """Return the error it failed with as listeners get it: the same for all."""
-        if self._problem is None:
-            known = isinstance(error, FlexChatError)
-            self._problem = problem_of(error, self.mask) if known else incident(error, self.mask)  # type: ignore[arg-type]
-        return self._problem
-
-    def told(self, number: int, happened: StreamEvent) -> Event | None:
-        """Return an event as listeners get it; None for one they do not get."""
-        event = event_of(happened, self.mask)
-        if isinstance(happened, TurnFailed):
-            problem = self.problem(happened.error)
-            later = {"retry_after": int(after)} if (after := problem.headers.get("retry-after")) else {}
-            event = Event("error", {**problem.to_dict(), **later})  # it is too late for a header
-        return None if event is None else attrs.evolve(event, id=number)
+INTERRUPTED = Event("interrupted", {"detail": "the server is being stopped; join the turn again once it is back"})
+"""How the streams of kept turns end when the server is stopped."""
 
 
 class Turns:
@@ -74,6 +65,8 @@ class Turns:
         self._alone: dict[str, ServedTurn] = {}  # those nobody listens to, in the order they were left
         self._ended: dict[str, asyncio.TimerHandle] = {}  # timers that forget them, in the order they ended
         self._holding: set[asyncio.Task[None]] = set()
+        self._resumed: set[str] = set()
+        self._begun = asyncio.Event()
 
     @classmethod
     def of(cls, serving: Serving) -> Turns:
@@ -81,7 +74,7 @@ class Turns:
         return serving.kept(cls, lambda: cls(serving))
 
     def __len__(self) -> int:
-        """Return how many can be joined."""
+        """Return how many are held in memory."""
         return len(self._turns)
 
     async def begin(self, tenant: str, **asked: Any) -> ServedTurn:
@@ -92,63 +85,177 @@ class Turns:
         """
         async with AsyncExitStack() as lending:
             chat = await lending.enter_async_context(self._serving.chat())
-            handle = chat.start(**asked, tenant=tenant)
-            turn = ServedTurn(handle, tenant, lambda text: self._serving.mask(chat.mask(text)))
-            self._turns[handle.id] = turn
-            holding = asyncio.create_task(self._hold(turn, lending.pop_all()))
-            self._holding.add(holding)
-            holding.add_done_callback(self._holding.discard)
+            turn = ServedTurn(chat.start(**asked, tenant=tenant), tenant, self._mask(chat))
+            self._serve(turn, lending.pop_all())
         return turn
 
-    def find(self, id: str, tenant: str) -> ServedTurn:
-        """Return a turn by its id.
+    async def take_up(self) -> None:
+        """Take up the turns that dead processes left: a few at once, the oldest first.
+
+        Raises:
+            FlexChatError: It cannot be looked for them.
+        """
+        while len(self._resumed) < MOST_RESUMED:
+            async with AsyncExitStack() as lending:
+                chat = await lending.enter_async_context(self._serving.chat())
+                if chat.conversations is None:
+                    return
+                for handle in await chat.resume_interrupted(most=1):
+                    turn = await self._taken_up(chat, handle)
+                    self._serve(turn, lending.pop_all())
+                    self._resumed.add(handle.id)
+                    break
+                else:
+                    return
+
+    async def _taken_up(self, chat: FlexChat, handle: TurnHandle) -> ServedTurn:
+        try:
+            _, earlier = await chat.events(handle.id, tenant=handle.info.tenant)
+        except BaseException:
+            handle.interrupt()
+            raise
+        return ServedTurn.resumed(handle, self._mask(chat), earlier)
+
+    def find(self, id: str, tenant: str) -> ServedTurn | None:
+        """Return a turn that is held here; None if there is none, or it belongs to another tenant."""
+        turn = self._turns.get(id)
+        return turn if turn is not None and turn.tenant == tenant else None
+
+    async def stored(self, id: str, tenant: str, after: int) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
+        """Return a kept turn, wherever it runs or ran, and what its listeners were told after an event.
 
         Raises:
             ApiError: 404: there is none, or it belongs to another tenant.
         """
-        turn = self._turns.get(id)
-        if turn is None or turn.tenant != tenant:
-            raise ApiError(
-                404,
-                "no such turn is running here; finished turns are in their conversation, if it is kept",
-                kind="unknown-turn",
-            )
-        return turn
+        async with self._serving.chat() as chat:
+            try:
+                return await chat.events(id, tenant=tenant, after=after)
+            except (ChatRequestError, UnknownTurnError):
+                raise unknown_turn() from None
 
-    async def listen(self, turn: ServedTurn, after: int = 0) -> AsyncGenerator[tuple[int, StreamEvent], None]:
+    async def events(self, id: str, tenant: str, after: int = 0) -> AsyncGenerator[Event, None]:
+        """Yield the events of a turn, wherever it runs, until its last one.
+
+        Raises:
+            ApiError: 404: there is no such turn; 409: it waits for a person; 410: it has ended, and nothing more is
+                kept of what was told of it.
+            ForgottenEventsError: Some of those events are no longer kept.
+        """
+        while True:
+            turn = self.find(id, tenant)
+            if turn is not None:
+                async with aclosing(self._listen(turn, after)) as events:
+                    async for event in events:
+                        yield _event(event)
+                        after = event.number
+                if turn.is_told or not turn.handle.is_kept:
+                    return
+            else:
+                found, told = await self.stored(id, tenant, after)
+                for event in told:
+                    if event.number != after + 1:
+                        raise _gone(found)
+                    yield _event(event)
+                    after = event.number
+                if told and told[-1].name in LAST:
+                    return
+                if not told and (last := await self._last(found)) is not None:
+                    if last.number > after:
+                        yield _event(last)
+                    return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._begun.wait()
+
+    async def has_ended(self, id: str, tenant: str, after: int) -> bool:
+        """Return whether nothing more will be told of a turn after an event.
+
+        Raises:
+            ApiError: As events.
+        """
+        turn = self.find(id, tenant)
+        if turn is not None:
+            return turn.log.is_ended and after >= turn.log.number
+        found, told = await self.stored(id, tenant, after)
+        last = None if told else await self._last(found)
+        return last is not None and after >= last.number
+
+    async def _last(self, turn: JournaledTurn) -> ToldEvent | None:
+        """Return how a turn ended of which nothing more is told elsewhere; None if there may be more to come.
+
+        Raises:
+            ApiError: 409: it waits for a person; 410: it has ended, and nothing of what was told is kept.
+        """
+        if turn.state == "interrupted" and turn.error:
+            raise ApiError(409, f"the turn is interrupted, and cannot go on: {turn.error}", kind="stuck-turn")
+        if turn.state in ("running", "interrupted"):
+            return None
+        async with self._serving.chat() as chat:
+            _, told = await chat.events(turn.id, tenant=turn.tenant)
+            if told and told[-1].name in LAST:
+                return told[-1]
+            if told and datetime.fromisoformat(turn.ended_at) > datetime.now(UTC) - timedelta(seconds=TELLING_SECONDS):
+                return None  # its process may be about to tell it
+            kept = (
+                [] if chat.conversations is None else await chat.conversations.of(turn.tenant).turns(turn.conversation)
+            )
+        for each in kept if told else ():
+            if each.id == turn.id:
+                event = last_event(each, turn.conversation)
+                return ToldEvent(told[-1].number + 1, event.name or "", encoded(event.data).decode())
+        raise _gone(turn)
+
+    async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[ToldEvent, None]:
         """Yield the events of a turn; while somebody reads them, it is not alone."""
         turn.listeners += 1
         self._not_alone(turn)
         try:
-            async with aclosing(turn.handle.events(after)) as events:
-                async for each in events:
-                    yield each
+            async with aclosing(turn.log.after(after)) as events:
+                async for _, event in events:
+                    yield event
         finally:
             turn.listeners -= 1
             if not turn.listeners and not turn.handle.is_ended:
                 self._left_alone(turn)
 
     async def aclose(self) -> None:
-        """Cancel all, and wait for them to end."""
+        """End all, and wait for them: those that are kept can be resumed."""
         for turn in self._turns.values():
             self._not_alone(turn)
-            turn.handle.cancel()
+            turn.handle.interrupt()
         for timer in self._ended.values():
             timer.cancel()
         if self._holding:
             await asyncio.wait(self._holding, timeout=CLOSING_SECONDS)
 
+    def _mask(self, chat: FlexChat) -> Callable[[str], str]:
+        return lambda text: self._serving.mask(chat.mask(text))
+
+    def _serve(self, turn: ServedTurn, lending: AsyncExitStack) -> None:
+        if turn.handle.id in self._ended:
+            self._forget(turn.handle.id)
+        self._turns[turn.handle.id] = turn
+        holding = asyncio.create_task(self._hold(turn, lending))
+        self._holding.add(holding)
+        holding.add_done_callback(self._holding.discard)
+        self._begun.set()  # wakes everyone waiting now
+        self._begun.clear()
+
     async def _hold(self, turn: ServedTurn, lending: AsyncExitStack) -> None:
         """Keep a turn's configuration open until the turn has ended, and then the turn for a while."""
-        async with lending:
-            last = await turn.handle.last()
-        if isinstance(last, TurnFailed):
-            turn.problem(last.error)
-        self._not_alone(turn)
-        later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, turn.handle.id)
-        self._ended[turn.handle.id] = later
-        if len(self._ended) > MOST_ENDED:
-            self._forget(next(iter(self._ended)))
+        id = turn.handle.id
+        try:
+            async with lending:
+                await turn.run()
+        finally:
+            self._not_alone(turn)
+            self._resumed.discard(id)
+            later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, id)
+            self._ended[id] = later
+            if turn.handle.is_kept and not turn.is_told:
+                self._forget(id)  # it goes on elsewhere
+            elif len(self._ended) > MOST_ENDED:
+                self._forget(next(iter(self._ended)))
 
     def _left_alone(self, turn: ServedTurn) -> None:
         settings = self._serving.settings
@@ -173,6 +280,36 @@ class Turns:
         self._ended.pop(id).cancel()
 
 
+async def take_up(serving: Serving) -> None:
+    """Take up the turns that dead processes left, now and whenever there are some, until cancelled."""
+    turns, said = Turns.of(serving), ""
+    while True:
+        try:
+            await turns.take_up()
+        except Exception as error:  # noqa: BLE001  the next look may succeed
+            if str(error) != said:
+                said = str(error)
+                log.warning("interrupted turns cannot be taken up: %s", serving.mask(said))
+        async with serving.chat() as chat:
+            seconds = chat.tools.effects.lease_s / 6
+        await asyncio.sleep(seconds)
+
+
+def unknown_turn() -> ApiError:
+    """Return the problem of a turn that is not there."""
+    text = "there is no such turn here; those that have ended are in their conversation, if it is kept"
+    return ApiError(404, text, kind="unknown-turn")
+
+
+def _event(event: ToldEvent) -> Event:
+    return Event(event.name, event.data, event.number)
+
+
+def _gone(turn: JournaledTurn) -> ApiError:
+    text = f"these events of the turn are no longer kept; the turn itself is in the conversation {turn.conversation}"
+    return ApiError(410, text, kind="forgotten-events", conversation=turn.conversation)
+
+
 async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event, None]:
     """Begin a turn, and yield its events.
 
@@ -185,13 +322,10 @@ async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event
     turn, known = await turns.begin(tenant, **asked), False
     quiet: list[Event] = []
     try:
-        async with aclosing(turns.listen(turn)) as events:
-            async for number, happened in events:
-                if not known and isinstance(happened, TurnFailed):
-                    raise turn.problem(happened.error) from happened.error
-                event = turn.told(number, happened)
-                if event is None:
-                    continue
+        async with aclosing(turns.events(turn.handle.id, tenant)) as events:
+            async for event in events:
+                if not known and turn.problem is not None and event.name == "error":
+                    raise turn.problem
                 quiet.append(event)
                 known = known or not _is_quiet(event)
                 if known:
@@ -206,43 +340,30 @@ async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event
 def _is_quiet(event: Event) -> bool:
     """Return whether the turn waits for nothing yet after this event."""
     return event.name == "turn_started" or (
-        event.name == "phase_started" and event.data["phase"] == "response generation"
+        event.name == "phase_started" and json.loads(event.data)["phase"] == "response generation"
     )
 
 
 async def _join(call: Call) -> Reply:
-    turns = Turns.of(call.serving)
-    turn = turns.find(call.path["id"], call.tenant)
-    if turn.handle.is_ended and call.last_event_id >= turn.handle.number:
+    turns, id, after = Turns.of(call.serving), call.path["id"], call.last_event_id
+    if await turns.has_ended(id, call.tenant, after):
         return Text(status=204)  # an EventSource that gets it asks no more
-    return Stream(_joined(turns, turn, call.last_event_id))
-
-
-async def _joined(turns: Turns, turn: ServedTurn, after: int) -> AsyncGenerator[Event, None]:
-    async with aclosing(turns.listen(turn, after)) as events:
-        async for number, happened in events:
-            event = turn.told(number, happened)
-            if event is not None:
-                yield event
+    turn = turns.find(id, call.tenant)
+    is_kept = turn is None or turn.handle.is_kept
+    return Stream(turns.events(id, call.tenant, after), stopped=INTERRUPTED if is_kept else None)
 
 
 async def _cancel(call: Call) -> Reply:
-    turns, id = Turns.of(call.serving), call.path["id"]
-    try:
-        turn = turns.find(id, call.tenant)
-    except ApiError as unknown:
-        return await _close(call, id, unknown)
-    turn.handle.cancel()
-    return Json({"turn": (await turn.handle.last()).turn.to_dict()})
-
-
-async def _close(call: Call, id: str, unknown: ApiError) -> Reply:
-    """End an interrupted turn, which is in the journal."""
-    async with call.serving.chat() as chat:
+    id = call.path["id"]
+    turn = Turns.of(call.serving).find(id, call.tenant)
+    if turn is not None:
+        turn.handle.cancel()
+        return Json({"turn": (await turn.handle.last()).turn.to_dict()})
+    async with call.serving.chat() as chat:  # it may be interrupted, and in the journal
         try:
             return Json({"turn": (await chat.close_turn(id, tenant=call.tenant)).to_dict()})
         except (ChatRequestError, UnknownTurnError):
-            raise unknown from None
+            raise unknown_turn() from None
 
 
 OPERATIONS = (
@@ -254,7 +375,7 @@ OPERATIONS = (
         tag="turns",
         handle=_join,
         answers={200: None, 204: None},
-        problems=(404, 410),
+        problems=(404, 409, 410, 503),
         streams=True,
         resumes=True,
     ),

@@ -75,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=60.0,
         help="how long an answer continues after its reader's connection is lost (default 60; 0: it ends with it)",
     )
+    parser.add_argument(
+        "--no-resume",
+        action="store_true",
+        help="leave turns that were interrupted when a process died; default: they are resumed",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
 
 
@@ -157,6 +162,7 @@ def read_settings(args: argparse.Namespace, environ: Mapping[str, str] | None = 
         edit=(loopback or args.edit) and not args.read_only,
         allow_env=frozenset(args.allow_env),
         unheard_seconds=args.unheard_seconds,
+        resume=not args.no_resume,
     )
 
 

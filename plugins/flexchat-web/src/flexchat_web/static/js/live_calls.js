@@ -1,6 +1,7 @@
 // The tool calls of an answer as it comes: a card each, put where the caller says.
 //   const calls = liveCalls((card) => place.append(card));
 //   calls.take({ event, data })  each event of the stream       calls.stop()  nothing more comes
+//   calls.clear()  all of it is void, and what stands comes again
 
 import { toolCallCard } from "./tool_call.js";
 
@@ -38,6 +39,11 @@ export function liveCalls(place) {
   };
   return {
     take: ({ event, data }) => on[event]?.(data),
+    clear() {
+      written = new Map();
+      waiting.length = 0;
+      running.clear();
+    },
     stop: () => [...waiting.map((one) => one.card), ...running.values()].forEach((card) => card.stop()),
   };
 }

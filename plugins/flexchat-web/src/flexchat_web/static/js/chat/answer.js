@@ -98,6 +98,13 @@ export function answerView() {
       wait();
     },
     answer_end: () => (answers += 1),
+    turn_resumed() {
+      body.replaceChildren(); // what stands of it follows
+      for (const known of [texts, thoughts, running]) known.clear();
+      calls.clear();
+      [answers, routing] = [0, null];
+      wait();
+    },
   };
 
   const ended = () => {

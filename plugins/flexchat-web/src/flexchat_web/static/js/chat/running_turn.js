@@ -7,6 +7,7 @@
 import { ApiError, post, stream, watch } from "../api.js";
 
 const AGAIN_MS = [200, 500, 1000, 2000, 4000, 8000]; // waits before it is joined again
+const STOPPED = "urn:flexchat:problem:server-stopped"; // answered to whoever joins while the server stops
 
 export class RunningTurn {
   constructor(id, body = null) {
@@ -40,6 +41,7 @@ export class RunningTurn {
           tries = 0;
           this.last = happened.id || this.last;
           if (happened.event === "turn") return happened.data;
+          if (happened.event === "interrupted") throw cutOff();
           if (happened.event === "error") throw new ApiError(happened.data.status || 500, happened.data);
           if (happened.event === "turn_started") {
             this.id = happened.data.id;
@@ -51,7 +53,8 @@ export class RunningTurn {
       } catch (error) {
         if (this.ended) return this.ended;
         if (tries && (error.status === 404 || error.status === 410)) throw cutOff();
-        const lost = error.status === 0 && !error.problem.stopped && this.id && !this.stopped;
+        const away = error.status === 0 || error.problem?.type === STOPPED;
+        const lost = away && !error.problem?.stopped && this.id && !this.stopped;
         if (!lost || tries >= AGAIN_MS.length) throw error;
         broken();
         await new Promise((go) => setTimeout(go, AGAIN_MS[tries]));

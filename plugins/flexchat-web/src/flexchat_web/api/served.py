@@ -1,0 +1,137 @@
+"""One turn that runs in the server, and what its listeners are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+import attrs
+from flexchat import (
+    FlexChatError,
+    InterruptedTurnError,
+    LostTurnError,
+    StorageError,
+    StreamEvent,
+    ToldEvent,
+    TurnFailed,
+    TurnHandle,
+)
+from flexchat.host import EventLog
+
+from ..guard import incident
+from ..operations import Event
+from ..problems import ApiError
+from ..sending import encoded
+from .errors import problem_of
+from .events import event_of
+
+log = logging.getLogger(__name__)
+
+LAST = ("turn", "error")
+"""Names of the events that end a turn."""
+
+MOST_CHARACTERS = 32 * 1024 * 1024
+"""Of a turn's events, in JSON."""
+
+BATCH_S = 0.05
+"""How often, at most, the events of a kept turn are written."""
+
+MOST_AT_ONCE = 500
+"""Events that are passed on together."""
+
+
+def _size(event: ToldEvent) -> int:
+    return len(event.data)
+
+
+@attrs.define(eq=False)
+class ServedTurn:
+    """A turn, its tenant, and what its listeners are told: events numbered from 1, without gaps.
+
+    A kept turn's events are written before anybody gets them. So whoever takes the turn up, if this process dies, goes
+    on with the next number, and all listeners get the same.
+
+    Attributes:
+        mask: Removes its configuration's secrets from texts.
+        log: What its listeners are told.
+        listeners: How many listen now.
+        timer: Ends it if nobody has listened for too long; None while somebody does.
+        problem: What it failed with; None if it did not.
+    """
+
+    handle: TurnHandle
+    tenant: str
+    mask: Callable[[str], str]
+    log: EventLog[ToldEvent] = attrs.field(factory=lambda: EventLog(most_characters=MOST_CHARACTERS, size=_size))
+    listeners: int = 0
+    timer: asyncio.TimerHandle | None = None
+    problem: ApiError | None = None
+    _is_written: bool = True
+    _over: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    @classmethod
+    def resumed(cls, handle: TurnHandle, mask: Callable[[str], str], earlier: Sequence[ToldEvent]) -> ServedTurn:
+        """Return a turn that was taken up; earlier: what its listeners were told before."""
+        log = EventLog(most_characters=MOST_CHARACTERS, size=_size, first=earlier[0].number if earlier else 1)
+        for event in earlier:
+            log.add(event.number, event)
+        return cls(handle, handle.info.tenant, mask, log)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether its listeners can be told how it ended. One that ended without that goes on in another process."""
+        last = self.log.last
+        return last is not None and last.name in LAST
+
+    async def run(self) -> None:
+        """Pass on what happens, until the turn has ended."""
+        self.handle.when_ended(lambda _: self._over.set())
+        number, batch = self.log.number, list[ToldEvent]()
+        try:
+            async for at, happened in self.handle.events():
+                event = self._event(happened)
+                if event is not None:
+                    number += 1
+                    batch.append(ToldEvent(number, event.name or "", encoded(event.data).decode()))
+                if batch and (at == self.handle.number or len(batch) >= MOST_AT_ONCE):
+                    await self._pass_on(batch)
+                    batch = []
+        except LostTurnError:
+            await self.handle.last()
+        finally:
+            self.log.end()
+
+    async def _pass_on(self, events: Sequence[ToldEvent]) -> None:
+        """Tell the listeners events, once they are written.
+
+        Raises:
+            LostTurnError: Another process has taken the turn up: what happens here is told to nobody any more.
+        """
+        is_kept = self.handle.is_kept and self._is_written
+        if is_kept:
+            try:
+                await self.handle.add_events(events, forget=self.log.forgotten)
+            except StorageError as error:
+                # They are told, but not after this process has ended. What has been written stays a beginning of it.
+                self._is_written = False
+                log.warning("events of the turn %s could not be written: %s", self.handle.id, error)
+        for event in events:
+            self.log.add(event.number, event)
+        if is_kept:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BATCH_S):  # those that come meanwhile are written together
+                    await self._over.wait()
+
+    def _event(self, happened: StreamEvent) -> Event | None:
+        """Return an event as listeners get it; None for one they do not get."""
+        if not isinstance(happened, TurnFailed):
+            return event_of(happened, self.mask)
+        error = happened.error
+        if isinstance(error, LostTurnError) or (isinstance(error, InterruptedTurnError) and error.waits):
+            return None  # it goes on in another process
+        known = isinstance(error, FlexChatError)
+        self.problem = problem_of(error, self.mask) if known else incident(error, self.mask)  # type: ignore[arg-type]
+        later = {"retry_after": int(after)} if (after := self.problem.headers.get("retry-after")) else {}
+        return Event("error", {**self.problem.to_dict(), **later})  # it is too late for a header
