@@ -1,6 +1,7 @@
 """A PostgreSQL server with pgvector for tests, as any user."""
 
 import atexit
+import contextlib
 import functools
 import importlib.util
 import os
@@ -133,6 +134,36 @@ def _copied(package: Path) -> Path:
 def _another_user() -> dict[str, object]:
     """What makes a subprocess that of another user where this one is root: PostgreSQL refuses to run as root."""
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+@contextlib.contextmanager
+def breaking(connections, when, meanwhile=None, *, times=1):
+    """Break the connection of the next transactions, before or after they are committed.
+
+    Args:
+        meanwhile: Awaited before the transaction that is broken is made again.
+    """
+    lent, left = connections._lent, [meanwhile] * times
+
+    @contextlib.asynccontextmanager
+    async def broken(begin):
+        breaks = bool(left)
+        then = left.pop() if left else None
+        async with lent(begin) as connection:
+            yield connection
+            if breaks and when == "before":
+                await connection.execute("ROLLBACK")
+                if then is not None:
+                    await then()
+                raise psycopg.OperationalError("the connection is lost")
+        if breaks:
+            raise psycopg.OperationalError("the connection is lost")
+
+    connections._lent = broken
+    try:
+        yield
+    finally:
+        del connections._lent
 
 
 @pytest.fixture

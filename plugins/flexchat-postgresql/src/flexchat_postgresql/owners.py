@@ -7,6 +7,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, LiteralString
 
 import psycopg
@@ -103,12 +104,13 @@ class Watch:
     of a lease by this process's own clock, too; or for a whole one, whatever the database's clock says.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._seen: dict[str, tuple[int, float]] = {}  # by owner: its renewals, and since when they are unchanged
 
     def is_dead(self, owner: str, renewals: int, lease_s: float, *, has_expired: bool) -> bool:
         """Return whether an owner is dead, given its row."""
-        now = time.monotonic()
+        now = self._clock()
         if owner not in self._seen or self._seen[owner][0] != renewals:
             if len(self._seen) >= 1000:
                 self._seen.clear()  # most of them ended long ago
