@@ -54,6 +54,7 @@ from .domain import (
 )
 from .domain.history import read_history, write_history
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent
+from .domain.version import __version__ as __version__
 from .errors import (
     CannotSettleError,
     ChatRequestError,
@@ -102,8 +103,6 @@ from .tools.python_function import FunctionTool, tool
 from .turn.handle import TurnHandle
 from .turn.keeping import new_conversation_id
 from .turn.run import Explanation
-
-__version__ = "0.1.0"
 
 # A library is silent until its user configures logging.
 logging.getLogger("flexchat").addHandler(logging.NullHandler())

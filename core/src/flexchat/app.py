@@ -34,6 +34,7 @@ from .domain.copies import with_own_tables
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
 from .domain.message_json import result_to_json
 from .domain.text import scrub
+from .domain.version import __version__
 from .errors import (
     ProviderError,
     ProviderProtocolError,
@@ -610,8 +611,6 @@ class FlexChat:
 
     def _about_runs(self) -> Mapping[str, Any]:
         """Return what a turn's journal says of this chat: a digest of what decides about turns, and the packages."""
-        from . import __version__
-
         config = self.config
         deciding = (config.responses, config.tools, config.variables, config.topic, config.intent, config.limits)
         return {
