@@ -62,9 +62,12 @@ from .errors import (
     ContentFilterError,
     ContextLengthError,
     EffectUnknownError,
+    FailedTurnError,
     FlexChatError,
+    ForgottenAnswerError,
     ForgottenEventsError,
     InterruptedTurnError,
+    KeyReusedError,
     LostTurnError,
     ModelNotFoundError,
     NestedTurnError,
@@ -87,6 +90,7 @@ from .errors import (
     ToolDefinitionError,
     ToolError,
     TurnNotWaitingError,
+    TurnRunningError,
     TurnTimeoutError,
     UnknownCollectionError,
     UnknownConversationError,
@@ -102,6 +106,7 @@ from .sync import SyncFlexChat
 from .tools.python_function import FunctionTool, tool
 from .turn.handle import TurnHandle
 from .turn.keeping import new_conversation_id
+from .turn.keyed import JoinedTurn
 from .turn.run import Explanation
 
 # A library is silent until its user configures logging.
@@ -127,14 +132,18 @@ __all__ = [
     "EffectUnknownError",
     "Embeddings",
     "Explanation",
+    "FailedTurnError",
     "FlexChat",
     "FlexChatError",
+    "ForgottenAnswerError",
     "ForgottenEventsError",
     "FunctionTool",
     "Implementation",
     "InterruptedTurnError",
+    "JoinedTurn",
     "JournalEntry",
     "JournaledTurn",
+    "KeyReusedError",
     "LostTurnError",
     "MediaPart",
     "Message",
@@ -190,6 +199,7 @@ __all__ = [
     "TurnInfo",
     "TurnNotWaitingError",
     "TurnResumed",
+    "TurnRunningError",
     "TurnStarted",
     "TurnTimeoutError",
     "UnknownCollectionError",

@@ -29,6 +29,8 @@ from .domain import (
     StreamEvent,
     ToolResult,
     Turn,
+    TurnFailed,
+    TurnFinished,
 )
 from .domain.copies import with_own_tables
 from .domain.journal import JournaledTurn, JournalEntry, ToldEvent, TurnState
@@ -36,6 +38,7 @@ from .domain.message_json import result_to_json
 from .domain.text import scrub
 from .domain.version import __version__
 from .errors import (
+    ChatRequestError,
     ProviderError,
     ProviderProtocolError,
     ProviderTimeoutError,
@@ -56,7 +59,8 @@ from .request import Asked, read_request
 from .turn.active import ActiveTurn
 from .turn.engine import TurnEngine
 from .turn.handle import TurnHandle
-from .turn.keeping import Keeper
+from .turn.keeping import MOST_RESUMES, Keeper
+from .turn.keyed import JoinedTurn, KeyedTurns, KeyMemory
 from .turn.run import Explanation, close, explain, preview, read, run
 
 if TYPE_CHECKING:
@@ -68,9 +72,6 @@ log = logging.getLogger(__name__)
 
 TELLING_S = 10.0
 """How many seconds the plugins may take when notified that a chat is opened or closed."""
-
-MOST_RESUMES = 5
-"""How often a turn is resumed unasked: what ends its process each time must not go on for ever."""
 
 
 class FlexChat:
@@ -94,6 +95,7 @@ class FlexChat:
         packages: For each service in llms, the distribution whose plugin talks to it: "flexchat-openai 0.1.0".
         mask: Removes the config's secrets from texts.
         notes: Things worth noting from its assembly, none of them an error.
+        keys: What it remembers of keys whose turns are not kept. A chat that takes its place can be given it.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -121,6 +123,8 @@ class FlexChat:
         self._about = AppInfo(llms=parts.packages, tools=parts.tools.get_registry().names())
         self._is_open = False
         self._started: set[TurnHandle] = set()
+        self.keys = KeyMemory()
+        self._keyed = self._keyed_turns()
 
     @classmethod
     def from_config(
@@ -222,7 +226,9 @@ class FlexChat:
             packages=self.packages,
             holds=(),
         )
-        return FlexChat(parts)
+        chat = FlexChat(parts)
+        chat.keys, chat._keyed = self.keys, chat._keyed_turns(about=repr(rule))
+        return chat
 
     async def respond(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> Turn:
         """Answer a message.
@@ -237,17 +243,26 @@ class FlexChat:
                 failed.
             ResponseFormatError: The answer does not have the form, even after being asked again.
             NestedTurnError: A tool started it, and it would never end.
+            KeyReusedError, TurnRunningError, FailedTurnError, ForgottenAnswerError, StuckTurnError: Only with a key;
+                see join.
 
-        A turn's error, or the CancelledError of a stopped turn, holds what existed by then in ``turn``.
+        A turn's error, or the CancelledError of a stopped turn, holds what existed by then in ``turn``. With a key,
+        cancelling this does not stop the turn: who repeats the request joins it.
         """
-        return await self._run(self._engine.begin(self._request(message, asked)))
+        request = self._request(message, asked)
+        if request.key is None:
+            return await self._run(self._engine.begin(request))
+        joined = await self._keyed.join(request, self.keys)
+        turn = await joined.handle.result()
+        return attrs.evolve(turn, is_repeat=True) if joined.is_repeat else turn
 
     def stream(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> AsyncGenerator[StreamEvent, None]:
         """Answer a message piece by piece: a generator of events, the last of which is the TurnFinished.
 
         Closing the generator ends the turn: the provider's connection is closed, running tools are cancelled. The turn
         runs in its own task, with the context variables of this call. If you leave the stream at an event, no request
-        and no tool after it has started.
+        and no tool after it has started. With a key, all this is different: the turn waits for no reader and goes on
+        when you leave, and who repeats the request gets its events from the first.
 
         Args:
             asked: As in respond.
@@ -255,8 +270,11 @@ class FlexChat:
         Raises:
             The same as respond; errors during the turn are raised from the generator.
         """
+        request = self._request(message, asked)
+        if request.key is not None:
+            return self._stream_joined(request)
         feed = Feed()
-        turn = self._engine.begin(self._request(message, asked), feed=feed)
+        turn = self._engine.begin(request, feed=feed)
         return read(turn, feed, contextvars.copy_context(), self._run)
 
     def start(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> TurnHandle:
@@ -271,8 +289,37 @@ class FlexChat:
         Raises:
             ChatRequestError, NestedTurnError: As for respond; errors during the turn are reported by the handle.
         """
+        request = self._request(message, asked)
+        if request.key is not None:
+            raise ChatRequestError("whether a key stands for a turn has to be looked up: await join, instead of start")
         log: EventLog[StreamEvent] = EventLog()
-        return self._handle(self._engine.begin(self._request(message, asked), listeners=(log.add,)), log)
+        return self._handle(self._engine.begin(request, listeners=(log.add,)), log)
+
+    async def join(self, message: str | ChatRequest, **asked: Unpack[Asked]) -> JoinedTurn:
+        """Start the turn that a key stands for, as ``start`` does, unless an earlier request has: then join that one.
+
+        For 24 hours, the same key of a tenant and the same request are the same turn, in every process that uses the
+        conversations' store; a turn that is not kept, only in this one. One that is running here is joined, and waited
+        for if it runs elsewhere. One that has ended is replayed. One whose process died is resumed. One that failed and
+        called no tool that changes something is started anew; if it may have changed something, it fails again.
+
+        Args:
+            asked: As in respond, with a key.
+
+        Raises:
+            ChatRequestError: As for respond; there is no key, or it is not 1 to 255 printable characters.
+            KeyReusedError: The key stands for another request.
+            TurnRunningError: Another process runs it, and has not ended it within limits.turn_timeout_ms.
+            StuckTurnError: It was interrupted, and cannot go on.
+            ForgottenAnswerError: Its answer is no longer kept: its conversation was deleted, or 1,000 other turns that
+                are not kept have ended since.
+            NestedTurnError, StorageError: As respond. Errors during the turn are reported by the handle: for one that
+                failed in another process, and may have changed something, a FailedTurnError.
+        """
+        request = self._request(message, asked)
+        if request.key is None:
+            raise ChatRequestError("join needs a key; start takes none")
+        return await self._keyed.join(request, self.keys)
 
     async def resume(self, id: str, *, tenant: str = DEFAULT_TENANT, context: Any = None) -> Turn:
         """Take up a turn whose process ended before it did, and return it once it has ended.
@@ -621,6 +668,26 @@ class FlexChat:
     async def _run(self, turn: ActiveTurn) -> Turn:
         await self._open()
         return await run(turn)
+
+    async def _stream_joined(self, request: ChatRequest) -> AsyncGenerator[StreamEvent, None]:
+        joined = await self._keyed.join(request, self.keys)
+        async with contextlib.aclosing(joined.handle.events()) as events:
+            async for _, event in events:
+                if isinstance(event, TurnFailed):
+                    raise event.error
+                if isinstance(event, TurnFinished) and joined.is_repeat:
+                    event = attrs.evolve(event, turn=attrs.evolve(event.turn, is_repeat=True))
+                yield event
+
+    def _keyed_turns(self, about: str = "") -> KeyedTurns:
+        return KeyedTurns(
+            self._engine,
+            start=self._handle,
+            resume=self.start_resumed,
+            running=lambda id: next((handle for handle in self._started if handle.id == id), None),
+            variables=self.config.variables,
+            about=about,
+        )
 
     def _handle(self, turn: ActiveTurn, log: EventLog[StreamEvent]) -> TurnHandle:
         handle = TurnHandle(turn, log, self._run)

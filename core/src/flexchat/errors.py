@@ -29,6 +29,10 @@
     ├── StuckTurnError               the turn cannot be resumed: the configuration no longer fits it
     ├── InterruptedTurnError         the process that ran the turn ended before it did
     ├── LostTurnError                another process has taken the turn up
+    ├── KeyReusedError               the caller's key stands for another request exit status 2
+    ├── TurnRunningError             the turn of the caller's key still runs in another process
+    ├── FailedTurnError              the turn of the caller's key has failed, and may have changed something
+    ├── ForgottenAnswerError         the turn of the caller's key has ended, and its answer is no longer kept
     └── ProviderError                the model's service did not answer; .retryable says if asking again helps
         ├── ProviderAuthError
         ├── ProviderRequestError
@@ -429,6 +433,49 @@ class LostTurnError(FlexChatError):
 
     def __init__(self, id: str) -> None:
         super().__init__(f"the turn '{id}' is no longer this process's: another one has taken it up, or has ended it")
+        self.id = id
+
+
+class KeyReusedError(FlexChatError):
+    """A caller's key stands for another request: each request needs its own."""
+
+    exit_status = 2
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key '{key}' has been used for another request: choose a new key for each request")
+        self.key = key
+
+
+class TurnRunningError(FlexChatError):
+    """The turn that a caller's key stands for is still running in another process."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"the turn '{id}' of this key is still running in another process: ask again later")
+        self.id = id
+
+
+class FailedTurnError(FlexChatError):
+    """The turn that a caller's key stands for has failed, and called tools that may have changed something.
+
+    ``turn`` is that turn.
+    """
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(
+            f"the turn '{id}' of this key has failed ({why}), and may have changed something: "
+            "see what it did, and choose a new key to try again"
+        )
+        self.id = id
+
+
+class ForgottenAnswerError(FlexChatError):
+    """The turn that a caller's key stands for has ended, and its answer is no longer kept."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(
+            f"the turn '{id}' of this key has ended, and its answer is no longer kept: "
+            "it does not run again; choose a new key for another turn"
+        )
         self.id = id
 
 

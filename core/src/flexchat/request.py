@@ -12,6 +12,9 @@ from .domain.history import entries_of, read_history
 from .domain.text import scrub
 from .errors import ChatRequestError, UnknownNameError, did_you_mean
 
+LONGEST_KEY = 255
+"""Characters of a caller's key."""
+
 
 class Asked(TypedDict, total=False):
     """The keywords of respond, stream and explain that describe a message: the fields of a ChatRequest.
@@ -28,6 +31,8 @@ class Asked(TypedDict, total=False):
         to, however it ends; a new id starts a conversation. See ``new_conversation_id``.
     tenant: Whose conversation it is.
     context: Whatever tools and policies should get, of any type; never shown to a model, never kept.
+    key: Makes the same request the same turn, for 24 hours: who repeats it gets the answer of the first, and nothing
+        runs twice. Your own, for each request another: 1 to 255 printable characters; tenants have their own keys.
     """
 
     history: Iterable[Message | Mapping[str, Any]]
@@ -39,6 +44,7 @@ class Asked(TypedDict, total=False):
     conversation: str | None
     tenant: str
     context: Any
+    key: str | None
 
 
 def read_request(
@@ -85,6 +91,7 @@ def read_request(
         conversation=_name("conversation", given.get("conversation", request.conversation)),
         tenant=_name("tenant", given.get("tenant", request.tenant)) or request.tenant,
         context=given.get("context", request.context),
+        key=_key(given.get("key", request.key)),
     )
 
 
@@ -110,6 +117,20 @@ def _name(what: str, name: Any) -> str | None:
     if name is not None and not isinstance(name, str):
         raise ChatRequestError(f"a {what} is a text, not {type(name).__name__}")
     return name
+
+
+def _key(key: Any) -> str | None:
+    if key is not None and not (isinstance(key, str) and is_key(key)):
+        what = f"has {len(key):,} characters" if isinstance(key, str) and len(key) > LONGEST_KEY else f"is {key!r:.80}"
+        raise ChatRequestError(
+            f"a key has 1 to {LONGEST_KEY} printable characters, not all of them spaces; this {what}"
+        )
+    return key
+
+
+def is_key(key: str) -> bool:
+    """Return whether a text can be a caller's key."""
+    return len(key) <= LONGEST_KEY and key.isprintable() and not key.isspace() and key != ""
 
 
 def _variables(given: Any) -> dict[str, Any]:

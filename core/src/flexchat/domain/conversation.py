@@ -38,6 +38,7 @@ class ConversationTurn:
         status, error, replay, rule, rule_name, phases, elapsed_ms: As in Turn.
         tool_calls, finish_reason, max_iterations_reached, rounds, warnings: As in ChatResponse.
         parsed: ChatResponse.data.
+        shown: ChatResponse.content, where the messages say it otherwise.
     """
 
     id: str
@@ -62,6 +63,7 @@ class ConversationTurn:
     warnings: tuple[str, ...] = ()
     elapsed_ms: float = 0.0
     parsed: Any = None
+    shown: str | None = None
 
     @property
     def title(self) -> str:
@@ -75,6 +77,21 @@ class ConversationTurn:
             text = mark.sub(shown, text)
         line = " ".join((text if text.strip() else storable(first)).split())
         return line if len(line) <= LONGEST_TITLE else line[: LONGEST_TITLE - 1].rstrip() + "…"
+
+    @property
+    def answer(self) -> str:
+        """The text for the user: ChatResponse.content."""
+        return self.shown if self.shown is not None else self.last_said
+
+    @property
+    def last_said(self) -> str:
+        """What the model said after its last call; in several messages if it paused."""
+        said = ""
+        for message in reversed(self.messages):
+            if not isinstance(message, AssistantMessage) or message.tool_calls:
+                break
+            said = (message.content or "") + said
+        return said
 
     @property
     def text(self) -> str:

@@ -61,6 +61,8 @@ class ChatRequest:
         tenant: Whose conversation it is.
         context: Whatever the caller wants to pass to tools and policies, as ``context.context``. It is never shown to a
             model and never kept.
+        key: The caller's own, 1 to 255 printable characters: the same key and the same request are the same turn. None
+            for a new turn.
     """
 
     user_message: str
@@ -73,6 +75,7 @@ class ChatRequest:
     conversation: str | None = None
     tenant: str = DEFAULT_TENANT
     context: Any = None
+    key: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -126,6 +129,7 @@ class Turn:
         replay: Whether its messages go into the next turn's history. Not if the service refused them (too long,
             filtered): it would refuse them again.
         rule_name: The rule's name in the config; None if it has none.
+        is_repeat: Whether it was started by an earlier request with the same key: this one started nothing.
     """
 
     id: str
@@ -140,6 +144,7 @@ class Turn:
     error: str = ""
     replay: bool = True
     rule_name: str | None = None
+    is_repeat: bool = False
 
     @property
     def content(self) -> str:

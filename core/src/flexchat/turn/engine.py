@@ -85,7 +85,7 @@ class TurnEngine:
             tenant=request.tenant,
             parent=None if outer is None else outer.info.id,
         )
-        journal = None if self.keeper is None else self.keeper.journal_of(info, request.user_message)
+        journal = None if self.keeper is None else self.keeper.journal_of(info, request.user_message, request.key)
         return self._active(info, request, Sink(info, self.hooks, feed, listeners), outer, journal)
 
     async def take_up(

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
-from ..domain import Happening, StreamEvent, Turn, TurnCancelled, TurnFailed, TurnFinished, TurnInfo
+from ..domain import (
+    Happening,
+    StreamEvent,
+    TextDelta,
+    ToolCall,
+    ToolFinished,
+    ToolStarted,
+    Turn,
+    TurnCancelled,
+    TurnFailed,
+    TurnFinished,
+    TurnInfo,
+    TurnStarted,
+)
 from ..domain.journal import ToldEvent
 from ..events.log import EventLog
 from .active import ActiveTurn
 from .run import unfinished
+
+End = TurnFinished | TurnFailed | TurnCancelled
+"""A turn's last event."""
 
 ENDS = (TurnFinished, TurnFailed, TurnCancelled)
 
@@ -80,12 +96,17 @@ class TurnHandle:
             raise last.error
         return last.turn
 
-    async def last(self) -> TurnFinished | TurnFailed | TurnCancelled:
+    @property
+    def end(self) -> End | None:
+        """Its last event; None while it runs."""
+        last = self._log.last
+        return last if isinstance(last, ENDS) else None
+
+    async def last(self) -> End:
         """Wait until the turn has ended, and return its last event; its ``turn`` holds what exists of the turn."""
         await self._log.ended()
-        last = self._log.last
-        assert isinstance(last, ENDS), "a turn's last event says how it ended"
-        return last
+        assert self.end is not None, "a turn's last event says how it ended"
+        return self.end
 
     def cancel(self) -> None:
         """End the turn; ``result`` waits for its end. What exists of it by then is kept."""
@@ -128,6 +149,38 @@ class TurnHandle:
         if turn is not None and not isinstance(self._log.last, ENDS):
             self._log.add(self._log.number + 1, _end_of(turn, error))
         self._log.end()
+
+
+class ReplayedTurn(TurnHandle):
+    """A turn that has ended before. Its events are told anew: what tools did, the answer, and how it ended."""
+
+    def __init__(self, end: End) -> None:
+        self.info = end.info
+        self._turn = self._journal = None
+        self._log: EventLog[StreamEvent] = EventLog()
+        for number, event in enumerate(_replayed(end), start=1):
+            self._log.add(number, event)
+        self._log.end()
+
+    def cancel(self) -> None:
+        """Do nothing: it has ended."""
+
+    def when_ended(self, told: Callable[[TurnHandle], object]) -> None:
+        """Call something at once."""
+        told(self)
+
+
+def _replayed(end: End) -> Iterator[StreamEvent]:
+    info, turn = end.info, end.turn
+    yield TurnStarted(info=info, user_message=turn.profile.user_message)
+    for record in turn.response.tool_calls or ():
+        read = record.params if record.raw_arguments is None else None
+        call = ToolCall(id=record.call_id, name=record.tool, arguments=read, raw_arguments=record.raw_arguments)
+        yield ToolStarted(info=info, call=call)
+        yield ToolFinished(info=info, record=record)
+    if turn.content:
+        yield TextDelta(0, turn.content)
+    yield end
 
 
 def _end_of(turn: ActiveTurn, error: BaseException | None) -> Happening:

@@ -97,7 +97,7 @@ class Journal:
     def begin(self, request: ChatRequest, turns: Sequence[ConversationTurn]) -> None:
         """Note what the turn begins with, unless that was noted before."""
         if self._started is None:
-            self.add("started", request=_written(request), after=turns[-1].id if turns else None, **self._run_by)
+            self.add("started", request=as_written(request), after=turns[-1].id if turns else None, **self._run_by)
 
     def resume(self) -> None:
         """Note that the turn goes on."""
@@ -240,7 +240,8 @@ class Journal:
         return self._rule
 
 
-def _written(request: ChatRequest) -> Any:
+def as_written(request: ChatRequest) -> Any:
+    """Return a request as JSON data, without its context."""
     form = request.response_format
     if form is not None:
         form = answer_format(form).format

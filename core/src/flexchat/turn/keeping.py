@@ -10,7 +10,6 @@ import secrets
 import time
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,6 +23,7 @@ from ..plugin.contracts import ConversationStore, TurnJournal
 from ..plugin.foreign import contained, error_name
 from .active import ActiveTurn
 from .journal import Journal
+from .kept import conversation_turn
 from .lease import Lease
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ KEEP_S = 30 * 24 * 3600.0
 
 KEEP_EVENTS_S = 24 * 3600.0
 """How long the events of a turn can be told again after its end."""
+
+MOST_RESUMES = 5
+"""How often a turn is resumed unasked: what ends its process each time must not go on for ever."""
 
 _DAY_S = 24 * 3600.0
 
@@ -103,7 +106,7 @@ class Keeper:
             self._run_by = self._make_run_by()
         return self._run_by
 
-    def journal_of(self, info: TurnInfo, message: str) -> Journal | None:
+    def journal_of(self, info: TurnInfo, message: str, key: str | None = None) -> Journal | None:
         """Return the journal of a new turn of a kept conversation; None where the store has none."""
         if self.journal is None or self._lease is None or info.conversation is None:
             return None
@@ -114,6 +117,7 @@ class Keeper:
             state="running",
             message=" ".join(storable(message[:1000]).split())[:MESSAGE_CHARS],
             owner=self._lease.owner,
+            key=key or "",
         )
         return Journal(self.journal, self._lease, turn, run_by=self._about)
 
@@ -169,7 +173,7 @@ class Keeper:
         request, journal, tenant = turn.request, turn.journal, turn.info.tenant
 
         async def keep(done: Turn) -> Turn:
-            kept = _conversation_turn(done)
+            kept = conversation_turn(done)
             append: Any = functools.partial(self.store.append, conversation, kept, tenant=tenant)
 
             async def end(ending: TurnEnd) -> None:
@@ -230,31 +234,3 @@ def _continued(request: ChatRequest, turns: Sequence[ConversationTurn]) -> ChatR
     earlier: list[Message] = [message for turn in turns if turn.replay for message in turn.messages]
     topic = request.topic if request.topic is not None or not turns else turns[-1].topic or None
     return attrs.evolve(request, history=(*earlier, *request.history), topic=topic)
-
-
-def _conversation_turn(turn: Turn) -> ConversationTurn:
-    response = turn.response
-    return ConversationTurn(
-        id=turn.id,
-        messages=response.messages,
-        topic=turn.profile.topic,
-        llm=response.llm,
-        model=response.model,
-        usage=response.usage,
-        citations=turn.citations,
-        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        status=turn.status,
-        error=turn.error,
-        replay=turn.replay,
-        intent=turn.profile.intent,
-        rule=turn.rule,
-        rule_name=turn.rule_name,
-        phases=turn.phases,
-        rounds=response.rounds,
-        tool_calls=response.tool_calls,
-        max_iterations_reached=response.max_iterations_reached,
-        finish_reason=response.finish_reason,
-        warnings=response.warnings,
-        elapsed_ms=turn.elapsed_ms,
-        parsed=response.data,
-    )

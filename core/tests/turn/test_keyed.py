@@ -1,0 +1,393 @@
+"""A caller's key: the same key and the same request are the same turn."""
+
+import asyncio
+import contextlib
+import sqlite3
+
+import pytest
+from flexchat import (
+    ChatRequest,
+    ChatRequestError,
+    FailedTurnError,
+    FlexChat,
+    ForgottenAnswerError,
+    KeyReusedError,
+    NestedTurnError,
+    ProviderRateLimitError,
+    SyncFlexChat,
+    TextDelta,
+    TurnFinished,
+    TurnRunningError,
+    TurnStarted,
+    tool,
+)
+from flexchat.conversations.sqlite_store import SqliteConversations
+from flexchat.turn import keyed
+from flexchat.turn.keyed import KeyMemory
+from flexchat_testing import ScriptedProvider, calls, says
+
+CONFIG = {
+    "llms": {"s": {"provider": "scripted"}},
+    "responses": [{"llm": "s", "model": "m", "tools": {"enabled": True}}],
+}
+K = {"key": "order-17"}
+C = {"conversation": "c"}
+KEPT = pytest.mark.parametrize("kept", [{}, C], ids=["unkept", "kept"])
+
+
+def chat_of(path, model, *tools, **config):
+    chat = FlexChat.from_config({**CONFIG, **config}, providers={"s": model}, tools=tools)
+    chat.keep_in(SqliteConversations(path))
+    return chat
+
+
+class Paying:
+    """A tool that changes something, and may wait before it is done."""
+
+    def __init__(self, *, waits=None, effect="write"):
+        self.paid, self.began = [], asyncio.Event()
+
+        @tool(effect=effect)
+        async def pay(amount: int) -> str:
+            """Pay."""
+            self.paid.append(amount)
+            self.began.set()
+            if waits is not None:
+                await waits.wait()
+            return "paid"
+
+        self.tool = pay
+
+
+def pays():
+    return calls(("pay", {"amount": 5}))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "c.db"
+
+
+@KEPT
+async def test_a_repeated_request_gets_the_same_turn(path, kept):
+    paying, model = Paying(), ScriptedProvider([pays(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        first = await chat.respond("Pay 5", **K, **kept)
+        again = await chat.respond("Pay 5", **K, **kept)
+    assert (first.is_repeat, again.is_repeat, again.id) == (False, True, first.id)
+    assert (again.to_dict(), paying.paid, len(model.requests)) == (first.to_dict(), [5], 2)
+
+
+@KEPT
+async def test_another_key_or_tenant_or_none_is_another_turn(path, kept):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        asked = [{**K}, {"key": "order-18"}, {**K, "tenant": "t"}, {}, {}]
+        turns = [await chat.respond("Hello", **kept, **each) for each in asked]
+    assert len({turn.id for turn in turns}) == 5
+    assert not any(turn.is_repeat for turn in turns)
+
+
+@KEPT
+@pytest.mark.parametrize(
+    "other",
+    [{"message": "Other"}, {"topic": "t"}, {"variables": {"a": 1}}, {"history": [{"role": "user", "content": "x"}]}],
+)
+async def test_a_key_stands_for_one_request(path, kept, other):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        await chat.respond("Hello", **K, **kept)
+        with pytest.raises(KeyReusedError, match="'order-17' has been used for another request"):
+            await chat.respond(**{"message": "Hello", **K, **kept, **other})
+
+
+async def test_a_request_kept_elsewhere_is_another_request(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        await chat.respond("Hello", **K, **C)
+        for other in ({}, {"conversation": "d"}):
+            with pytest.raises(KeyReusedError):
+                await chat.respond("Hello", **K, **other)
+
+
+async def test_what_is_passed_to_tools_makes_no_other_request(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        first = await chat.respond("Hello", **K, context=object())
+        assert (await chat.respond("Hello", **K, context=object())).id == first.id
+
+
+async def test_calls_in_a_history_have_new_ids_each_time_they_are_read(path):
+    call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    history = [
+        {"role": "user", "content": "Pay"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "paid"},
+    ]
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        first = await chat.respond("Hello", history=history, **K)
+        assert (await chat.respond("Hello", history=history, **K)).id == first.id
+
+
+async def test_the_configs_variables_may_change(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")]), variables={"shop": "A"}) as chat:
+        first = await chat.respond("Hello", **K, **C)
+    async with chat_of(path, ScriptedProvider([]), variables={"shop": "B"}) as chat:
+        assert (await chat.respond("Hello", **K, **C)).id == first.id
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 256, "a\nb", "a\0", "\ud800", 7, b"k", ["k"]])
+async def test_what_is_not_a_key(path, key):
+    async with chat_of(path, ScriptedProvider([])) as chat:
+        with pytest.raises(ChatRequestError, match="a key has 1 to 255 printable characters"):
+            await chat.respond("Hello", key=key)
+
+
+@pytest.mark.parametrize("key", ["x" * 255, "'; DROP TABLE turn_keys; --", "%s{s}", "Ключ 17 🎈"])
+async def test_any_printable_text_is_a_key(path, key):
+    async with chat_of(path, ScriptedProvider([says("Hi")])) as chat:
+        first = await chat.respond(ChatRequest(user_message="Hello", key=key, conversation="c"))
+        assert (await chat.respond("Hello", key=key, **C)).id == first.id
+
+
+@KEPT
+async def test_of_many_requests_at_once_one_runs(path, kept):
+    paying, model = Paying(), ScriptedProvider([pays(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        turns = await asyncio.gather(*(chat.respond("Pay 5", **K, **kept) for _ in range(20)))
+    assert len({turn.id for turn in turns}) == 1
+    assert [turn.is_repeat for turn in turns].count(False) == 1
+    assert paying.paid == [5]
+
+
+@KEPT
+async def test_who_leaves_does_not_end_a_turn_that_has_a_key(path, kept):
+    done = asyncio.Event()
+    paying, model = Paying(waits=done), ScriptedProvider([pays(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        asked = asyncio.create_task(chat.respond("Pay 5", **K, **kept))
+        await paying.began.wait()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        done.set()
+        again = await chat.respond("Pay 5", **K, **kept)
+    assert (again.content, again.is_repeat, paying.paid) == ("Done.", True, [5])
+
+
+@KEPT
+async def test_a_repeated_stream_begins_with_the_first_event(path, kept):
+    done = asyncio.Event()
+    paying, model = Paying(waits=done), ScriptedProvider([pays(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        stream = chat.stream("Pay 5", **K, **kept)
+        assert isinstance(await anext(stream), TurnStarted)
+        await stream.aclose()
+        await paying.began.wait()
+        again = chat.stream("Pay 5", **K, **kept)
+        begun = await anext(again)
+        done.set()
+        running = [begun, *[event async for event in again]]
+        ended = [event async for event in chat.stream("Pay 5", **K, **kept)]
+    for events in (running, ended):
+        assert isinstance(events[0], TurnStarted)
+        assert isinstance(events[-1], TurnFinished)
+        assert events[-1].turn.is_repeat
+        assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Done."
+    assert paying.paid == [5]
+
+
+@KEPT
+async def test_join_gives_the_turn_that_runs(path, kept):
+    done = asyncio.Event()
+    paying, model = Paying(waits=done), ScriptedProvider([pays(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        first, again = [await chat.join("Pay 5", **K, **kept) for _ in range(2)]
+        assert (first.is_repeat, again.is_repeat) == (False, True)
+        assert first.handle is again.handle
+        done.set()
+        turn = await first.handle.result()
+        replayed = await chat.join("Pay 5", **K, **kept)
+        assert replayed.handle.is_ended
+        replayed.handle.cancel()
+        assert (await replayed.handle.result()).to_dict() == turn.to_dict()
+
+
+async def test_join_needs_a_key_and_start_takes_none(path):
+    async with chat_of(path, ScriptedProvider([])) as chat:
+        with pytest.raises(ChatRequestError, match="join needs a key"):
+            await chat.join("Hello")
+        with pytest.raises(ChatRequestError, match="await join"):
+            chat.start("Hello", **K)
+
+
+@KEPT
+async def test_a_turn_that_was_cancelled_stays_so(path, kept):
+    model = ScriptedProvider([pays(), says("Never.")])
+    paying = Paying(waits=asyncio.Event())
+    async with chat_of(path, model, paying.tool) as chat:
+        joined = await chat.join("Pay 5", **K, **kept)
+        await paying.began.wait()
+        joined.handle.cancel()
+        await joined.handle.last()
+        again = await chat.respond("Pay 5", **K, **kept)
+    assert (again.status, again.id, again.is_repeat, paying.paid) == ("cancelled", joined.handle.id, True, [5])
+
+
+def too_many():
+    return ProviderRateLimitError("slow down", retryable=False)
+
+
+@KEPT
+async def test_a_turn_that_failed_and_changed_nothing_runs_again(path, kept):
+    paying = Paying(effect="read")
+    model = ScriptedProvider([too_many(), pays(), too_many(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        for _ in range(2):
+            with pytest.raises(ProviderRateLimitError):
+                await chat.respond("Pay 5", **K, **kept)
+        done = await chat.respond("Pay 5", **K, **kept)
+        again = await chat.respond("Pay 5", **K, **kept)
+    assert (done.content, done.is_repeat, again.id) == ("Done.", False, done.id)
+
+
+async def test_a_turn_that_failed_and_may_have_changed_something_fails_again(path):
+    paying, model = Paying(), ScriptedProvider([pays(), too_many(), says("Never.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        for _ in range(3):
+            with pytest.raises(ProviderRateLimitError) as failed:
+                await chat.respond("Pay 5", **K)
+    assert paying.paid == [5]
+    assert failed.value.turn.response.tool_calls
+
+
+async def test_a_kept_turn_that_failed_and_may_have_changed_something_fails_again(path):
+    paying, model = Paying(), ScriptedProvider([pays(), too_many(), says("Never.")])
+    async with chat_of(path, model, paying.tool) as chat:
+        with pytest.raises(ProviderRateLimitError):
+            await chat.respond("Pay 5", **K, **C)
+    async with chat_of(path, model, paying.tool) as chat:
+        with pytest.raises(FailedTurnError, match=r"has failed .*slow down.* choose a new key") as failed:
+            await chat.respond("Pay 5", **K, **C)
+    assert (paying.paid, failed.value.turn.status) == ([5], "failed")
+
+
+async def test_another_process_replays_the_turn(path):
+    with_form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    async with chat_of(path, ScriptedProvider([says('{"n": 1}')])) as chat:
+        first = await chat.respond("Count", **K, **C, response_format=with_form)
+    async with chat_of(path, ScriptedProvider([])) as chat:
+        again = await chat.respond("Count", **K, **C, response_format=with_form)
+    assert again.to_dict() == first.to_dict()
+    assert (again.response.parsed, again.is_repeat) == ({"n": 1}, True)
+
+
+async def test_another_process_waits_for_a_turn_that_runs(path):
+    done = asyncio.Event()
+    paying, model = Paying(waits=done), ScriptedProvider([pays(), says("Done.")])
+    async with chat_of(path, model, paying.tool) as chat, chat_of(path, ScriptedProvider([]), paying.tool) as other:
+        first = asyncio.create_task(chat.respond("Pay 5", **K, **C))
+        await paying.began.wait()
+        again = asyncio.create_task(other.respond("Pay 5", **K, **C))
+        await asyncio.sleep(0)
+        done.set()
+        assert (await again).to_dict() == (await first).to_dict()
+    assert paying.paid == [5]
+
+
+async def test_another_process_does_not_wait_for_ever(path):
+    paying, model = Paying(waits=asyncio.Event()), ScriptedProvider([pays(), says("Done.")])
+    soon = {"limits": {"turn_timeout_ms": 100}}
+    async with chat_of(path, model, paying.tool) as chat, chat_of(path, ScriptedProvider([]), **soon) as other:
+        joined = await chat.join("Pay 5", **K, **C)
+        await paying.began.wait()
+        with pytest.raises(TurnRunningError, match="still running in another process"):
+            await other.respond("Pay 5", **K, **C)
+        joined.handle.cancel()
+        await joined.handle.last()
+
+
+async def test_an_interrupted_turn_is_resumed(path):
+    paying, stop = Paying(), asyncio.Event()
+
+    async def stands_still(messages, options):
+        stop.set()
+        await asyncio.Event().wait()
+
+    model = ScriptedProvider([pays(), stands_still])
+    async with chat_of(path, model, paying.tool) as chat:
+        joined = await chat.join("Pay 5", **K, **C)
+        await stop.wait()
+        joined.handle.interrupt()
+        await joined.handle.last()
+    async with chat_of(path, ScriptedProvider([says("Done.")]), paying.tool) as chat:
+        turn = await chat.respond("Pay 5", **K, **C)
+    assert (turn.content, turn.id, turn.is_repeat, paying.paid) == ("Done.", joined.handle.id, True, [5])
+
+
+async def test_a_key_whose_turn_never_began_is_bound_anew(path, monkeypatch):
+    monkeypatch.setattr(keyed, "BEGINNING_S", 0.0)
+    async with chat_of(path, ScriptedProvider([says("Hi")])) as chat:
+        await chat.respond("Hello", **K, **C)
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("DELETE FROM journal_turns")
+        database.execute("UPDATE turn_keys SET begun = 0")
+        database.commit()
+    async with chat_of(path, ScriptedProvider([says("Hi again")])) as chat:
+        assert (await chat.respond("Hello", **K, **C)).content == "Hi again"
+
+
+async def test_a_deleted_conversation_does_not_begin_again(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        await chat.respond("Hello", **K, **C)
+        await chat.conversations.delete("c")
+        with pytest.raises(ForgottenAnswerError, match="its answer is no longer kept"):
+            await chat.respond("Hello", **K, **C)
+
+
+async def test_a_tool_cannot_wait_for_its_own_turn(path):
+    refused = []
+
+    @tool(effect="read")
+    async def ask() -> str:
+        """Ask."""
+        with pytest.raises(NestedTurnError) as error:
+            await chat.respond("Hello", **K)
+        refused.append(error)
+        return "no"
+
+    async with chat_of(path, ScriptedProvider([calls(("ask", {})), says("Hi")]), ask) as chat:
+        assert (await chat.respond("Hello", **K)).content == "Hi"
+    assert refused
+
+
+async def test_the_oldest_answers_are_forgotten_and_their_turns_do_not_run_again(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        chat.keys = KeyMemory(most_answers=1, most_keys=2)
+        await chat.respond("Hello", key="a")
+        await chat.respond("Hello", key="b")
+        with pytest.raises(ForgottenAnswerError):
+            await chat.respond("Hello", key="a")
+        assert (await chat.respond("Hello", key="b")).is_repeat
+        await chat.respond("Hello", key="c")
+        assert not (await chat.respond("Hello", key="a")).is_repeat, "beyond most_keys, the oldest is free"
+
+
+async def test_a_key_is_free_after_a_day(path, monkeypatch):
+    monkeypatch.setattr(keyed, "KEEP_S", 0.0)
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        for kept in ({}, C):
+            turns = [await chat.respond("Hello", **K, **kept) for _ in range(2)]
+            assert not any(turn.is_repeat for turn in turns)
+
+
+async def test_chats_of_one_rule_share_keys_and_are_other_requests(path):
+    async with chat_of(path, ScriptedProvider([says("Hi")], repeat=True)) as chat:
+        rule = chat.config.responses[0]
+        first = await chat.with_rule(rule).respond("Hello", **K)
+        assert (await chat.with_rule(rule).respond("Hello", **K)).id == first.id
+        with pytest.raises(KeyReusedError):
+            await chat.respond("Hello", **K)
+
+
+def test_without_an_event_loop(path):
+    with SyncFlexChat(chat_of(path, ScriptedProvider([says("Hi")]))) as chat:
+        first = chat.respond("Hello", **K)
+        assert chat.respond("Hello", **K).id == first.id
+        assert [*chat.stream("Hello", **K)][-1].turn.id == first.id
