@@ -307,8 +307,9 @@ class KeepingEffects(ConversationStore, Protocol):
 class EffectLedger(Protocol):
     """Keeps a row for each effect, so that none happens twice and none is lost; see flexchat.domain.effects.
 
-    When claim, finish, release and settle return, their changes are on disk. Times are measured by a clock that all
-    users of the ledger share and nobody sets. Every method may raise StorageError.
+    When claim, finish, release and settle return, their changes are on disk. Leases are measured by a clock that all
+    users of the ledger share; if somebody can set it, that must not make a living owner's claim lost. Every method may
+    raise StorageError.
     """
 
     async def claim(self, call: EffectCall, *, owner: str, lease_s: float, take_over: bool = False) -> Claim:

@@ -1,4 +1,4 @@
-"""Conversations of FlexChat in PostgreSQL; and a database's connections, for packages that keep something else there.
+"""Conversations, turns and effects of FlexChat in PostgreSQL; and connections, for packages that keep more there.
 
 Public are PostgresConfig, the settings of a database, and Connections.
 """

@@ -25,5 +25,5 @@ def flexchat_register_conversation_stores() -> Iterable[ConversationStoreType]:
         name="postgresql",
         config_class=PostgresqlConfig,
         create=create_conversations,
-        summary="Conversations in PostgreSQL",
+        summary="Conversations, the journal of their turns and the ledger of effects, in PostgreSQL",
     )
