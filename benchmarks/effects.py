@@ -8,7 +8,8 @@
 A run is a turn with a tool that changes something, or a call by hand under a key. It runs in a forked process, which is
 killed (SIGKILL) at one of the POINTS or at a random moment; then two processes at once take it up, of which one may be
 killed again, until it has ended. The model writes other words, ids and orders each time it is asked, and in half of the
-runs other arguments. What the tools did is counted by a service of its own, which knows nothing of FlexChat's ledger.
+runs other arguments. The clock of every second process is 20 hours ahead or behind. What the tools did is counted by a
+service of its own, which knows nothing of FlexChat's ledger.
 
 PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
 of ten it is stopped and started again while the processes work: half of the times as a crash would stop it.
@@ -17,6 +18,7 @@ of ten it is stopped and started again while the processes work: half of the tim
 import argparse
 import asyncio
 import contextlib
+import datetime
 import functools
 import json
 import os
@@ -44,6 +46,8 @@ KINDS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", "by han
 BREAKS = ("claim", "finish", "journal")
 RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
+CLOCKS = (0, 0, 20 * 3600, -20 * 3600)
+"""By how many seconds the clock of a process is ahead: it jumps from one process to the next."""
 IN_THE_WINDOW = ("claim after", "tool before", "tool after", "finish before", "at random", "pay_late", "pay_or_die")
 
 PLUGINS = installed_plugins()
@@ -132,10 +136,14 @@ STORES = {"sqlite": Sqlite, "postgresql": Postgresql}
 
 
 class Killer:
-    """Ends this process at a point, the so-manieth time it is passed."""
+    """Ends this process at a point, the so-manieth time it is passed.
 
-    def __init__(self, point, passes):
-        self.point, self.left = point, passes
+    Attributes:
+        clock: How many seconds its clock is ahead.
+    """
+
+    def __init__(self, point, passes, clock=0):
+        self.point, self.left, self.clock = point, passes, clock
 
     def __call__(self, point):
         if point == self.point:
@@ -296,6 +304,7 @@ def chat_of(folder, kept, service, run, kind, kill):
 
 async def attempt(folder, kept, service, run, kind, kill):
     """Run a turn, take it up, or make a call by hand; in a process of its own."""
+    set_clock(kill.clock)
     chat, store = chat_of(folder, kept, service, run, kind, kill)
     with contextlib.suppress(FlexChatError):
         if kind.startswith("by hand"):
@@ -332,6 +341,22 @@ def break_order(what):
             return None
 
         Journal.flush = later
+
+
+def set_clock(seconds):
+    """Set this process's clock forward, or back: what it writes, and what it takes for old, follows that."""
+    real = datetime.datetime
+
+    class Set(real):
+        @classmethod
+        def now(cls, tz=None):
+            return real.now(tz) + datetime.timedelta(seconds=seconds)
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("flexchat") and getattr(module, "datetime", None) is real:
+            module.datetime = Set
+    real_time = time.time
+    time.time = lambda: real_time() + seconds
 
 
 def forked(work):
@@ -371,7 +396,7 @@ def one(folder, kept, service, run, chance):
         children = []
         for _ in range(together):
             point = chance.choice((*POINTS, "at random", "not at all")) if trial < 4 else "not at all"
-            kill = Killer(point, chance.choice((1, 1, 2, 3)))
+            kill = Killer(point, chance.choice((1, 1, 2, 3)), clock=chance.choice(CLOCKS))
             children.append((forked(lambda kill=kill: attempt(folder, kept, service, run, kind, kill)), point))
         for child, point in children:
             if point == "at random":
