@@ -8,7 +8,8 @@
 A run is a turn with a tool that changes something, or a call by hand under a key. It runs in a forked process, which is
 killed (SIGKILL) at one of the POINTS or at a random moment; then two processes at once take it up, of which one may be
 killed again, until it has ended. The model writes other words, ids and orders each time it is asked, and in half of the
-runs other arguments. The clock of every second process is 20 hours ahead or behind. What the tools did is counted by a
+runs other arguments. Every second turn has a key of its caller's, who sends it twice at once, and again and again until
+there is an answer. The clock of every second process is 20 hours ahead or behind. What the tools did is counted by a
 service of its own, which knows nothing of FlexChat's ledger.
 
 PostgreSQL is a server of this driver's own, of Debian's package if that is installed, in a temporary folder. In one run
@@ -40,9 +41,10 @@ from flexchat.conversations.sqlite_store import SqliteConversations
 from flexchat.turn.journal import Journal
 from flexchat_testing import ScriptedProvider, calls, says
 
-STEPS = ("write", "model", "claim", "tool", "finish", "append")
+STEPS = ("bind", "write", "model", "claim", "tool", "finish", "append")
 POINTS = tuple(f"{step} {when}" for step in STEPS for when in ("before", "after"))
-KINDS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die", "by hand", "by hand, with key")
+TURNS = ("pay", "pay_with_key", "pay_and_ask", "pay_late", "pay_or_die")
+KINDS = (*TURNS, *(f"{tool}, delivered twice" for tool in TURNS), "by hand", "by hand, with key")
 BREAKS = ("claim", "finish", "journal")
 RESTARTS = 0.1
 """Part of the rounds in which the server is restarted."""
@@ -270,7 +272,10 @@ def model(run, kind, kill, kept, service):
         kill("model before")
         words = secrets.token_hex(4)
         amount = chance.choice((5, 5, 7, 9))
-        pay = (kind, {"amount": amount, "note": words} if chance.random() < 0.5 else {"amount": amount})
+        pay = (
+            kind.partition(",")[0],
+            {"amount": amount, "note": words} if chance.random() < 0.5 else {"amount": amount},
+        )
         look = ("look", {"what": words})
         both = [pay, look] if chance.random() < 0.5 else [look, pay]
         answers = [calls(look), calls(*both), says(f"Done, {words}.")]
@@ -297,7 +302,7 @@ def chat_of(folder, kept, service, run, kind, kill):
     record.with_suffix(".new").write_text(json.dumps(owners))
     record.with_suffix(".new").rename(record)  # whole or not at all: it may be killed here, too
     chat.tools.effects.ledger = Watched(chat.tools.effects.ledger, kill, claim="claim", finish="finish")
-    keeper.journal = Watched(keeper.journal, kill, write="write")
+    keeper.journal = Watched(keeper.journal, kill, write="write", bind="bind")
     keeper.store = Watched(store, kill, append="append")
     return chat, store
 
@@ -310,11 +315,13 @@ async def attempt(folder, kept, service, run, kind, kill):
         if kind.startswith("by hand"):
             name = "pay_with_key" if "key" in kind else "pay"
             await chat.call_tool(name, {"amount": 5}, key=run)
+        elif "twice" in kind:
+            await chat.respond("Pay, please.", conversation=run, key=run)
         elif waiting := await store.journal.list(tenant="default", conversation=run):
             await chat.resume(waiting[0].id)
         else:
             await chat.respond("Pay, please.", conversation=run)
-    await asyncio.sleep(0.02 if kind == "pay_late" else 0)
+    await asyncio.sleep(0.02 if kind.startswith("pay_late") else 0)
     await store.aclose()
 
 
@@ -392,7 +399,7 @@ def one(folder, kept, service, run, chance):
     """Make one run to its end; return its kind, and where it was killed."""
     kind, kills = chance.choice(KINDS), []
     for trial in range(6):
-        together = 2 if kind.startswith("by hand") or states_of(kept, run) else 1
+        together = 2 if kind not in TURNS or states_of(kept, run) else 1
         children = []
         for _ in range(together):
             point = chance.choice((*POINTS, "at random", "not at all")) if trial < 4 else "not at all"
@@ -424,6 +431,7 @@ def verdict(kept, service):
     did = dict(service.write(lambda d: d.execute("SELECT run, count(*) FROM effects GROUP BY run").fetchall()))
     (again,) = service.write(lambda d: d.execute("SELECT count(*) FROM paid_again").fetchone())
     rows = kept.ask("SELECT coalesce(conversation, place), state FROM effects")
+    turns = dict(kept.ask("SELECT conversation, count(*) FROM journal_turns GROUP BY conversation"))
     ((unended,),) = kept.ask("SELECT count(*) FROM journal_turns WHERE state = 'running'")
     states = {}
     for run, state in rows:
@@ -437,13 +445,15 @@ def verdict(kept, service):
         counts["done"] += known.count("done")
         counts["unknown"] += known.count("unknown")
         counts["unknown that happened"] += "unknown" in known and bool(happened)
+        if "twice" in kind and turns[run] > 1:
+            wrong.append(f"{run} ({kind}, killed at {kills}): {turns[run]} turns of one key")
         if happened > 1:
             wrong.append(f"{run} ({kind}, killed at {kills}): {happened} effects")
         if happened and "done" not in known and "unknown" not in known:
             wrong.append(f"{run} ({kind}, killed at {kills}): the effect is lost, the ledger says {known}")
         if not happened and "done" in known:
             wrong.append(f"{run} ({kind}, killed at {kills}): done, and nothing happened")
-        if "unknown" in known and not {*json.loads(kills), kind} & {*IN_THE_WINDOW}:
+        if "unknown" in known and not {*json.loads(kills), kind.partition(",")[0]} & {*IN_THE_WINDOW}:
             wrong.append(f"{run} ({kind}, killed at {kills}): unknown outside of the window")
     if again:
         wrong.append(f"{again} recorded answers were paid for again")
