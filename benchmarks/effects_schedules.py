@@ -31,11 +31,14 @@ from flexchat.calls.effects import Effects
 from flexchat.conversations import effect_rows, sqlite_store
 from flexchat.conversations.memory_ledger import MemoryLedger
 from flexchat.storage import Database
+from flexchat.turn.keyed import KeyMemory
 from flexchat_testing import ScriptedProvider, calls, says
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 CONVERSATIONS, KEYS = ("c1", "c2"), ("k1", "k2")
+REQUESTS = {"first": "c1", "second": "c1", "third": "c2"}
+"""What callers ask for, each under its key and in its conversation: as often as they like."""
 KINDS = ("pay", "pay_with_key", "pay_and_ask", "pay_or_die")
 LEASE_S = 30.0
 MOST_PROCESSES = 8
@@ -108,13 +111,14 @@ class Process:
         self.is_dead = self.is_frozen = self.was_slow = False
         self.gates = []
         self.effects._begin()
+        self.chat.keys = KeyMemory()
         self.effects._thread = self  # the machine renews leases, not threads
         self.keeper = None
         if world.store is not None:
             self.chat.keep_in(world.store)
             self.keeper = self.chat._engine.keeper
             self.keeper._lease._thread = self
-            self.keeper.journal = Gated(world.store.journal, self, "write", "take", "release")
+            self.keeper.journal = Gated(world.store.journal, self, "bind", "write", "take", "release")
             self.keeper.store = Gated(world.store, self, "append")
         self.effects.ledger = Gated(world.ledger, self, "claim", "finish", "release")
         self.task = world.loop.create_task(self.run(work))
@@ -155,7 +159,7 @@ class Process:
     def tools(self):
         async def act(context, honours_key=False):
             await self.gate("tool before")
-            stands_for = (context.turn_id or context.key, context.tool.name)
+            stands_for = self.world.request_of(context.turn_id) if context.turn_id else context.key
             self.world.service.do(stands_for, context.key, honours_key=honours_key)
             self.world.began[context.key] = self
             await self.gate("tool after")
@@ -243,9 +247,14 @@ class World:
         self.store, self.ledger = store, MemoryLedger() if store is None else store.ledger()
         self.service, self.processes = Service(), []
         self.began = {}  # the last process whose tool began, by key
-        self.paid_again = []
+        self.asked_for, self.paid_again = set(), []
         if store is not None:
             store.database.write_blocking(_emptied)
+
+    def request_of(self, turn):
+        """Return the key of the request that a turn answers."""
+        [(key,)] = self.read("SELECT key FROM journal_turns WHERE id = ?", turn)
+        return key
 
     def read(self, statement, *values):
         return self.store.database.read_blocking(lambda d: d.execute(statement, values).fetchall())
@@ -304,7 +313,16 @@ class World:
 
 
 def _emptied(database):
-    for table in ("journal_entries", "journal_turns", "effects", "owners", "turns", "conversations"):
+    for table in (
+        "turn_keys",
+        "journal_events",
+        "journal_entries",
+        "journal_turns",
+        "effects",
+        "owners",
+        "turns",
+        "conversations",
+    ):
         database.execute(f"DELETE FROM {table}")
 
 
@@ -342,12 +360,15 @@ class Schedules(RuleBasedStateMachine):
         return self.world is not None and len(self.world.processes) < MOST_PROCESSES
 
     @precondition(lambda self: self.may_start() and self.store is not None)
-    @rule(conversation=st.sampled_from(CONVERSATIONS), kind=st.sampled_from(KINDS))
-    def ask(self, conversation, kind):
-        """A process asks something in a conversation; an interrupted turn of it is closed first."""
+    @rule(request=st.sampled_from([*REQUESTS]), kind=st.sampled_from(KINDS))
+    def ask(self, request, kind):
+        """A process gets a request, perhaps not the first to get it; an interrupted turn before it is closed."""
+        conversation = REQUESTS[request]
+        COUNTS["requests repeated"] += request in self.world.asked_for
+        self.world.asked_for.add(request)
 
         async def work(process):
-            await process.chat.respond("Pay, please.", conversation=conversation)
+            await process.chat.respond("Pay, please.", conversation=conversation, key=request)
 
         self.world.add(kind, work, conversation=conversation)
 
