@@ -432,7 +432,8 @@ def verdict(kept, service):
     (again,) = service.write(lambda d: d.execute("SELECT count(*) FROM paid_again").fetchone())
     rows = kept.ask("SELECT coalesce(conversation, place), state FROM effects")
     turns = dict(kept.ask("SELECT conversation, count(*) FROM journal_turns GROUP BY conversation"))
-    ((unended,),) = kept.ask("SELECT count(*) FROM journal_turns WHERE state = 'running'")
+    unended = {run for (run,) in kept.ask("SELECT conversation FROM journal_turns WHERE state = 'running'")}
+    unended &= {run for run, _, _ in runs}  # the run in which the driver was stopped has left one
     states = {}
     for run, state in rows:
         states.setdefault(run.removeprefix("key:"), []).append("unknown" if state == "claimed" else state)
@@ -458,7 +459,7 @@ def verdict(kept, service):
     if again:
         wrong.append(f"{again} recorded answers were paid for again")
     if unended:
-        wrong.append(f"{unended} turns have not ended")
+        wrong.append(f"turns have not ended: {', '.join(sorted(unended))}")
     return counts, wrong
 
 
