@@ -150,6 +150,10 @@ def breaking(connections, when, meanwhile=None, *, times=1):
         breaks = bool(left)
         then = left.pop() if left else None
         async with lent(begin) as connection:
+            if breaks and when == "before" and begin is None:  # each statement commits itself
+                if then is not None:
+                    await then()
+                raise psycopg.OperationalError("the connection is lost")
             yield connection
             if breaks and when == "before":
                 await connection.execute("ROLLBACK")

@@ -69,20 +69,24 @@ class Connections:
             async with self._lent(_WRITE if write else _READ) as connection:
                 yield connection
 
-    async def repeated(self, work: Callable[[Connection, bool], Awaitable[T]], *, soon: bool = False) -> T:
+    async def repeated(
+        self, work: Callable[[Connection, bool], Awaitable[T]], *, soon: bool = False, alone: bool = False
+    ) -> T:
         """Run work in a transaction and return its result once that is committed, across a restart of the server.
 
         If the connection breaks, even while it is committed, work is run again, for connect_timeout_s at most.
 
         Args:
             work: Gets a connection, and whether it has been run before: then its changes may be there already.
+            alone: Each statement is a transaction by itself, which saves two trips to the server.
             soon: Do not wait for the disk: if the server crashes, it may lose what it committed within the last second.
         """
+        begin = None if alone else _WRITE_SOON if soon else _WRITE
         until, is_again, pause = time.monotonic() + self._config.connect_timeout_s, False, 0.02
         with self.explaining():
             while True:
                 try:
-                    async with self._lent(_WRITE_SOON if soon else _WRITE) as connection:
+                    async with self._lent(begin) as connection:
                         result = await work(connection, is_again)
                     return result
                 except (psycopg.Error, OSError) as error:
@@ -107,7 +111,7 @@ class Connections:
             await self._idle.pop().close()
 
     @contextlib.asynccontextmanager
-    async def _lent(self, begin: LiteralString) -> AsyncIterator[Connection]:
+    async def _lent(self, begin: LiteralString | None) -> AsyncIterator[Connection]:
         self._enter_loop()
         async with self._slots:
             if not self._is_ready:
@@ -115,7 +119,8 @@ class Connections:
             connection = await self._begun(begin)
             try:
                 yield connection
-                await connection.execute("COMMIT")
+                if begin is not None:
+                    await connection.execute("COMMIT")
             finally:
                 await self._give_back(connection)
 
@@ -127,12 +132,13 @@ class Connections:
             self._idle, self._loop = [], loop
             self._slots, self._preparing = asyncio.Semaphore(self._config.pool_size), asyncio.Lock()
 
-    async def _begun(self, begin: LiteralString) -> Connection:
-        """Return a connection in a new transaction. One that broke while nobody used it is replaced."""
+    async def _begun(self, begin: LiteralString | None) -> Connection:
+        """Return a connection in a new transaction, if any. One that broke while nobody used it is replaced."""
         while self._idle:
             connection = self._idle.pop()
             try:
-                await connection.execute(begin)
+                if begin is not None:
+                    await connection.execute(begin)
                 return connection
             except psycopg.OperationalError:
                 await connection.close()
@@ -141,7 +147,8 @@ class Connections:
                 raise
         connection = await self._connect()
         try:
-            await connection.execute(begin)
+            if begin is not None:
+                await connection.execute(begin)
         except BaseException:
             await connection.close()
             raise

@@ -12,7 +12,7 @@ import attrs
 from flexchat.store import Claim, Effect, EffectCall, EffectState, UnknownEffectError, effect_rows, storable
 
 from .connections import Connection, Connections
-from .owners import LIVES, Renewer, Watch, extend
+from .owners import LIVES, WITH_CLAIM, Renewer, Watch, extend, lease
 
 _FIELDS = tuple(field.name for field in attrs.fields(Effect))
 _COLUMNS: LiteralString = (
@@ -25,6 +25,7 @@ _VALUES: LiteralString = (
 )
 _INSERT: LiteralString = f"""
     INSERT INTO {{s}}.effects ({_COLUMNS}, token) VALUES ({_VALUES}, %(token)s) ON CONFLICT (key) DO NOTHING"""
+_CLAIM: LiteralString = f"WITH made AS ({_INSERT} RETURNING 1), renewed AS ({WITH_CLAIM}) SELECT FROM made"
 _UPDATE: LiteralString = f"""
     UPDATE {{s}}.effects SET ({_COLUMNS}, token) = ({_VALUES}, %(token)s) WHERE key = %(key)s"""
 _ROW: LiteralString = f"""
@@ -81,9 +82,14 @@ class PostgresqlLedger:
         call = attrs.evolve(call, arguments=storable(call.arguments), place=storable(call.place))
         token, now = secrets.token_hex(8), effect_rows.now_text()
         new = effect_rows.claimed_anew(call, None, owner, now)
+        values = {**_values(new), "token": token, **lease(owner, lease_s)}
+
+        async def claim_new(connection: Connection, is_again: bool) -> bool:
+            made: int = (await self._execute(connection, _CLAIM, values)).rowcount
+            return made > 0
 
         async def claim(connection: Connection, is_again: bool) -> Claim:
-            inserted = await self._execute(connection, _INSERT, {**_values(new), "token": token})
+            inserted = await self._execute(connection, _INSERT, values)
             if inserted.rowcount:
                 await extend(self._connections, connection, owner, lease_s)
                 return Claim("yours", new)
@@ -91,16 +97,18 @@ class PostgresqlLedger:
             found = await (await self._execute(connection, _ROW, (call.key,))).fetchone()
             if found is None:
                 raise _GoneError
-            row, (its_token, *lease) = _effect(found), found[len(_FIELDS) :]
-            if is_again and its_token == token and row.state == "claimed":
-                return Claim("yours", row)  # the first run was committed
-            outcome = effect_rows.outcome_of(row, call, self._lives(row.owner, lease), take_over)
+            row, (its_token, *its_lease) = _effect(found), found[len(_FIELDS) :]
+            if its_token == token and row.state == "claimed":
+                return Claim("yours", row)  # an earlier run was committed
+            outcome = effect_rows.outcome_of(row, call, self._lives(row.owner, its_lease), take_over)
             if outcome == "yours":
                 row = effect_rows.claimed_anew(call, row, owner, now)
                 await self._execute(connection, _UPDATE, {**_values(row), "token": token})
                 await extend(self._connections, connection, owner, lease_s)
             return Claim(outcome, row)
 
+        if await self._connections.repeated(claim_new, alone=True):
+            return Claim("yours", new)
         while True:
             try:
                 return await self._connections.repeated(claim)
@@ -208,7 +216,7 @@ class PostgresqlLedger:
             # The first run may have been committed: then the row is as that one wrote it, to the millisecond.
             return is_again and (await self._execute(connection, _IS_WRITTEN, given)).rowcount > 0
 
-        return await self._connections.repeated(end)
+        return await self._connections.repeated(end, alone=True)
 
     async def _found(self, connection: Connection, key: str, tenant: str) -> tuple[Effect, bool]:
         """Return the effect whose key starts with this, and whether its owner lives."""
@@ -221,8 +229,8 @@ class PostgresqlLedger:
             raise UnknownEffectError(key, [row[0] for row in rows])
         return _effect(rows[0]), rows[0][-1]
 
-    def _lives(self, owner: str, lease: Sequence[Any]) -> bool:
-        renewals, lease_s, has_expired = lease
+    def _lives(self, owner: str, row: Sequence[Any]) -> bool:
+        renewals, lease_s, has_expired = row
         return renewals is not None and not self._watch.is_dead(owner, renewals, lease_s, has_expired=has_expired)
 
     async def _execute(self, connection: Connection, statement: LiteralString, given: Any) -> Any:

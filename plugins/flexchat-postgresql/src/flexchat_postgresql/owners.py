@@ -27,19 +27,27 @@ LIVES: LiteralString = """EXISTS (
 """Whether the owner of row e lives, for what people are shown."""
 
 
+_UNLESS_FRESH: LiteralString = """NOT EXISTS (
+    SELECT FROM {s}.owners WHERE owner = %(owner)s
+    AND alive_until BETWEEN clock_timestamp() + make_interval(secs => %(lease_s)s)
+    AND clock_timestamp() + make_interval(secs => %(for_s)s)
+)"""
+WITH_CLAIM: LiteralString = _LEASE.replace("{where}", f"FROM made WHERE {_UNLESS_FRESH}")
+"""Lets the owner of a claim live for a lease, if ``made`` has a row; see extend."""
+
+
 async def extend(connections: Connections, connection: Connection, owner: str, lease_s: float) -> None:
     """Let an owner live for a lease from now on, in a transaction of the caller's.
 
     It gets a third more, so that not every claim changes this row: of two that do, one waits for the other's disk.
     """
-    where = """WHERE NOT EXISTS (
-        SELECT FROM {s}.owners WHERE owner = %(owner)s
-        AND alive_until BETWEEN clock_timestamp() + make_interval(secs => %(lease_s)s)
-        AND clock_timestamp() + make_interval(secs => %(for_s)s)
-    )"""
-    given = {"owner": owner, "for_s": lease_s * 4 / 3, "lease_s": lease_s}
-    statement = connections.sql(_LEASE, where=connections.sql(where))
-    await connection.execute(statement, given)
+    statement = connections.sql(_LEASE, where=connections.sql(f"WHERE {_UNLESS_FRESH}"))
+    await connection.execute(statement, lease(owner, lease_s))
+
+
+def lease(owner: str, lease_s: float) -> dict[str, object]:
+    """Return the values that extend and WITH_CLAIM need."""
+    return {"owner": owner, "for_s": lease_s * 4 / 3, "lease_s": lease_s}
 
 
 class Renewer:
@@ -49,7 +57,7 @@ class Renewer:
         self._config, self._connections = config, connections
         self._lock = threading.Lock()
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
-        self._process = os.getpid()
+        self._process, self._is_closed = os.getpid(), False
 
     def renew(self, owner: str, lease_s: float) -> None:
         """Let an owner live for a lease from now on. Blocks.
@@ -60,25 +68,36 @@ class Renewer:
         with self._lock, self._connections.explaining():
             if self._process != os.getpid():
                 self._connection, self._process = None, os.getpid()  # the parent's
-            if self._connection is not None:
-                try:
-                    self._execute(self._connection, owner, lease_s)
-                    return
-                except psycopg.OperationalError:
-                    self._connection.close()
-            self._connection = self._connected()
             try:
-                self._execute(self._connection, owner, lease_s)
-            except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-                asyncio.run(self._connections.make_tables())  # nobody has used them yet
-                self._execute(self._connection, owner, lease_s)
+                self._renew(owner, lease_s)
+            finally:
+                if self._is_closed:
+                    self._close()
 
     def close(self) -> None:
-        """Close the connection. May be called twice."""
+        """Close the connection. May be called twice; a lease that is renewed later has a connection of its own."""
         with self._lock:
-            if self._connection is not None and self._process == os.getpid():
-                self._connection.close()
-            self._connection = None
+            self._is_closed = True
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None and self._process == os.getpid():
+            self._connection.close()
+        self._connection = None
+
+    def _renew(self, owner: str, lease_s: float) -> None:
+        if self._connection is not None:
+            try:
+                self._execute(self._connection, owner, lease_s)
+                return
+            except psycopg.OperationalError:
+                self._close()
+        self._connection = self._connected()
+        try:
+            self._execute(self._connection, owner, lease_s)
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            asyncio.run(self._connections.make_tables())  # nobody has used them yet
+            self._execute(self._connection, owner, lease_s)
 
     def _execute(self, connection: psycopg.Connection[tuple[Any, ...]], owner: str, lease_s: float) -> None:
         given = {"owner": owner, "for_s": lease_s, "lease_s": lease_s}
