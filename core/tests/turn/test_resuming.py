@@ -17,6 +17,7 @@ from flexchat import (
     LostTurnError,
     StorageError,
     StuckTurnError,
+    ToolContext,
     TurnNotWaitingError,
     TurnResumed,
     UnknownConversationError,
@@ -555,6 +556,40 @@ async def test_a_turn_inside_a_tool_makes_its_effects_once(tmp_path, died):
     assert turn.content == "Done again."
     assert counted.writes == [5]
     await again.conversations.store.aclose()
+
+
+async def test_a_kept_turn_inside_a_tool_is_the_same_one_with_the_key_of_the_call(tmp_path, died):
+    """The tool passes its key on, and so finds the turn that it started before it died."""
+    counted = Counted(after=died)
+
+    def agents_of(path, model):
+        inner = chat_of(path, replies(PAY, says("Paid.")), *counted.tools)
+
+        @tool(honours_key=True)
+        async def agent(context: ToolContext) -> str:
+            """Let another model do it."""
+            return (await inner.respond("Pay", conversation="inner", key=context.key)).content
+
+        return chat_of(path, model, agent), inner
+
+    async def close(*chats):
+        for chat in chats:
+            await chat.conversations.store.aclose()
+            await chat.aclose()
+
+    first, inner = agents_of(tmp_path / "c.db", replies(calls(("agent", {})), says("Done.")))
+    assert (await first.respond("x", **C)).succeeded
+    await close(first, inner)
+    again, inner = agents_of(died.path, replies(None, says("Done again.")))
+    waiting = {turn.conversation: turn for turn in await again.turns(states=["interrupted"])}
+    turn = await again.resume(waiting["c"].id)
+
+    assert turn.content == "Done again."
+    assert counted.writes == [5]
+    assert [kept.id for kept in await again.conversations.turns("inner")] == [waiting["inner"].id]
+    states = {effect.tool: effect.state for effect in await again.effects()}
+    assert states == {"agent": "done", "pay": "unknown"}
+    await close(again, inner)
 
 
 @attrs.frozen
