@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from playwright.sync_api import expect
 from web_browser import NARROW, accessible, fits
+from web_server import WebServer
 
 CONFIG = """
 [llms.main]
@@ -284,6 +285,33 @@ def test_an_answer_whose_connection_breaks_is_joined_again(visit, serve, slow_mo
     expect(page.get_by_role("link", name="Why this rule?")).to_have_count(2)
     page.reload()
     expect(page.locator(".asked")).to_have_text(["Tell me", "And now?"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["kill", "close"])
+def test_an_answer_goes_on_after_the_server_went_away(visit, tmp_path, slow_model, how):
+    """The page joins again by itself, also one that was reloaded meanwhile; what is void is not shown."""
+    config = CONFIG.format(url=slow_model.url) + "\n[tools.effects]\nlease_s = 1\n"
+    server = WebServer(tmp_path, config)
+    port = server.url.rstrip("/").rpartition(":")[2]
+    try:
+        page, other = visit(server.url), None
+        ask(page, "Tell me")
+        expect(page.locator(".answer")).to_contain_text("Once upon")
+        getattr(server, how)()
+        server = WebServer(tmp_path, config, "--port", port)
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        other = visit(page.url)
+        slow_model.go.set()
+        expect(page.locator(".answer .markdown")).to_have_text("Once upon a time.")
+        expect(page.get_by_role("link", name="Why this rule?")).to_have_count(1)
+        expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+        page.reload()
+        for each in (page, other):
+            expect(each.locator(".asked")).to_have_text(["Tell me"])
+        expect(page.locator(".answer .markdown")).to_have_text("Once upon a time.")
+    finally:
+        server.close()
 
 
 @pytest.mark.slow

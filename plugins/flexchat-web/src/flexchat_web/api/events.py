@@ -7,7 +7,6 @@ from contextlib import aclosing
 
 from flexchat import (
     AnswerEnd,
-    AssistantMessage,
     ModelRequestFinished,
     ModelRequestStarted,
     PhaseStarted,
@@ -73,11 +72,8 @@ def last_event(turn: ConversationTurn, conversation: str) -> Event:
     """Return the last event of a turn whose process died before it told it: as the conversation has the turn."""
     if turn.status == "failed":
         return Event("error", ApiError(500, turn.error, kind="failed-turn").to_dict())
-    said: list[str] = []
-    for message in turn.messages:
-        said = [*said, message.content or ""] if isinstance(message, AssistantMessage) else []
     kept = {key: value for key, value in kept_turn(turn).items() if key not in ("messages", "at")}
-    return Event("turn", {**kept, "content": "".join(said), "conversation": conversation})
+    return Event("turn", {**kept, "content": turn.answer, "conversation": conversation})
 
 
 def _piece(happened: StreamEvent) -> Event | None:
