@@ -349,15 +349,17 @@ class FlexChat:
             ChatRequestError, UnknownTurnError, TurnNotWaitingError, StuckTurnError, StorageError: As resume; other
                 errors are reported by the handle.
         """
+        return await self._start_resumed(id, tenant=tenant, context=context)
+
+    async def _start_resumed(self, id: str, **how: Any) -> TurnHandle:
         log: EventLog[StreamEvent] = EventLog()
-        turn = await self._engine.take_up(id, tenant=tenant, context=context, listeners=(log.add,))
-        return self._handle(turn, log)
+        return self._handle(await self._engine.take_up(id, listeners=(log.add,), **how), log)
 
     async def resume_interrupted(self, *, most: int = 4) -> list[TurnHandle]:
         """Take up interrupted turns, of all tenants, the oldest first, and return those that run now.
 
-        Of two processes that do this, one gets a turn. One that the configuration does not fit any more is left, as is
-        one whose process has ended 6 times while it ran it: it may be the reason. Both are logged once; ``turns`` shows
+        Of two processes that do this, one gets a turn. One that the configuration does not fit is left, as is one
+        whose process has ended 6 times while it ran it: it may be the reason. Both are logged once; ``turns`` shows
         why they wait, and ``resume`` takes them up nevertheless.
 
         Args:
@@ -375,7 +377,7 @@ class FlexChat:
                     await self._engine.keeper.give_up(turn, why)
                     log.warning("the turn %s is not resumed any more: %s", turn.id, why)
                 else:
-                    handles.append(await self.start_resumed(turn.id, tenant=turn.tenant))
+                    handles.append(await self._start_resumed(turn.id, tenant=turn.tenant, is_unasked=True))
             except StuckTurnError as error:
                 log.warning("%s", error)
             except (TurnNotWaitingError, UnknownTurnError):

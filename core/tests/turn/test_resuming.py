@@ -502,6 +502,28 @@ async def test_a_turn_that_is_stuck_is_left_and_said_once(tmp_path, died, caplog
     await chat.conversations.store.aclose()
 
 
+async def test_a_turn_of_another_configuration_is_not_answered_by_this_one(tmp_path, died):
+    """Where a file is shared: no rule had been chosen, so nothing says which would answer. A person may decide."""
+
+    def reply(messages, options):
+        if "topic_status" in messages[-1].content:
+            died()
+            return '{"topic_status": "new_topic", "topic_summary": "tea"}'
+        return says("Yes.")
+
+    config = {
+        "topic": {"llm": "s", "model": "m"},
+        "responses": [{**RULE, "match": {"topic_contains": "tea"}}, {"llm": "s", "model": "m"}],
+    }
+    await interrupted(tmp_path, ScriptedProvider([reply], repeat=True), Counted(), **config)
+    chat = chat_of(died.path, replies(says("Another's.")))
+    assert await chat.resume_interrupted() == []
+    (waiting,) = await chat.turns(states=["interrupted"])
+    assert "another configuration" in waiting.error
+    assert (await chat.resume(waiting.id)).content == "Another's."
+    await chat.conversations.store.aclose()
+
+
 async def test_a_turn_whose_process_always_dies_is_not_resumed_for_ever(tmp_path, died, caplog):
     """A person still can."""
     await interrupted(tmp_path, replies(lambda m, o: died() or says("Done.")), Counted())

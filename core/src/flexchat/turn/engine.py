@@ -97,6 +97,7 @@ class TurnEngine:
         feed: Feed | None = None,
         listeners: Sequence[Listener] = (),
         is_closed: bool = False,
+        is_unasked: bool = False,
     ) -> ActiveTurn:
         """Take up an interrupted turn, and return it: run, it goes on where it stopped.
 
@@ -105,9 +106,11 @@ class TurnEngine:
             context: In place of the ``context`` its request had, which is kept nowhere.
             feed, listeners: As in begin; what happened before is not reported again.
             is_closed: It does not go on: run, it fails with InterruptedTurnError, and is kept as far as it came.
+            is_unasked: Nobody asked for this turn: it must be certain that this configuration is to answer it.
 
         Raises:
             ChatRequestError: No journal is kept.
+            StuckTurnError: The configuration does not fit it.
             UnknownTurnError, TurnNotWaitingError, StorageError: It cannot be taken up.
         """
         outer, _ = outer_turn(), self.journal
@@ -115,6 +118,9 @@ class TurnEngine:
         journal, request = await self.keeper.take(id, tenant=tenant)
         journal.is_closed = is_closed
         try:
+            if is_unasked and journal.is_undecided_elsewhere:
+                why = "it began with another configuration, and no rule had been chosen"
+                raise StuckTurnError(journal.turn.id, why)
             if not is_closed:
                 self._see_that_it_fits(journal)
         except StuckTurnError as error:

@@ -230,6 +230,12 @@ class Journal:
         return tuple(self._rule["tools"]) if self._rule is not None else ()
 
     @property
+    def is_undecided_elsewhere(self) -> bool:
+        """Whether it began with another configuration, and no rule had been chosen by then."""
+        began_with = None if self._started is None else self._started.get("config")
+        return self._rule is None and began_with not in (None, self._run_by.get("config"))
+
+    @property
     def is_resumed(self) -> bool:
         """Whether the turn has been taken up again."""
         return self.turn.fence > 1

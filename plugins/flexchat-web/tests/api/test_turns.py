@@ -124,13 +124,13 @@ async def until(true):
             await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("seed", range(3))
-async def test_a_stream_cut_fifty_times_and_joined_again_is_the_same_as_uncut(told, listening, seed):
+@pytest.mark.parametrize(("seed", "body"), [(0, {}), (1, {}), (2, {"conversation": "c"}), (3, {"conversation": "c"})])
+async def test_a_stream_cut_fifty_times_and_joined_again_is_the_same_as_uncut(told, listening, seed, body):
     """Every event, its number and its data; another listens to all of it beside."""
     chance = random.Random(seed)
     told._plugin.provider = Slowly([calls(WEATHER, text="Let me look."), says(LONG)])
     client = await listening()
-    found = await begin(client, 2)
+    found = await begin(client, 2, **body)
     id = found[0][2]["id"]
     uncut = asyncio.create_task(join(client, id))
     for _ in range(49):
@@ -138,7 +138,7 @@ async def test_a_stream_cut_fifty_times_and_joined_again_is_the_same_as_uncut(to
         if chance.random() < 0.3:
             await asyncio.sleep(chance.random() / 500)
     found += await join(client, id, found[-1][0])
-    assert found == await uncut
+    assert found == await uncut == await join(client, id)
     assert found[-1][1] == "turn"
     said = "".join(data["text"] for _, name, data in found if name == "text")
     assert said == "Let me look." + found[-1][2]["content"]
