@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .assembly import check_config, config_schema, found_by_checks, installed_plugins, run_checks
+    from .calls.claim import STORED_RESULT
     from .calls.manager import ToolLike, ToolManager
     from .cli.conversations_store import add_tenant_argument, conversation_store, short_id
     from .cli.conversations_store import find as find_conversation
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from .plugin.current import current_info
     from .plugin.foreign import contained, error_name
     from .plugin.host import ENTRY_POINT_GROUP, GATES_GROUP, PluginHost
+    from .request import LONGEST_KEY, is_key
     from .schema.check import ArgumentChecker
     from .schema.engine import SchemaEngine, TooMuchWorkError
     from .schema.limits import schema_problems
@@ -223,6 +225,8 @@ _HOMES = {
         "label",
         "sentence",
     ),
+    "calls.claim": ("STORED_RESULT",),
+    "request": ("LONGEST_KEY", "is_key"),
     "tools.lint": ("lint_tools",),
     "tools.python_function": ("answered_by",),
     "tools.results": (
@@ -251,7 +255,6 @@ _PLACES = {
     for module, entries in _HOMES.items()
     for name, _, there in (entry.partition("=") for entry in entries)
 }
-
 __all__ = [
     "CIRCUIT_OPEN",
     "DEFAULT_TENANT",
@@ -259,10 +262,12 @@ __all__ = [
     "FAILED",
     "GATES_GROUP",
     "INTERRUPTED",
+    "LONGEST_KEY",
     "MAX_BYTES",
     "MISSING",
     "NOT_BLANK",
     "OK",
+    "STORED_RESULT",
     "TOO_MANY_CALLS",
     "UNUSABLE",
     "ActiveTurn",
@@ -323,6 +328,7 @@ __all__ = [
     "in_turn",
     "installed_plugins",
     "introduce",
+    "is_key",
     "is_secret_name",
     "is_secret_place",
     "is_there",

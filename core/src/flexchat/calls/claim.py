@@ -21,6 +21,9 @@ from ..tools.results import shortened
 from .effects import Effects
 from .outcomes import Outcomes, doubt
 
+STORED_RESULT = "the stored result of an earlier call"
+"""The note on a result for which nothing ran now."""
+
 _DO_NOT_REPEAT = "Do not call it again for the same purpose; tell the user, who can check"
 _WHERE = "flexchat effects list --unknown"
 _FIRST_LOOK_S, _LONGEST_PAUSE_S = 0.02, 0.5
@@ -231,7 +234,7 @@ class ClaimEffect:
         call.facts["effect"] = {"key": effect.key, "state": effect.state}
         if effect.state == "unknown":
             return self._unknown(call, effect.note or "the call broke off", effect)
-        call.note("the stored result of an earlier call")
+        call.note(STORED_RESULT)
         if effect.result is not None:
             return result_from_json(effect.result)
         why = f"settled by {effect.settled_by}" if effect.settled_by else "its result is no longer kept"

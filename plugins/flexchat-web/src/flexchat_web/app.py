@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from flexchat import ConfigError, Problem
-from flexchat.host import find_config, installed_plugins
+from flexchat.host import LONGEST_KEY, find_config, installed_plugins, is_key
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -203,6 +203,8 @@ class WebApp:
             may_edit=settings.edit,
             wants_stream="text/event-stream" in headers.get("accept", ""),
             last_event_id=_last_event_id(headers) if operation.resumes else 0,
+            key=_key(headers) if operation.takes_key else None,
+            retries=_retries(headers) if operation.takes_key else 0,
             base=scope.get("root_path", "") or "",
             secure=scope.get("scheme") == "https",
         )
@@ -321,6 +323,24 @@ def _last_event_id(headers: Mapping[str, str]) -> int:
     if not (given.isascii() and given.isdigit() and len(given) < 16):
         raise ApiError(400, "the Last-Event-ID header must be the id of an event of this turn: a number")
     return int(given)
+
+
+def _key(headers: Mapping[str, str]) -> str | None:
+    given = headers.get("idempotency-key")
+    if given is None:
+        return None
+    key = given.strip()
+    if len(key) > 1 and key[0] == key[-1] == '"':  # a string, as the IETF's draft has it
+        key = key[1:-1]
+    if not is_key(key):
+        text = f"the Idempotency-Key header must have 1 to {LONGEST_KEY} printable characters"
+        raise ApiError(400, text, kind="idempotency-key")
+    return key
+
+
+def _retries(headers: Mapping[str, str]) -> int:
+    given = headers.get("x-stainless-retry-count", "").strip()
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 4 else 0
 
 
 async def _gone(receive: Any) -> None:

@@ -89,7 +89,7 @@ class Guard:
                 204,
                 {
                     "access-control-allow-methods": CORS_METHODS,
-                    "access-control-allow-headers": "authorization, content-type, last-event-id",
+                    "access-control-allow-headers": "authorization, content-type, idempotency-key, last-event-id",
                     "access-control-max-age": "600",
                 },
             )

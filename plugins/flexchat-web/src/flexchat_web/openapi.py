@@ -131,6 +131,15 @@ def _operation(operation: Operation, *, token: bool) -> dict[str, Any]:
     if operation.resumes:
         number = {"type": "integer", "minimum": 0, "maximum": 10**15 - 1}
         parameters.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": number})
+    if operation.takes_key:
+        text = (
+            "The client's own, another for each request: for 24 hours, the same request with the same key is answered "
+            "as the first was, and nothing is done twice. Such an answer has the header Idempotent-Replayed."
+        )
+        key = {"type": "string", "pattern": "^[!-~]([ -~]{0,253}[!-~])?$"}
+        parameters.append(
+            {"name": "Idempotency-Key", "in": "header", "required": False, "description": text, "schema": key}
+        )
     if parameters:
         said["parameters"] = parameters
     if operation.body is not None:
@@ -148,6 +157,8 @@ def _answers(operation: Operation, *, token: bool) -> dict[int, Any]:
     statuses = {*_ALWAYS, *operation.problems}
     if operation.body is not None:
         statuses |= {415, 503}
+    if operation.takes_key:
+        statuses |= {409, 410, 422}
     if token and not operation.open:
         statuses.add(401)
     if "{" in operation.path:

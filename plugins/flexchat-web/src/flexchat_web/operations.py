@@ -28,6 +28,8 @@ class Call:
         may_edit: Whether it may change the configuration.
         wants_stream: Whether the client asks for server-sent events in its Accept header.
         last_event_id: Number of the last event the client has, when it rejoins a stream; 0 for none.
+        key: Its Idempotency-Key, if it sent one and the operation takes it.
+        retries: How often the client says it has sent this request before, as OpenAI's clients do.
         base: Path under which the application is mounted; empty at the root.
         secure: Whether it came by https.
     """
@@ -40,6 +42,8 @@ class Call:
     may_edit: bool = False
     wants_stream: bool = False
     last_event_id: int = 0
+    key: str | None = None
+    retries: int = 0
     base: str = ""
     secure: bool = False
 
@@ -120,6 +124,7 @@ class Operation:
         "boolean" are known. answers: JSON Schema of each status it answers with, except problems; None: not JSON.
         media: Media types of answers that are not JSON. streams: Whether it may answer with server-sent events.
         resumes: Whether its events are numbered, and it continues after the one named in the header Last-Event-ID.
+        takes_key: Whether it does something once for each Idempotency-Key.
         edits: Whether it needs permission to edit. open: Whether it needs no token. openai_errors: Whether problems are
         sent in OpenAI's format. links: OpenAPI's Link Objects by name: further requests that use a successful answer's
         data. refusal: From a body that does not fit its schema to the sentence that refuses it, if a specification
@@ -144,6 +149,7 @@ class Operation:
     media: tuple[str, ...] = ("text/plain",)
     streams: bool = False
     resumes: bool = False
+    takes_key: bool = False
     edits: bool = False
     open: bool = False
     openai_errors: bool = False

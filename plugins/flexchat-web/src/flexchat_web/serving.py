@@ -316,6 +316,7 @@ class Serving:
         return lent
 
     async def _exchange(self, chat: FlexChat) -> None:
+        chat.keys = self._current.chat.keys
         old, self._current = self._current, self._put_in_force(chat)
         old.replaced = True
         await self._close_if_done(old)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from flexchat import CollectionChoice, read_history
+from flexchat import CollectionChoice, Turn, read_history
 
 from ..operations import Call, Json, Operation, Reply, Stream
 from .errors import TURN_PROBLEMS
@@ -25,7 +26,10 @@ from .shapes import (
     record,
     taken,
 )
-from .turns import INTERRUPTED, Turns, begun
+from .turns import INTERRUPTED, Turns, begun, replayed
+
+REPLAYED = {"Idempotent-Replayed": "true"}
+"""Of an answer to a request that an earlier one with the same key had made before."""
 
 NO_PROMPT = "Invalid request: prompt is required and must be a string"
 
@@ -40,13 +44,36 @@ _EXAMPLES = [{"prompt": "What is 2 + 2?"}]
 
 
 async def _chat(call: Call) -> Reply:
+    if call.key is not None:
+        return await _chat_once(call, call.key)
     if call.body.get("stream", call.wants_stream):
         events = begun(Turns.of(call.serving), **_asked(call.body), **_kept(call))
         return Stream(events, stopped=INTERRUPTED if call.body.get("conversation") else None)
     async with call.serving.chat() as chat:
         turn = await chat.respond(**_asked(call.body), **_kept(call))
-    answer = {"response": turn.content, "status": "success", "topic": turn.profile.topic}
-    return Json({**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn.to_dict()})
+    return _answered(turn, {})
+
+
+async def _chat_once(call: Call, key: str) -> Reply:
+    """Answer a request that has a key: with a new turn, or with that of an earlier request."""
+    turns = Turns.of(call.serving)
+    asked = {**_asked(call.body), "conversation": call.body.get("conversation")}
+    turn, is_repeat = await turns.join(call.tenant, key, lambda chat: (chat, asked))
+    headers = REPLAYED if is_repeat else {}
+    if not call.body.get("stream", call.wants_stream):
+        with turns.heard(turn):
+            return _answered(await turn.handle.result(), headers)
+    if turns.find(turn.handle.id, call.tenant) is None:
+        return Stream(replayed(turn), headers)
+    events = begun(turns, call.tenant, joined=turn)
+    return Stream(events, headers, stopped=INTERRUPTED if asked["conversation"] else None)
+
+
+def _answered(turn: Turn, headers: Mapping[str, str]) -> Json:
+    status = "success" if turn.status == "done" else turn.status
+    answer = {"response": turn.content, "status": status, "topic": turn.profile.topic}
+    told = {**answer, "service": turn.response.llm, "model": turn.response.model, "turn": turn.to_dict()}
+    return Json(told, headers=headers)
 
 
 async def _explain(call: Call) -> Reply:
@@ -132,6 +159,7 @@ OPERATIONS = (
             200: record({"response": TEXT, "status": TEXT, "topic": TEXT, "service": TEXT, "model": TEXT, "turn": TURN})
         },
         problems=TURN_PROBLEMS,
+        takes_key=True,
         streams=True,
     ),
     Operation(

@@ -10,8 +10,11 @@ from flexchat import (
     CannotSettleError,
     ChatRequestError,
     ConfigError,
+    FailedTurnError,
     FlexChatError,
+    ForgottenAnswerError,
     InterruptedTurnError,
+    KeyReusedError,
     LostTurnError,
     NestedTurnError,
     NoMatchingRuleError,
@@ -23,6 +26,7 @@ from flexchat import (
     StuckTurnError,
     ToolError,
     TurnNotWaitingError,
+    TurnRunningError,
     TurnTimeoutError,
     UnknownConversationError,
     UnknownEffectError,
@@ -68,6 +72,10 @@ STATUSES: tuple[tuple[type[FlexChatError], int, str], ...] = (
     (StuckTurnError, 409, "stuck-turn"),
     (InterruptedTurnError, 409, "interrupted-turn"),
     (LostTurnError, 409, "lost-turn"),
+    (KeyReusedError, 422, "key-reused"),
+    (TurnRunningError, 409, "turn-running"),
+    (FailedTurnError, 422, "failed-turn"),
+    (ForgottenAnswerError, 410, "forgotten-answer"),
     (NoMatchingRuleError, 422, "no-matching-rule"),
     (UnknownLLMError, 404, "unknown-llm"),
     (UnknownToolFormatError, 422, "unknown-tool-format"),
@@ -112,6 +120,8 @@ def problem_of(error: FlexChatError, mask: Callable[[str], str], *, openai: bool
     """Return an error as shown to the client, with secrets masked."""
     status, kind = next(((s, k) for cls, s, k in STATUSES if isinstance(error, cls)), (500, "flexchat"))
     headers, more = {}, {}
+    if isinstance(error, TurnRunningError):
+        headers["retry-after"] = "1"
     if isinstance(error, ProviderRateLimitError) and error.kind == "quota":
         kind = "quota"
     if isinstance(error, ProviderError):

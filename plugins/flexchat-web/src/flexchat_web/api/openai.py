@@ -5,25 +5,33 @@ Source: platform.openai.com/docs/api-reference/chat and …/models.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import math
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any
 
 import attrs
-from flexchat import FlexChat
+from flexchat import FlexChat, StreamEvent, TurnCancelled, TurnFailed
 from flexchat.host import ReasoningTable, ResponseRule, RuleTools, did_you_mean
 
 from ..operations import Call, Event, Json, Operation, Reply, Stream
 from ..problems import ApiError
 from ..serving import Serving
+from .chat import REPLAYED
 from .model_lists import named_models
 from .openai_chunks import chunks, completion
 from .openai_messages import read_messages, unread_part
+from .openai_repeats import Repeats
+from .served import ServedTurn
 from .shapes import COUNT, NULLABLE_TEXT, TABLE, TEXT, VARIABLES, listed, record
+from .turns import Turns
 
 PHASES = "flexchat"
 """The model answered by the six phases: the rules choose the real one."""
+
+LEFT_SECONDS = 15.0
+"""How long a turn goes on whose client has left: for a client that has given up waiting, and asks again."""
 
 _OPTIONS = ("max_tokens", "temperature", "top_p", "stop", "seed", "reasoning_effort", "tool_choice")
 _UNREAD = (
@@ -54,28 +62,52 @@ class Asked:
 
 
 async def _complete(call: Call) -> Reply:
+    turns, warnings = Turns.of(call.serving), list[str]()
+
+    def ask(chat: FlexChat) -> tuple[FlexChat, Mapping[str, Any]]:
+        asked = _asked(call, chat)
+        warnings.extend(asked.warnings)
+        return asked.chat, asked.request
+
+    key, patience_s = call.key, math.inf
+    if key is None:
+        key, patience_s = Repeats.of(call.serving).key_of(call.tenant, call.body, call.retries), LEFT_SECONDS
+    turn, is_repeat = await turns.join(call.tenant, key, ask, is_silent=True, patience_s=patience_s)
+    headers = REPLAYED if is_repeat else {}
     if call.body.get("stream"):
-        return Stream(_events(call))
-    async with _asked(call) as asked:
-        turn = await asked.chat.respond(**asked.request)
-    return Json(completion(turn, call.body["model"], asked.warnings))
+        return Stream(_events(call, turns, turn, tuple(warnings)), headers)
+    with turns.heard(turn):
+        found = await turn.handle.result()
+    if found.status == "cancelled":
+        raise _cancelled()
+    return Json(completion(found, call.body["model"], tuple(warnings)), headers=headers)
 
 
-async def _events(call: Call) -> AsyncGenerator[Event, None]:
+async def _events(call: Call, turns: Turns, turn: ServedTurn, warnings: tuple[str, ...]) -> AsyncGenerator[Event, None]:
     include_usage = bool((call.body.get("stream_options") or {}).get("include_usage"))
-    async with _asked(call) as asked:
-        events = chunks(
-            asked.chat.stream(**asked.request), call.body["model"], asked.warnings, include_usage=include_usage
-        )
-        try:
+    events = chunks(_happenings(turn), call.body["model"], warnings, include_usage=include_usage)
+    with turns.heard(turn):
+        async with aclosing(events):
             async for event in events:
                 yield event
-        finally:
-            await events.aclose()
 
 
-@asynccontextmanager
-async def _asked(call: Call) -> AsyncIterator[Asked]:
+async def _happenings(turn: ServedTurn) -> AsyncGenerator[StreamEvent, None]:
+    async with aclosing(turn.handle.events()) as events:
+        async for _, happened in events:
+            if isinstance(happened, TurnFailed):
+                raise happened.error
+            if isinstance(happened, TurnCancelled):
+                raise _cancelled()
+            yield happened
+
+
+def _cancelled() -> ApiError:
+    text = "this request's turn was cancelled, for example because its client had left it for too long"
+    return ApiError(409, text, kind="cancelled", headers={"x-should-retry": "false"})
+
+
+def _asked(call: Call, chat: FlexChat) -> Asked:
     body = call.body
     message, history = read_messages(body["messages"])
     form = body.get("response_format")
@@ -86,17 +118,14 @@ async def _asked(call: Call) -> AsyncIterator[Asked]:
         "variables": body.get("variables"),
     }
     warnings = [f"{name} is ignored by this server" for name in _UNREAD if body.get(name)]
-    async with call.serving.chat() as chat:
-        if body["model"] == PHASES:
-            given = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
-            warnings += [
-                f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in given
-            ]
-        else:
-            if body.get("variables"):
-                warnings.append("variables are ignored: when you name a model, no rule's prompt is used")
-            chat = chat.with_rule(_rule(call.serving, chat, body))
-        yield Asked(chat=chat, request=request, warnings=tuple(warnings))
+    if body["model"] == PHASES:
+        given = [name for name in (*_OPTIONS, "max_completion_tokens") if body.get(name) not in (None, "auto")]
+        warnings += [f"{name} is ignored: the rule that answers decides it; name a model to set it" for name in given]
+    else:
+        if body.get("variables"):
+            warnings.append("variables are ignored: when you name a model, no rule's prompt is used")
+        chat = chat.with_rule(_rule(call.serving, chat, body))
+    return Asked(chat=chat, request=request, warnings=tuple(warnings))
 
 
 def _rule(serving: Serving, chat: FlexChat, body: Mapping[str, Any]) -> ResponseRule:
@@ -266,6 +295,7 @@ OPERATIONS = (
         },
         problems=(404, 422, 429, 502, 503, 504),
         streams=True,
+        takes_key=True,
         openai_errors=True,
     ),
     Operation(

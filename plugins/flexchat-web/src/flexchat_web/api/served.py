@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -57,6 +58,8 @@ class ServedTurn:
         mask: Removes its configuration's secrets from texts.
         log: What its listeners are told.
         listeners: How many listen now.
+        patience_s: How long it goes on alone, at most.
+        is_silent: Whether its events are told in another format, elsewhere.
         timer: Ends it if nobody has listened for too long; None while somebody does.
         problem: What it failed with; None if it did not.
     """
@@ -66,6 +69,8 @@ class ServedTurn:
     mask: Callable[[str], str]
     log: EventLog[ToldEvent] = attrs.field(factory=lambda: EventLog(most_characters=MOST_CHARACTERS, size=_size))
     listeners: int = 0
+    patience_s: float = math.inf
+    is_silent: bool = False
     timer: asyncio.TimerHandle | None = None
     problem: ApiError | None = None
     _is_written: bool = True
@@ -87,6 +92,9 @@ class ServedTurn:
 
     async def run(self) -> None:
         """Pass on what happens, until the turn has ended."""
+        if self.is_silent:
+            await self.handle.last()
+            return
         self.handle.when_ended(lambda _: self._over.set())
         number, batch = self.log.number, list[ToldEvent]()
         try:

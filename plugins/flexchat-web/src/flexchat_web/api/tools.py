@@ -6,9 +6,10 @@ from typing import Any
 
 import attrs
 from flexchat import ToolDefinition
-from flexchat.host import lint_tools
+from flexchat.host import STORED_RESULT, lint_tools
 
 from ..operations import Call, Json, Operation, Reply
+from .chat import REPLAYED
 from .shapes import COUNT, NULLABLE_TEXT, SWITCH, TABLE, TEXT, TEXTS, TOOL_RESULT, listed, record, taken
 
 _TOOL = record(
@@ -45,9 +46,11 @@ async def _available(call: Call) -> Reply:
 
 async def _call(call: Call) -> Reply:
     async with call.serving.chat() as chat:
-        result = await chat.call_tool(call.body["name"], call.body["arguments"], origin="api")
+        name, arguments = call.body["name"], call.body["arguments"]
+        result = await chat.call_tool(name, arguments, origin="api", tenant=call.tenant, key=call.key)
     notes = {"notes": list(result.notes)} if result.notes else {}
-    return Json({**result.to_dict(), **notes})
+    headers = REPLAYED if STORED_RESULT in result.notes else {}
+    return Json({**result.to_dict(), **notes}, headers=headers)
 
 
 async def _lint(call: Call) -> Reply:
@@ -123,6 +126,7 @@ OPERATIONS = (
             **taken({"name": TEXT, "arguments": TABLE}),
             "examples": [{"name": "calculator", "arguments": {"expression": "2 + 2"}}],
         },
+        takes_key=True,
         answers={200: TOOL_RESULT},
     ),
     Operation(

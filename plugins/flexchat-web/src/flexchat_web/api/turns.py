@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -89,6 +90,50 @@ class Turns:
             self._serve(turn, lending.pop_all())
         return turn
 
+    async def join(
+        self,
+        tenant: str,
+        key: str,
+        ask: Callable[[FlexChat], tuple[FlexChat, Mapping[str, Any]]],
+        *,
+        is_silent: bool = False,
+        patience_s: float = math.inf,
+    ) -> tuple[ServedTurn, bool]:
+        """Begin the turn of a client's key, or find the one that an earlier request began; return whether it did.
+
+        Args:
+            ask: From the current chat to the one to be asked, and what it is asked.
+            is_silent, patience_s: See ServedTurn.
+
+        Raises:
+            FlexChatError: As FlexChat.join.
+        """
+        async with AsyncExitStack() as lending:
+            chat, asked = ask(await lending.enter_async_context(self._serving.chat()))
+            joined = await chat.join(**asked, tenant=tenant, key=key)
+            handle = joined.handle
+            turn = ServedTurn(handle, tenant, self._mask(chat), is_silent=is_silent, patience_s=patience_s)
+            if joined.is_repeat and handle.is_kept and handle.id not in self._turns:
+                turn = await self._taken_up(chat, handle)
+            held = self._turns.get(handle.id)
+            if held is not None and (held.handle is handle or not held.is_silent):
+                return held, joined.is_repeat
+            if not handle.is_ended:
+                self._serve(turn, lending.pop_all())
+        return turn, joined.is_repeat
+
+    @contextlib.contextmanager
+    def heard(self, turn: ServedTurn) -> Iterator[None]:
+        """Let a turn not be alone."""
+        turn.listeners += 1
+        self._not_alone(turn)
+        try:
+            yield
+        finally:
+            turn.listeners -= 1
+            if not turn.listeners and not turn.handle.is_ended:
+                self._left_alone(turn)
+
     async def take_up(self) -> None:
         """Take up the turns that dead processes left: a few at once, the oldest first.
 
@@ -119,7 +164,7 @@ class Turns:
     def find(self, id: str, tenant: str) -> ServedTurn | None:
         """Return a turn that is held here; None if there is none, or it belongs to another tenant."""
         turn = self._turns.get(id)
-        return turn if turn is not None and turn.tenant == tenant else None
+        return turn if turn is not None and turn.tenant == tenant and not turn.is_silent else None
 
     async def stored(self, id: str, tenant: str, after: int) -> tuple[JournaledTurn, Sequence[ToldEvent]]:
         """Return a kept turn, wherever it runs or ran, and what its listeners were told after an event.
@@ -207,16 +252,10 @@ class Turns:
 
     async def _listen(self, turn: ServedTurn, after: int) -> AsyncGenerator[ToldEvent, None]:
         """Yield the events of a turn; while somebody reads them, it is not alone."""
-        turn.listeners += 1
-        self._not_alone(turn)
-        try:
+        with self.heard(turn):
             async with aclosing(turn.log.after(after)) as events:
                 async for _, event in events:
                     yield event
-        finally:
-            turn.listeners -= 1
-            if not turn.listeners and not turn.handle.is_ended:
-                self._left_alone(turn)
 
     async def aclose(self) -> None:
         """End all, and wait for them: those that are kept can be resumed."""
@@ -252,15 +291,16 @@ class Turns:
             self._resumed.discard(id)
             later = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, id)
             self._ended[id] = later
-            if turn.handle.is_kept and not turn.is_told:
-                self._forget(id)  # it goes on elsewhere
+            if turn.is_silent or (turn.handle.is_kept and not turn.is_told):
+                self._forget(id)  # nobody asks for it, or it goes on elsewhere
             elif len(self._ended) > MOST_ENDED:
                 self._forget(next(iter(self._ended)))
 
     def _left_alone(self, turn: ServedTurn) -> None:
         settings = self._serving.settings
         self._alone[turn.handle.id] = turn
-        turn.timer = asyncio.get_running_loop().call_later(settings.unheard_seconds, self._give_up, turn)
+        seconds = min(settings.unheard_seconds, turn.patience_s)
+        turn.timer = asyncio.get_running_loop().call_later(seconds, self._give_up, turn)
         alone = [each for each in self._alone.values() if each.tenant == turn.tenant]
         if len(alone) > settings.most_unheard:
             self._give_up(alone[0])
@@ -310,16 +350,21 @@ def _gone(turn: JournaledTurn) -> ApiError:
     return ApiError(410, text, kind="forgotten-events", conversation=turn.conversation)
 
 
-async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event, None]:
+async def begun(
+    turns: Turns, tenant: str, joined: ServedTurn | None = None, **asked: Any
+) -> AsyncGenerator[Event, None]:
     """Begin a turn, and yield its events.
 
     The first is yielded once there is something to wait for: errors before that are raised, with their own status. If
     the client leaves before that, it does not know the turn, which is cancelled.
 
+    Args:
+        joined: A turn that has begun, and whose client finds it again by its key.
+
     Raises:
         FlexChatError, ApiError: The turn cannot begin, or fails before there is anything to wait for.
     """
-    turn, known = await turns.begin(tenant, **asked), False
+    turn, known = joined or await turns.begin(tenant, **asked), False
     quiet: list[Event] = []
     try:
         async with aclosing(turns.events(turn.handle.id, tenant)) as events:
@@ -333,8 +378,21 @@ async def begun(turns: Turns, tenant: str, **asked: Any) -> AsyncGenerator[Event
                         yield each
                     quiet.clear()
     finally:
-        if not known:
+        if not known and joined is None:
             turn.handle.cancel()
+
+
+async def replayed(turn: ServedTurn) -> AsyncGenerator[Event, None]:
+    """Yield the events of a turn that has ended before, and is not held any more. They have no numbers to join it at.
+
+    Raises:
+        ApiError: It failed.
+    """
+    await turn.run()
+    if turn.problem is not None:
+        raise turn.problem
+    async for _, event in turn.log.after(0):
+        yield Event(event.name, event.data)
 
 
 def _is_quiet(event: Event) -> bool:
