@@ -88,7 +88,7 @@ def free_port():
 def serve(folder, port):
     """Start the server, and wait until it answers."""
     env = {**os.environ, "PYTHONPATH": str(folder)}
-    command = [sys.executable, "-m", "flexchat", "serve", str(folder / "flexchat.toml"), "--port", str(port)]
+    command = [sys.executable, "-m", "flexchat", "serve", "--config", "flexchat.toml", "--port", str(port)]
     with (folder / "log").open("a") as log:
         server = subprocess.Popen(command, cwd=folder, env=env, stdout=log, stderr=log)
     until(lambda: asked(port, "/api/turns"), "the server does not start", folder)
