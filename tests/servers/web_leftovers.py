@@ -68,7 +68,7 @@ def answered(*calls, text="", llm="robot", model="r1"):
         "result": value_to_dict(result),
         "llm": llm,
         "model": model,
-        "fallback": 0,
+        "fallback": [],
         "elapsed_ms": 812.4,
         "asked_for_form": False,
         "warnings": [],

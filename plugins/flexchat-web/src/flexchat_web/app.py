@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STATIC = Path(__file__).parent / "static"
 
-_PAGES = ("chat", "tools", "config", "explain")
+_PAGES = ("chat", "activity", "tools", "config", "explain")
 """Ours, as static/js/main.js names them."""
 
 _NO_CACHE = {"cache-control": "no-cache"}

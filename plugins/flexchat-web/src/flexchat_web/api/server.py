@@ -54,12 +54,19 @@ async def _ui_config(call: Call) -> Reply:
                 ],
                 "collections": await _collections(chat),
                 "keeps_conversations": chat.conversations is not None,
+                "keeps_effects": _keeps_effects(chat),
                 "has_tools": chat.tools.is_enabled() and bool(chat.tools.get_registry().names()),
                 "reloaded_at": serving.reloaded_at,
                 "notes": [serving.mask(str(note)) for note in serving.notes],
                 "config_problem": {"problems": problems} if problems else None,
             }
         )
+
+
+def _keeps_effects(chat: FlexChat) -> bool:
+    """Return whether what tools have changed outlives this process."""
+    store = chat.config.tools.effects.store
+    return store != "memory" and (store is not None or chat.conversations is not None)
 
 
 async def _collections(chat: FlexChat) -> list[dict[str, Any]]:
@@ -127,6 +134,7 @@ OPERATIONS = (
                     "llms": listed(record({"name": TEXT, "provider": TEXT, "default_model": NULLABLE_TEXT})),
                     "collections": listed(record({"service": TEXT, "name": TEXT, "count": COUNT})),
                     "keeps_conversations": SWITCH,
+                    "keeps_effects": SWITCH,
                     "has_tools": SWITCH,
                     "reloaded_at": TEXT,
                     "notes": TEXTS,

@@ -45,7 +45,11 @@ TOOL_RESULT = record(
     hint=TEXT,
     notes=TEXTS,
 )
-TOOL_CALL = record({"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT}, raw_arguments=TEXT)
+TOOL_CALL = record(
+    {"tool": TEXT, "params": TABLE, "result": TOOL_RESULT, "iteration": COUNT},
+    raw_arguments=TEXT,
+    facts={"type": "object", "description": "What steps added, by step; effect: its key, if its outcome is unknown."},
+)
 TURN_STATUS: Schema = {"enum": ["done", "cancelled", "failed"]}
 ROUND = record(
     {

@@ -6,6 +6,7 @@ export const ICONS = {
   test: "M9 3h6M10 3v6l-5 9a2 2 0 0 0 2 3h10a2 2 0 0 0 2-3l-5-9V3M7.5 15h9",
   validation: "M4 4h6v6H4zM14 4h6v6h-6zM4 14h6v6H4zM13.5 17l2.5 2.5 4.5-5",
   config: "M4 7h9M17 7h3M4 17h3M11 17h9M15 5v4M9 15v4",
+  activity: "M3 12h4l3-8 4 16 3-8h4",
   explain: "M6 4v10a4 4 0 0 0 4 4h8M15 15l3 3-3 3M6 9h6a3 3 0 0 0 3-3V4",
   plus: "M12 5v14M5 12h14",
   minus: "M5 12h14",

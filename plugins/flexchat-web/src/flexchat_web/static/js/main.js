@@ -1,6 +1,7 @@
 // Where the page begins: navigation, theme, and the pages by name.
 
-import { reachable } from "./attention.js";
+import { waiting } from "./activity/waiting.js";
+import { onReturn, reachable } from "./attention.js";
 import { h, icon, keyed } from "./dom.js";
 import { badge, button } from "./elements.js";
 import { ICONS } from "./icons.js";
@@ -11,8 +12,11 @@ import { go, placeOf, setServer, start } from "./router.js";
 import { uiConfig } from "./api.js";
 import { PLUGIN_PAGES } from "../plugins.js"; // written by the server
 
+const LOOK_MS = 60_000; // between looks at what waits for a person
+
 const PAGES = [
   ["chat", "Chat", () => import("./pages/chat.js")],
+  ["activity", "Activity", () => import("./pages/activity.js")],
   ["tools", "Tools", () => import("./pages/tools.js")],
   ["config", "Config", () => import("./pages/config.js")],
   ["explain", "Explain", () => import("./pages/explain.js")],
@@ -49,6 +53,17 @@ function navigate(current) {
   );
 }
 
+/** Say how much waits for a person at the page that shows it. */
+function tellWaiting(count) {
+  const place = document.querySelector('#navigation [data-key="activity"]');
+  place.querySelector(".nav-count")?.remove();
+  if (count) place.append(h("span", { class: "nav-count" }, String(count), h("span", { class: "visually-hidden" }, " waiting")));
+}
+
+function lookForWaiting() {
+  if (!document.hidden) waiting.look().catch(() => {}); // pages tell what is wrong
+}
+
 function link(name, label, picture, here) {
   const shown = [picture, name, "document"].find((known) => Object.hasOwn(ICONS, known || "")); // a plugin's page may name none
   return h("a", { href: `#/${name}`, class: "nav-link", "aria-current": here && "page" }, icon(shown), h("span", {}, label));
@@ -79,5 +94,9 @@ document.querySelector(".skip-link").addEventListener("click", (event) => {
   event.preventDefault(); // the hash is the page's address
   document.getElementById("main").focus();
 });
+waiting.on(tellWaiting);
+onReturn(lookForWaiting);
+setInterval(lookForWaiting, LOOK_MS);
+lookForWaiting();
 tellServer().catch((error) => error.status === 0 && reachable().then(tellServer));
 start(document.getElementById("main"), Object.fromEntries(PAGES.map(([name, , load]) => [name, load])), navigate);

@@ -2,7 +2,7 @@
 //   const card = toolCallCard({ name: "calculator" });  list.append(card.node)
 //   card.write('{"expr')          the arguments as the model writes them
 //   card.start({ expression })    it runs; a text: arguments that cannot be read
-//   card.finish({ success, result | error, execution_time_ms }, { iteration, params, raw_arguments })
+//   card.finish({ success, result | error, execution_time_ms }, { iteration, params, raw_arguments, facts })
 //   card.stop()                   it was cancelled
 // A finished call of a turn: toolCallCard.of({ tool, params, raw_arguments, result, iteration })
 
@@ -15,6 +15,7 @@ const STATES = {
   running: ["running", "accent", "running"],
   ok: ["succeeded", "ok", "ok"],
   failed: ["failed", "bad", "failed"],
+  unknown: ["unknown", "warn", "warning"],
   stopped: ["stopped", "warn", "stop"],
 };
 
@@ -53,8 +54,10 @@ export function toolCallCard({ name, open = false }) {
       be("running");
       showArguments(value);
     },
-    finish(outcome, { iteration, params, raw_arguments: raw } = {}) {
-      be(outcome.success ? "ok" : "failed");
+    finish(outcome, { iteration, params, raw_arguments: raw, facts } = {}) {
+      const unknown = facts?.effect?.state === "unknown" && facts.effect.key;
+      be(outcome.success ? "ok" : unknown ? "unknown" : "failed");
+      if (unknown) node.open = true;
       if ((raw ?? params) !== undefined) showArguments(raw ?? params);
       time.textContent = ms(outcome.execution_time_ms);
       if (iteration) round.textContent = `round ${iteration}`;
@@ -62,6 +65,7 @@ export function toolCallCard({ name, open = false }) {
         result,
         h("h4", {}, outcome.success ? "Result" : "Error"),
         outcome.success ? view(outcome.result, "result") : toolError(outcome),
+        unknown && h("p", {}, h("a", { href: `#/activity/effects/${encodeURIComponent(unknown)}` }, "Say whether it happened")),
       );
     },
     stop() {

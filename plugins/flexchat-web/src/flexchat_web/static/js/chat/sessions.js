@@ -6,6 +6,7 @@
 
 import { h, announce } from "../dom.js";
 import { ApiError, del, get, patch, uiConfig } from "../api.js";
+import { waiting } from "../activity/waiting.js";
 import { answerView, interruptedAnswer, storedAnswer } from "./answer.js";
 import { drafts } from "./drafts.js";
 import { RunningTurn } from "./running_turn.js";
@@ -196,6 +197,7 @@ class Session {
     }
     const stopped = turn ? turn.status !== "done" : running.stopped;
     this.running = null; // before a button offers to ask again
+    waiting.look().catch(() => {}); // a tool may have left what nobody knows
     shown.over = true;
     drafts.ask(this.id, null);
     sessions.changed();

@@ -55,7 +55,8 @@ export function tokens(usage) {
   return count ? counted(count, "token") : "";
 }
 
-function outcome({ phase, outcome: found }) {
+/** Return what came of a phase. */
+export function outcome({ phase, outcome: found }) {
   if (found === null || found === undefined) return h("span", { class: "muted" }, "nothing");
   if (typeof found !== "object") return h("strong", {}, String(found));
   if (phase === "topic detection") return [h("strong", {}, found.topic), " ", badge(String(found.status || "").replaceAll("_", " "))];

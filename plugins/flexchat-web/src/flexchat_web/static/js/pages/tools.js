@@ -1,5 +1,6 @@
 // Tools: what models may call, what services make of it, and a form to call one by hand.
 
+import { waiting } from "../activity/waiting.js";
 import { h, icon, keyed, replace } from "../dom.js";
 import { alert, badge, busy, button, emptyState, errorCard, ms, pageHead } from "../elements.js";
 import { get, post } from "../api.js";
@@ -150,6 +151,7 @@ function tryOut(tool) {
       replace(out, errorCard(error));
     }
     out.scrollIntoView({ block: "nearest" });
+    waiting.look().catch(() => {}); // it may have left what nobody knows
   });
   const [, , meaning] = EFFECTS[tool.effect] || [];
   const dialog = openDialog({

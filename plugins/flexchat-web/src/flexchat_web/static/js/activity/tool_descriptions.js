@@ -1,0 +1,11 @@
+// What tools say of themselves, by name; empty if the server does not tell.
+
+import { get } from "../api.js";
+
+export async function toolDescriptions() {
+  try {
+    return new Map((await get("api/tools/list")).tools.map((tool) => [tool.name, tool.description]));
+  } catch {
+    return new Map();
+  }
+}

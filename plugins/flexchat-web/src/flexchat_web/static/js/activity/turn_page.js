@@ -1,0 +1,49 @@
+// A turn of a kept conversation, step by step, as its journal has it: #/activity/turns/ID
+
+import { h, replace } from "../dom.js";
+import { alert, emptyState, errorCard, ms, pageHead, spinner } from "../elements.js";
+import { get } from "../api.js";
+import { setPlace } from "../router.js";
+import { interruptedActions, whyInterrupted } from "./interrupted.js";
+import { stepList } from "./steps.js";
+import { waiting } from "./waiting.js";
+import { between, exactly, factList, turnBadge } from "./words.js";
+
+export async function turnPage(root, id) {
+  const out = h("div", { class: "stack" }, spinner("Opening"));
+  root.append(pageHead("Turn", "What was asked, answered and run, in order.", h("a", { class: "button", href: "#/activity" }, "All activity")), out);
+
+  async function show() {
+    try {
+      const turn = await get(`api/turns/${encodeURIComponent(id)}`);
+      setPlace("Turn · Activity");
+      replace(out, ...view(turn, ended));
+    } catch (error) {
+      if (error.status === 404) replace(out, emptyState("This turn is not kept", h("p", {}, "Its steps were deleted with its conversation or after some time, or the server keeps no conversations.")));
+      else replace(out, errorCard(error, { reading: true, retry: show }));
+    }
+  }
+
+  async function ended() {
+    await show();
+    waiting.look().catch(() => {});
+  }
+
+  await show();
+}
+
+function view(turn, ended) {
+  const took = between(turn.began_at, turn.ended_at);
+  const conversation = h("a", { href: `#/chat/${encodeURIComponent(turn.conversation)}` }, "Open the conversation");
+  return [
+    h(
+      "section",
+      { class: "card", "aria-label": "State" },
+      h("div", { class: "row" }, turnBadge(turn.state), took !== null && h("span", { class: "muted small-text" }, ms(took)), conversation),
+      turn.state === "interrupted" && [alert("warn", h("p", {}, whyInterrupted(turn))), h("div", { class: "row" }, interruptedActions(turn, ended))],
+      turn.state === "failed" && turn.error && alert("bad", h("p", {}, turn.error)),
+      factList([["Began", exactly(turn.began_at)], ["Ended", turn.ended_at && exactly(turn.ended_at)], ["Id", h("code", {}, turn.id)]]),
+    ),
+    h("section", { class: "stack", "aria-labelledby": "turn-steps" }, h("h2", { id: "turn-steps" }, "Steps"), stepList(turn)),
+  ];
+}
