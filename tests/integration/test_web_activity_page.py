@@ -63,7 +63,7 @@ def left(serve, tmp_path):
 
         with ThreadPoolExecutor() as threads:  # the browser keeps this thread's loop
             threads.submit(asyncio.run, work()).result()
-        return serve(f'{CONFIG}\n[conversations]\npath = "{path}"\n')
+        return serve(f'{CONFIG}\n[conversations]\npath = "{path}"\n', "--no-resume")
 
     return start
 
@@ -175,6 +175,28 @@ def test_an_interrupted_turn_is_read_and_ended(visit, left):
     page.get_by_label("State").select_option("failed")
     expect(page.locator(".activity-row")).to_have_count(1)
     assert page.title() == "Activity · FlexChat"
+
+
+def test_an_interrupted_turn_is_resumed(visit, left):
+    """By a click; one that cannot go on says why, and stays."""
+
+    async def leave(store):
+        gone = ("rule", {"index": 0, "outcome": {**RULE, "name": "gone"}, "tools": []})
+        await leave_turn(store.journal, "Goes on")
+        await leave_turn(store.journal, "Cannot", conversation="d", steps=[gone])
+
+    server = left(leave)
+    page = visit(server.url + "#/activity")
+    cards = page.locator(".waits")
+    expect(cards).to_have_count(2)
+    cards.nth(0).get_by_role("button", name="Resume").click()
+    expect(cards.nth(0)).to_contain_text("cannot go on")
+    cards.nth(1).get_by_role("button", name="Resume").dblclick()
+    expect(cards).to_have_count(1)
+    expect(page.locator(WAITING)).to_have_text("Activity1 waiting")
+    page.get_by_text("Turns", exact=True).click()
+    page.get_by_label("State").select_option("done")
+    expect(page.locator(".activity-row")).to_contain_text("Goes on")
 
 
 def test_lists_are_filtered_and_paged(visit, left):

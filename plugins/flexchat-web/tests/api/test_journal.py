@@ -108,3 +108,19 @@ async def test_the_turns_of_another_tenant_are_unknown(told, client_of):
             assert (await client.get(f"/api/turns?before={one}")).status_code == 404
         client.headers = {"authorization": "Bearer red-token-0123456789"}
         assert (await client.get(f"/api/turns/{id}")).json()["state"] == "interrupted"
+
+
+async def test_an_interrupted_turn_is_resumed_over_http(told):
+    """It runs here, and can be followed; a second time it is no longer interrupted."""
+    told.says("Here you are.")
+    client = await told.client(resume=False)
+    id = await leave_turn(journal(client._transport.app), "Tea?", conversation="b")
+
+    answer = await client.post(f"/api/turns/{id[:8]}/resume")
+    assert (answer.status_code, answer.json()) == (202, {"id": id, "conversation": "b"})
+    events = (await client.get(f"/api/turns/{id}/events")).text
+    assert "event: turn_resumed" in events
+    assert "Here you are." in events
+    again = await client.post(f"/api/turns/{id}/resume")
+    assert (again.status_code, again.json()["type"]) == (409, "urn:flexchat:problem:turn-not-waiting")
+    assert (await client.post("/api/turns/none/resume")).status_code == 404

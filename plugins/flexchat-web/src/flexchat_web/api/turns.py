@@ -27,7 +27,7 @@ from ..sending import encoded
 from ..serving import Serving
 from .events import last_event
 from .served import LAST, ServedTurn
-from .shapes import TURN, record
+from .shapes import TEXT, TURN, record
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +152,18 @@ class Turns:
                     break
                 else:
                     return
+
+    async def resume(self, id: str, tenant: str) -> ServedTurn:
+        """Take up an interrupted turn.
+
+        Raises:
+            FlexChatError: As FlexChat.start_resumed.
+        """
+        async with AsyncExitStack() as lending:
+            chat = await lending.enter_async_context(self._serving.chat())
+            turn = await self._taken_up(chat, await chat.start_resumed(id, tenant=tenant))
+            self._serve(turn, lending.pop_all())
+        return turn
 
     async def _taken_up(self, chat: FlexChat, handle: TurnHandle) -> ServedTurn:
         try:
@@ -424,6 +436,15 @@ async def _cancel(call: Call) -> Reply:
             raise unknown_turn() from None
 
 
+async def _resume(call: Call) -> Reply:
+    try:
+        turn = await Turns.of(call.serving).resume(call.path["id"], call.tenant)
+    except (ChatRequestError, UnknownTurnError):
+        raise unknown_turn() from None
+    info = turn.handle.info
+    return Json({"id": info.id, "conversation": info.conversation}, status=202)
+
+
 OPERATIONS = (
     Operation(
         method="GET",
@@ -436,6 +457,16 @@ OPERATIONS = (
         problems=(404, 409, 410, 503),
         streams=True,
         resumes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/api/turns/{id}/resume",
+        name="resume_turn",
+        summary="Take up an interrupted turn, which then runs here; its events say what comes of it.",
+        tag="turns",
+        handle=_resume,
+        answers={202: record({"id": TEXT, "conversation": TEXT})},
+        problems=(404, 409, 503),
     ),
     Operation(
         method="POST",

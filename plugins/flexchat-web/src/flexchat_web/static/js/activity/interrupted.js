@@ -22,14 +22,25 @@ export function interruptedCard(turn, ended) {
 /** Return why a turn waits. */
 export function whyInterrupted({ error }) {
   return error
-    ? `It was interrupted and cannot go on: ${error}. Undo the change in the configuration, or cancel the turn.`
-    : "The process that ran it ended before the turn did. The next message in its conversation ends it as far as it came.";
+    ? `It was interrupted and cannot go on: ${error}. Once that is mended, resume the turn; or cancel it.`
+    : "The process that ran it ended before the turn did. The server resumes it by itself, unless it was told not to; the next message in its conversation ends it as far as it came.";
 }
 
 /** Return the buttons. */
 export function interruptedActions(turn, ended) {
+  const go = button("Resume", { icon: "play", onClick: () => resume(turn, go, ended) });
   const cancel = button("Cancel the turn", { icon: "stop", onClick: () => end(turn, cancel, ended) });
-  return [cancel];
+  return [go, cancel];
+}
+
+async function resume(turn, pressed, ended) {
+  try {
+    await busy(pressed, post(`api/turns/${encodeURIComponent(turn.id)}/resume`, null));
+    toast("The turn goes on.", { kind: "ok" });
+  } catch (error) {
+    toast(error.message, { kind: "warn", seconds: 12 });
+  }
+  ended();
 }
 
 async function end(turn, pressed, ended) {
