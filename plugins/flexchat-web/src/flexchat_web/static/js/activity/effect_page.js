@@ -16,6 +16,7 @@ export async function effectPage(root, key) {
   async function show() {
     try {
       const effect = await get(`api/effects/${encodeURIComponent(key)}`);
+      if (!out.isConnected) return; // somebody went on to another page meanwhile
       setPlace(`${effect.tool} · Activity`);
       replace(out, ...view(effect, (await toolDescriptions()).get(effect.tool), settled));
     } catch (error) {

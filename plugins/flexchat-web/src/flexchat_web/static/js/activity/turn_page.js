@@ -16,6 +16,7 @@ export async function turnPage(root, id) {
   async function show() {
     try {
       const turn = await get(`api/turns/${encodeURIComponent(id)}`);
+      if (!out.isConnected) return; // somebody went on to another page meanwhile
       setPlace("Turn · Activity");
       replace(out, ...view(turn, ended));
     } catch (error) {
