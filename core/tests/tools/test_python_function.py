@@ -134,3 +134,20 @@ def test_a_module_that_fails_without_a_word_is_told_by_its_exceptions_class(tmp_
     trouble = PYTHON.check(settings, described, {})
 
     assert trouble == "function 'wordless_module:f' cannot be used: ValueError"
+
+
+def unannotated(amount, context):
+    """Pay."""
+
+
+def test_a_context_without_annotation_is_told_how_to_get_one():
+    """In a config, a bare `context` looks like a parameter that the definition forgot."""
+    settings = PythonSettings(function=f"{__name__}:unannotated")
+    parameters = {"type": "object", "properties": {"amount": {}}, "required": ["amount"]}
+    implementation = Implementation(type="python", settings=settings)
+    definition = ToolDefinition(name="pay", description="Pay.", parameters=parameters, implementation=implementation)
+
+    problem = PYTHON.check(settings, definition, {})
+
+    assert problem is not None
+    assert problem.endswith("the tool's parameters do not have (annotate it: context: ToolContext)")

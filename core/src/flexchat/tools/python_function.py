@@ -180,7 +180,8 @@ def _check(settings: Any, tool: ToolDefinition, handlers: Mapping[tuple[str, str
             return f"function '{settings.function}' has no parameter '{name}'{did_you_mean(name, known)}"
     for name in described.get("required", ()):
         if name not in given:
-            return f"function '{settings.function}' needs '{name}', which the tool's parameters do not have"
+            hint = " (annotate it: context: ToolContext)" if name == "context" else ""
+            return f"function '{settings.function}' needs '{name}', which the tool's parameters do not have{hint}"
     return None
 
 
