@@ -299,7 +299,7 @@ async def test_a_cancelled_turn_leaves_it_unknown(ledger, till):
     with pytest.raises(asyncio.CancelledError):
         await running
     (row,) = await rows(ledger)
-    assert (row.state, row.note) == ("unknown", "the turn ended while it was running")
+    assert (row.state, row.note) == ("unknown", "the call was cancelled while the tool was running")
 
 
 async def test_a_turn_that_is_cancelled_before_the_tool_gives_it_back(ledger, pay):

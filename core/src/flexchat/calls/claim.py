@@ -118,7 +118,12 @@ class ClaimEffect:
         try:
             result = await rest()
         except BaseException as error:
-            why = "the turn ended while it was running" if isinstance(error, asyncio.CancelledError) else repr(error)
+            what = "turn" if call.turn.id else "call"
+            why = (
+                f"the {what} was cancelled while the tool was running"
+                if isinstance(error, asyncio.CancelledError)
+                else repr(error)
+            )
             await self._broken_off(effect, why, may_have_acted=call.began or bool(earlier))
             raise
         if not call.began:
